@@ -110,9 +110,9 @@ imports: $(READY) ## Check that each layer imports only from those below it
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one, entailment is compared with libraries
 # in the environment of PEERS, its interpreter; speed compares with an older checkout, the folder BEFORE; and
 # served_sampling needs the environment of `make vllm`
-BENCHMARKS := concurrency core council_overhead drift_year graph_overhead local_sampling ray_speedup report_page score_scale startup stopping tally_scale \
+BENCHMARKS := concurrency core council_overhead drift_year graph_overhead local_sampling ray_speedup report_page score_scale startup \
 	tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions adaptive_sampling calibration cascade council_replay equivalence interval_coverage learned_gate plan policies \
+DATA_BENCHMARKS := actions adaptive_sampling calibration council_replay equivalence interval_coverage learned_gate plan policies \
 	real_responses renaming
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
@@ -128,7 +128,7 @@ benchmark-%: $(READY)
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
 
 models: $(READY) ## Train tinyworld's models anew (about 40 minutes on two cores)
-	$(BIN)/python -m coe_agents.tinyworld
+	$(BIN)/python -m tools.tinyworld
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) $(VLLM_VENV) $(LOWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -17,7 +17,7 @@ import numpy as np
 from result_page import result_page
 from scipy.stats import binom
 
-from coe_agents.evaluation import AdaptiveThreshold, Judged, RiskMonitor, Seen, recalibrate
+from coe_agents.evaluation import Judged, RiskMonitor, Seen, recalibrate
 from coe_agents.evaluation.calibration import choose_threshold
 from coe_agents.policy import AgentMeasurement, CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import Calibration
@@ -29,7 +29,6 @@ WINDOW = 28
 """Days between two recalibrations after an alarm."""
 AUDIT_AFTER = 0.5
 """The audit rate after an alarm."""
-STEPS = (0.0003, 0.001, 0.003, 0.01)
 TYPICAL = 5
 """The year that is drawn: its delay is near the median."""
 DAY = np.arange(DAYS * PER_DAY) // PER_DAY
@@ -48,7 +47,6 @@ def main() -> None:
     with ProcessPoolExecutor(2) as pool:
         print_false_alarms(pool, n)
         print_delays(pool, n)
-        print_adaptive(pool, n)
         print_loop(pool, n)
     if options.plot:
         plot(options.plot)
@@ -129,76 +127,6 @@ def print_delays(pool, n):
         late = np.quantile(days, 0.9, method="higher")
         within = f"{late:.0f}" if np.isfinite(late) else "never"
         print(f"{rate:10.2f} {early:7d} {never:6d} {np.median(days):13.0f} {within:>12} {np.median(errors):26.0f}")
-
-
-def potential(threshold, *, after):
-    """E[(x - risk) (threshold - u)_+], whose derivative the adaptive threshold follows; least at the best threshold."""
-    if not after:
-        return threshold**3 / 15.0 - threshold**2 / 20.0
-    u = np.minimum(threshold, 0.5)  # no uncertainty lies above it
-    return 2.0 * (threshold * (0.4 * u**2 - 0.1 * u) - 0.8 * u**3 / 3.0 + 0.05 * u**2)
-
-
-def adapt(seed, *, step, rate=0.1):
-    """Returns the threshold before each question of one year; it is updated after each audit."""
-    u, wrong, generator = traffic(seed)
-    adaptive = AdaptiveThreshold(RISK, step=step, start=calibrated(generator), low=0.02, high=1.0)
-    drawn = generator.random(u.size) < rate
-    thresholds, now = np.empty(u.size), adaptive.threshold
-    begin = 0
-    for place in np.flatnonzero(drawn).tolist():
-        if u[place] <= now:
-            thresholds[begin : place + 1] = now
-            begin = place + 1
-            now = adaptive.update(float(wrong[place]), seen_probability=rate)
-    thresholds[begin:] = now
-    return thresholds
-
-
-PERIODS = {
-    "before": (0, CHANGE),
-    "30 days after": (CHANGE, CHANGE + 30),
-    "days 31-90": (CHANGE + 30, CHANGE + 90),
-    "from day 91": (CHANGE + 90, DAYS),
-}
-
-
-def summary(thresholds):
-    """Returns risk and coverage in each period, and the regret of the year."""
-    after = DAY >= CHANGE
-    coverage = np.where(after, np.minimum(1.0, 2.0 * thresholds), thresholds)
-    risk = np.where(after, 0.4 * np.minimum(thresholds, 0.5), 0.2 * thresholds)
-    found = []
-    for begin, end in PERIODS.values():
-        days = (begin <= DAY) & (end > DAY)
-        found += [(risk * coverage)[days].sum() / coverage[days].sum(), coverage[days].mean()]
-    own = np.where(after, potential(thresholds, after=True), potential(thresholds, after=False))
-    best = np.where(after, potential(0.25, after=True), potential(0.5, after=False))
-    return [*found, (own - best).sum()]
-
-
-def adapted(seed, *, step):
-    return summary(adapt(seed, step=step))
-
-
-def fixed(seed, *, step):
-    del step
-    _, _, generator = traffic(seed)
-    return summary(np.full(DAY.size, calibrated(generator)))
-
-
-def print_adaptive(pool, n):
-    n = max(1, n // 5)
-    print(f"\nThe adaptive threshold on audits of 0.1, {n} years: true risk (coverage) of what is answered, by period")
-    print(f"{'step':>8} " + "".join(f"{name:>18}" for name in PERIODS) + "    regret")
-    for step in (None, *STEPS):
-        rows = np.array(list(pool.map(partial(adapted if step else fixed, step=step), range(n), chunksize=25)))
-        *means, regret = rows.mean(axis=0)
-        pairs = "".join(
-            f"{risk:10.3f} ({coverage:.3f})" for risk, coverage in zip(means[::2], means[1::2], strict=True)
-        )
-        print(f"{step or 'fixed':>8} {pairs} {regret:9.1f}")
-    print("regret: sum over the year of the loss whose gradient it follows, above the best threshold of each half")
 
 
 def judged(place, u, wrong):
@@ -310,7 +238,7 @@ def print_loop(pool, n):
 
 
 def plot(path, seed=TYPICAL):
-    """Draws one year: true risk, the monitor's evidence, and coverage, of three ways to go on."""
+    """Draws one year: true risk, the monitor's evidence, and coverage, of two ways to go on."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -326,7 +254,6 @@ def plot(path, seed=TYPICAL):
         evidence.append(monitor.update(float(wrong[place]), seen_probability=0.1).evidence)
     ways = {
         "fixed threshold": (np.full(u.size, threshold), "tab:red"),
-        "adaptive threshold, step 0.001": (adapt(seed, step=0.001), "tab:blue"),
         "alarm, harvest, recalibration": (looping, "tab:green"),
     }
     figure, (top, middle, bottom) = pyplot.subplots(3, 1, figsize=(8, 8), sharex=True, layout="constrained")

@@ -1,11 +1,11 @@
-"""Prints five policies side by side: on tinyworld live, and on saved responses by replay.
+"""Prints four policies side by side: on tinyworld live, and on saved responses by replay.
 
     python benchmarks/policies.py [FOLDER] [--write FILE]
 
 Each is tuned for a risk on calibration questions and judged on others, with intervals of the differences to the first
 on the same questions. threshold: the highest max_coe that keeps the risk. debate: regimes, and where agents disagree a
-second round shows them the answers. adaptive: the same threshold, few responses first. cascade: a cheap agent first,
-thresholds calibrated together. calibrated: `coe-agents calibrate --gate learned`, for the risk with 90 % confidence.
+second round shows them the answers. adaptive: the same threshold, few responses first. calibrated: `coe-agents
+calibrate --gate learned`, for the risk with 90 % confidence.
 
 tinyworld is asked live, 200 questions a policy. FOLDER holds `gen_nq_calibn.dev.jsonl.gz` and
 `gen_triviaqa_calibn.dev.jsonl.gz`: one half of each tunes, the other judges. A debate cannot be replayed there, and
@@ -14,6 +14,7 @@ of active parameters, and what prompts took is not known.
 """
 
 import asyncio
+import hashlib
 import os
 import sys
 import tempfile
@@ -28,7 +29,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from calibn import EQUALS, samples
-from cascade import BILLIONS
 from result_page import result_page
 
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
@@ -37,13 +37,11 @@ from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, calibrat
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.experiments import calibrate_cascade, measure_stages
 from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compare, in_words, outcomes_of
-from coe_agents.experiments.frontier import halve
-from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay, thresholds_of
-from coe_agents.policy import Policy
+from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
+from coe_agents.policy import Bounds, Policy, Rules
 from coe_agents.runs import RunGroup, Timings, decide_all, load_items
-from coe_agents.runs.runner import units_of
+from coe_agents.runs.runner import Units
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.tinyworld.correctness import tinyworld_criterion
 
@@ -52,6 +50,9 @@ ALWAYS = ThresholdPolicy(100.0)
 SHOWN = ("coverage", "risk", "tokens", "cost", "rounds")
 MODELS = ("tiny-llama", "tiny-qwen2", "tiny-mistral")
 AT_ONCE = 4
+BILLIONS = dict(zip(EQUALS, (70.6, 72.7, 12.9), strict=True))
+"""Active parameters: a token's price."""
+N_THRESHOLDS = 60
 
 
 def main() -> None:
@@ -65,23 +66,26 @@ def main() -> None:
         show(f"{name}, replayed: {', '.join(EQUALS)}", RISKS[name], compare(found))
 
 
+def halve(saved: Sequence[Saved]) -> tuple[list[Saved], list[Saved]]:
+    """Returns a calibration half and a test half; which one a question is in depends on its id alone."""
+    keys = {each.question.id: hashlib.sha256(repr(("half", each.question.id)).encode()).digest() for each in saved}
+    ordered = sorted(saved, key=lambda each: keys[each.question.id])
+    middle = len(ordered) // 2
+    return ordered[:middle], ordered[middle:]
+
+
 def tune(
-    saved: Sequence[Saved],
-    agents: dict[str, int],
-    stages: list[list[str]],
-    *,
-    risk: float,
-    criterion: Criterion,
-    clusterer: Clusterer,
-    prices: dict[str, Any],
+    saved: Sequence[Saved], agents: dict[str, int], *, risk: float, criterion: Criterion, clusterer: Clusterer
 ) -> dict[str, Policy]:
     """Returns the policies, tuned on calibration questions."""
     base = ReplayedPolicy(name="base", policy=ALWAYS, n_samples=agents)
-    max_coe = highest(saved, base, risk, criterion)
+    shares = np.linspace(0, 1, N_THRESHOLDS)
+    max_coe = highest(
+        saved, base, {value: ThresholdPolicy(value) for value in coe(saved, base, shares)}, risk, criterion
+    )
     asks = {"consensus": "answer", "conflict": "another_round", "unknown": "another_round", "ambiguous": "abstain"}
-    regime = RegimePolicy(0.5, 0.3, actions=asks)
-    factor = highest(saved, replace(base, policy=regime), risk, criterion, name="aleatoric_threshold") / 0.5
-    cascade = calibrate_cascade(measure_stages(saved, stages, criterion, prices=prices), risk=risk, n_thresholds=20)
+    regimes = {factor: RegimePolicy(0.5 * factor, 0.3 * factor, actions=asks) for factor in (4 * shares).tolist()}
+    factor = highest(saved, base, regimes, risk, criterion)
     calibrated = calibrate(
         judge_samples([each.question for each in saved], clusterer=clusterer, criterion=criterion, every_cluster=True),
         risk=risk,
@@ -92,23 +96,33 @@ def tune(
     )
     return {
         "threshold": ThresholdPolicy(max_coe),
-        "debate": RegimePolicy(0.5 * factor, 0.3 * factor, actions=asks),
+        "debate": regimes[factor],
         "adaptive": ThresholdPolicy(max_coe),
-        "cascade": cascade.to_policy(),
         "calibrated": calibrated,
     }
 
 
+def coe(saved: Sequence[Saved], base: ReplayedPolicy, shares: np.ndarray) -> list[float]:
+    """Returns thresholds that are met by these shares of the questions, by all their responses."""
+    most = max(base.n_samples.values())
+    values = []
+    for each in saved:
+        own = {name: min(n, each.available[name]) for name, n in base.n_samples.items() if each.available[name]}
+        counts = own or {name: min(most, n) for name, n in each.available.items()}
+        values.append(each.measure(tuple(sorted(counts.items())), base).comparable_coe)
+    return [value + 1e-9 for value in sorted({round(float(value), 6) for value in np.quantile(values, shares)})]
+
+
 def highest(
-    saved: Sequence[Saved], policy: ReplayedPolicy, risk: float, criterion: Criterion, name: str = "max_coe"
+    saved: Sequence[Saved], base: ReplayedPolicy, policies: dict[float, Policy], risk: float, criterion: Criterion
 ) -> float:
     """Returns the threshold at which most is answered within the risk."""
     points = []
-    for thresholds in thresholds_of(saved, policy, n=60):
-        tuned = replace(policy, policy=policy.policy.with_thresholds(thresholds))
+    for threshold, policy in policies.items():
+        tuned = replace(base, policy=policy)
         answered = [each for each in replay(saved, tuned, criterion).outcomes.values() if each.is_answered]
         wrong = np.mean([1 - each.correct for each in answered]) if answered else 0.0
-        points.append((len(answered) if wrong <= risk else -1, thresholds[name]))
+        points.append((len(answered) if wrong <= risk else -1, threshold))
     return max(points)[1]
 
 
@@ -116,15 +130,14 @@ def tinyworld() -> list[PolicyOutcomes]:
     clusterer, criterion = tinyworld_clusterer(), tinyworld_criterion()
     clusterer = clusterer.with_model(CachedEntailment(clusterer.model))  # policies share most of their pairs
     with tempfile.TemporaryDirectory() as scratch:
-        items = load_items("tinyworld", "calibration").choose(None, seed=0)
+        items = load_items("tinyworld", "calibration").items
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, policy=ALWAYS).compile()
         results = graph.batch([{"question": item.steps[0].question} for item in items], {"max_concurrency": AT_ONCE})
         asked = [(item.steps[0], result["responses"]) for item, result in zip(items, results, strict=True)]
         saved = load_saved((to_sampled(question, rows) for question, rows in asked), clusterer)
-        stages = [[MODELS[0]], list(MODELS[1:])]
         prices = {name: {"input": 1.0, "output": 1.0} for name in MODELS}
-        judging = {"criterion": criterion, "clusterer": clusterer, "prices": prices}
-        tuned = tune(saved, dict.fromkeys(MODELS, 10), stages, risk=RISKS["tinyworld"], **judging)
+        judging = {"criterion": criterion, "clusterer": clusterer}
+        tuned = tune(saved, dict.fromkeys(MODELS, 10), risk=RISKS["tinyworld"], **judging)
         found = []
         for name, policy in tuned.items():
             options: dict[str, Any] = {"policy": policy}
@@ -133,8 +146,6 @@ def tinyworld() -> list[PolicyOutcomes]:
                 options |= {"max_rounds": 2, "strategies": {"conflict": debate, "unknown": debate}}
             elif name == "adaptive":
                 options["adaptive"] = AdaptiveSampling()
-            elif name == "cascade":
-                options["max_rounds"] = len(policy.stages)
             found.append(outcomes_of(live(Path(scratch) / name, options, clusterer, criterion), prices=prices))
         return found
 
@@ -147,11 +158,11 @@ def to_sampled(question: Question, rows: list[dict]) -> SampledQuestion:
 
 
 def live(folder: Path, options: dict[str, Any], clusterer: Clusterer, criterion: Criterion) -> Any:
-    items = load_items("tinyworld").choose(None, seed=0)
+    items = load_items("tinyworld").items
     with warnings.catch_warnings(action="ignore"):
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, **options).compile()
     group = RunGroup(graph, criterion, at_once=AT_ONCE)
-    with Store(folder, {}, units_of(items), name=DECISIONS) as store, Timings(folder) as timings:
+    with Store(folder, {}, Units(items, seed=0), name=DECISIONS) as store, Timings(folder) as timings:
         asyncio.run(decide_all(items, group, store, timings))
     return read_run(folder)
 
@@ -162,12 +173,11 @@ def replayed(
     criterion = CRITERIA["label"]
     agents = dict.fromkeys(EQUALS, 4)
     prices = {name: {"input": 0.0, "output": BILLIONS[name]} for name in EQUALS}
-    stages = [[EQUALS[2]], list(EQUALS[:2])]
-    judging = {"criterion": criterion, "clusterer": clusterer, "prices": prices}
-    tuned = tune(calibration, agents, stages, risk=risk, **judging)
+    tuned = tune(calibration, agents, risk=risk, criterion=criterion, clusterer=clusterer)
     found = []
     for name, policy in tuned.items():
-        options: dict[str, Any] = {"prices": prices, "max_rounds": 2 if name in ("debate", "cascade") else 1}
+        rules = Rules(bounds=Bounds(max_rounds=2 if name == "debate" else 1))
+        options: dict[str, Any] = {"prices": prices, "rules": rules}
         if name == "adaptive":
             options["adaptive"] = AdaptiveSampling(start=2, step=1)
         found.append(replay(test, ReplayedPolicy(name=name, policy=policy, n_samples=agents, **options), criterion))

@@ -2,13 +2,10 @@
 
     python benchmarks/served_sampling.py --vllm-python VENV/bin/python [--repeats 5] [--write FILE]
 
-VENV is one with vLLM in it; `make vllm` makes it. Two servers of each model are started on loopback: tinyworld's model
+VENV is one with vLLM in it; `make vllm` makes it. A server of each model is started on loopback: tinyworld's model
 shows the cost of requests, a random Llama of 41 million parameters that of computing. Every way goes through
 `ModelAgent`; the ways of many requests are those of servers that ignore `n`. The runs are interleaved, and a ratio is
 the median of the ratios to "one request" of the same repeat.
-
-Last, the same questions are sent to one server and to two. Each computes with one thread, and they share the cores of
-one machine with each other, the client and whatever else runs there; so two are not twice as fast as one.
 """
 
 import argparse
@@ -39,20 +36,19 @@ Cost = tuple[float, float, float, int]
 Way = Callable[[AgentRequest], Awaitable[AgentReply]]
 
 
-def agent(model: str, urls: Sequence[str], *, several: bool) -> ModelAgent:
+def agent(model: str, url: str, *, several: bool) -> ModelAgent:
     """An agent that draws all samples in one request, or each in one of its own."""
-    chats = [ChatOpenAI(model=model, base_url=url, api_key="none") for url in urls]
+    chat = ChatOpenAI(model=model, base_url=url, api_key="none")
     # more places than there are requests, so that no way waits for them
-    made = ModelAgent(model, chats, n_samples=N_SAMPLES, max_tokens=MAX_TOKENS, seed=1, max_concurrency=1000)
+    made = ModelAgent(model, chat, n_samples=N_SAMPLES, max_tokens=MAX_TOKENS, seed=1, max_concurrency=1000)
     made.model()
     if not several:
-        made._ladder.ignores_n()
-        made._ladder.proven()
+        made._ladder.takes_several, made._ladder.is_proven = False, True
     return made
 
 
 def ways(model: str, url: str) -> dict[str, Way]:
-    one, each = agent(model, [url], several=True), agent(model, [url], several=False)
+    one, each = agent(model, url, several=True), agent(model, url, several=False)
     return {
         "one request": one.asample,
         f"{N_SAMPLES} requests at once": each.asample,
@@ -101,17 +97,11 @@ async def compare(what: str, ways: Mapping[str, Way], servers: Sequence[Server],
 
 async def compare_all(name: str, folder: Path, python: str, repeats: int) -> None:
     with tempfile.TemporaryDirectory(prefix="coe") as scratch:  # short: paths of sockets go under it
-        models = {f"replica-{number}": str(folder) for number in (1, 2)}
+        models = {name.partition(",")[0].replace(" ", "-"): str(folder)}
         with serving(models, python=python, folder=Path(scratch), flags=["--served-model-name", "served"]) as running:
-            servers = list(running.values())
-            urls = [server.url for server in servers]
+            (server,) = running.values()
             for n in (1, 20):
-                await compare(name, ways("served", urls[0]), servers, n, repeats)
-            replicas = {
-                "one server": agent("served", urls[:1], several=True).asample,
-                "two servers": agent("served", urls, several=True).asample,
-            }
-            await compare(f"{name}, one request each", replicas, servers, 20, repeats)
+                await compare(name, ways("served", server.url), [server], n, repeats)
 
 
 async def main() -> None:

@@ -6,8 +6,6 @@ Names are imported on first use, so that `import coe_agents` and its numeric cor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from coe_agents import _deprecated
-
 if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
@@ -69,8 +67,6 @@ _NAMES = {
     "tool": ("create_coe_tool",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-_deprecated.install()
 
 
 def __getattr__(name: str) -> Any:

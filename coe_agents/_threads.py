@@ -80,3 +80,14 @@ def start_call(call: Callable[..., _T], *args: Any) -> "Future[_T]":
 
     _THREADS.start(run)
     return done
+
+
+def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:
+    """Calls; a call that outlasts `seconds` is left to itself, since a thread cannot be stopped.
+
+    Raises:
+        TimeoutError: If it does.
+    """
+    if seconds is None:
+        return call()
+    return start_call(call).result(seconds)

@@ -2,16 +2,14 @@
 
 Text from models and users enters a prompt as *data*: `for_prompt` caps its length and removes the characters that could
 close the fence around it. The models of `coe_agents.tinyworld` were trained on a frozen copy of two of these prompts,
-`coe_agents.tinyworld.prompts`. They are not retrained when the wording here changes, and understand only similar
-prompts.
+`tools.tinyworld.prompts`. They are not retrained when the wording here changes, and understand only similar prompts.
 """
 
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from coe_agents._deprecated import find_renamed
 from coe_agents.text import for_log, for_prompt, visible
 
 BRIEF_ANSWER = "Answer the question in one short sentence. If you do not know the answer, say so."
@@ -25,15 +23,10 @@ VARIANTS = (
 )
 """Other ways to ask the same question."""
 
-RANDOM_CHARACTERS = (
-    "Write 40 random characters, letters and digits in no order. Reply with the characters and nothing else."
-)
-"""Asks for a text that a model that samples does not write twice."""
-
 INVENTED_STORY = (
     "Invent a story of three sentences about a journey. Give the people and places in it names that you make up."
 )
-"""Asks for such a text in a way that chat models do not decline."""
+"""Asks for a text that a model that samples does not write twice, and that chat models do not decline."""
 
 MAX_JUDGED = 4000
 """The most characters of each side of an entailment: a question and the answer to it."""
@@ -242,7 +235,3 @@ def _escape_json(json_text: str) -> str:
     """Returns the same JSON on one line, without angle brackets or invisible characters; escapes lose nothing."""
     on_one_line = json_text.replace("\n", " ").replace("\t", " ")  # JSON has these between its values alone
     return visible(on_one_line.replace("<", "\\u003c").replace(">", "\\u003e"))
-
-
-def __getattr__(name: str) -> Any:
-    return find_renamed(__name__, name)

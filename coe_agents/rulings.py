@@ -269,26 +269,15 @@ def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:
 
 
 def case_row(case: RecordedCase) -> dict[str, Any] | None:
-    """Returns a ruled audit as a line for `coe-agents drift --follow`; None for what says nothing about answers.
-
-    An agent is wrong by the share of its responses that are known to be wrong. Where the group was wrong and nobody
-    said what is right, other answers may be right: they count as such, so that no agent is blamed without evidence. If
-    such agents were omitted, those that contradict a wrong group would seem to err more often than they do.
-    """
+    """Returns a ruled audit as a line for `coe-agents drift --follow`; None for what says nothing about answers."""
     ruling = case["ruling"]
     if case["kind"] != "audit" or ruling is None or ruling["correct"] is None:
         return None
-    _, verdicts = _verdicts(case, ruling)
-    of_agents: dict[str, list[bool | None]] = {}
-    for response, label in zip(case["responses"], case["labels"], strict=False):
-        of_agents.setdefault(response["agent"], []).append(verdicts.get(label))
-    agents = {name: 1.0 - found.count(False) / len(found) for name, found in sorted(of_agents.items())}
     return {
         "id": case["id"],
         "correct": ruling["correct"],
         "seen_probability": case["seen_probability"],
         "time": case["time"],
-        "agents": agents,
     }
 
 

@@ -6,10 +6,11 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import AfterValidator, BaseModel, Field
 
+from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph import DecisionData
 from coe_agents.graph.nodes.prepare import MAX_QUESTION_CHARS
-from coe_agents.graph.runnables import Steps, arun_steps, check_compiled, run_steps
+from coe_agents.graph.runnables import check_compiled
 
 _DESCRIPTION = (
     "Asks several language models the same question and returns their answer if they are confident and agree. "
@@ -59,7 +60,7 @@ def create_coe_tool(
 
     def steps(question: str, config: RunnableConfig) -> Steps[tuple[str, DecisionData]]:
         try:
-            result = yield group, ({"question": question}, config), {}
+            result = yield invoke(group, {"question": question}, config)
         except ValueError as error:
             if f'"{MAX_QUESTION_CHARS}" of the graph' not in str(error):
                 raise

@@ -108,9 +108,9 @@ class Sampling(TypedDict):
         refused: Options that the model does not accept, and that were omitted.
         ignores_temperature: Whether equal responses are copies of one, because the temperature has no effect; None if
             this is not known.
-        probe: How this was determined, or why it could not be: the model's replies when it was asked for random
-            characters or a story. None if it was not probed. A model is probed once per process; a failed probe is
-            repeated, three times in all. The usage of the reply includes the tokens of its probe.
+        probe: How this was determined, or why it could not be: what the model replied when it was asked for a story, or
+            what log-probabilities say. None if nothing was suspicious. The usage of the reply includes the tokens of
+            its probe.
         counted: "each" response counts; where the temperature is ignored, copies count "once" or do "not".
         error: What ended the sampling early; None if nothing did.
     """

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from langchain_openai import ChatOpenAI
 
-from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
+from coe_agents.prompts import INVENTED_STORY
 
 Reply = tuple[int, dict[str, Any]]
 _PATIENCE = 60.0
@@ -131,8 +131,8 @@ class Served:
 
 
 def is_probe(body: dict[str, Any]) -> bool:
-    """Whether random characters, or an invented story, are asked for."""
-    return any(message["content"] in (RANDOM_CHARACTERS, INVENTED_STORY) for message in body.get("messages", ()))
+    """Whether an invented story is asked for."""
+    return any(message["content"] == INVENTED_STORY for message in body.get("messages", ()))
 
 
 def completion(*texts: str, tokens: list[dict[str, Any]] | None = None, top: dict[str, float] | None = None) -> Reply:

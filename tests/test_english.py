@@ -51,7 +51,6 @@ TERMS = {
     "embed_documents": "a verb, of LangChain's `Embeddings`",
     "embed_query": "a verb, of LangChain's `Embeddings`",
     "ranking": "the name of an experiment",
-    "rephrased": "the old name of a method, until 0.3",
     "sampling": "the name of an experiment",
     "scaling": "the name of an experiment",
     "wording": "a noun",

@@ -12,12 +12,9 @@ from tests.evaluation.invented import group
 from tests.evaluation.invented import write as write_samples
 from tests.limits import full
 from tests.policy.test_calibrated import CALIBRATION
-from tests.policy.test_stopping import rule
 
 
-@pytest.mark.parametrize(
-    "save", [CalibratedPolicy(CALIBRATION).save, rule().save, lambda path: write(path, b"x" * 1000)]
-)
+@pytest.mark.parametrize("save", [CalibratedPolicy(CALIBRATION).save, lambda path: write(path, b"x" * 1000)])
 def test_a_full_disk_leaves_the_former_file_and_nothing_else(tmp_path, save):
     path = tmp_path / "kept.json"
     path.write_text("former")

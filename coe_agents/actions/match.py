@@ -206,8 +206,10 @@ class ActionMatch:
         return [*known, *sorted(given.difference(known))]
 
 
-def compare_actions(clusterer: Clusterer, tools: Sequence[Any] | None = None) -> ActionMatch:
+def compare_actions(clusterer: Clusterer | None, tools: Sequence[Any] | None = None) -> ActionMatch:
     """Returns the clusterer of proposals: an `ActionMatch` itself, with its rules, or else one in place of another.
+
+    It knows the tools of the turn, whose schemas say what equal arguments are.
 
     A clusterer of texts reads calls as prose. To `NormalizedMatch`, "rm -rf a" and "rm rf an a" are the same words.
     """

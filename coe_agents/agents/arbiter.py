@@ -8,8 +8,8 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from coe_agents import prompts
 from coe_agents._plurals import quantity
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents._requests.parse import is_cut
-from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.checks import require
 from coe_agents.clustering import strip_reasoning

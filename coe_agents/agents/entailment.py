@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from coe_agents import prompts
 from coe_agents._plurals import quantity
+from coe_agents._steps import Call, Steps, run_steps
 from coe_agents.agents._requests.clients import address_of, without_retries
-from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
+from coe_agents.agents._requests.endpoints import Server, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.send import Asker
-from coe_agents.agents._requests.steps import Call, Steps, run_steps
 from coe_agents.agents.choice.grading import MIN_MASS
 from coe_agents.agents.choice.probability import choice_probability
 from coe_agents.checks import instance
@@ -83,8 +83,8 @@ class ChatEntailment:
         self.n_unclear = 0
         self._lock = threading.Lock()
         address = address_of(model)
-        replicas = Replicas([Replica(without_retries(model), address, places_of(model, address))])
-        self._asker = Asker("ChatEntailment", replicas, retries, request_timeout, secrets=secrets_of(self))
+        server = Server(without_retries(model), address, places_of(model, address))
+        self._asker = Asker("ChatEntailment", server, retries, request_timeout, secrets=secrets_of(self))
 
     def predict(self, pairs: Sequence[_Pair]) -> NDArray[np.float64]:
         """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
@@ -120,7 +120,7 @@ class ChatEntailment:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
 
-        def send(server: Replica, seconds: float | None) -> Steps[_Row | None]:
+        def send(server: Server, seconds: float | None) -> Steps[_Row | None]:
             row: _Row | None = yield Call(_ask, None, (server.model, asked), seconds=seconds)
             return row
 

@@ -79,11 +79,6 @@ def status_of(error: Exception) -> int | None:
     return None
 
 
-def is_outage(error: Exception, found: CoEError) -> bool:
-    """Returns whether an error, which is `found` among ours, means that the server cannot be reached at the moment."""
-    return isinstance(found, AgentConnectionError | AgentTimeoutError) or status_of(error) in (502, 503, 504)
-
-
 def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
     status, names = status_of(error), {kind.__name__ for kind in type(error).__mro__}
     if option := refused_option(error, status, options):

@@ -20,21 +20,21 @@ from langchain_core.messages import (
 )
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents._requests.clients import (
     address_of,
-    check_models,
+    check_model,
     create_model,
     no_tools,
     prepare,
     takes_tools,
     without_input,
 )
-from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
+from coe_agents.agents._requests.endpoints import Server, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
-from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice.grading import METHODS, MIN_MASS, to_graded_reply
 from coe_agents.agents.choice.probability import (
     ChoiceProbabilities,
@@ -42,11 +42,11 @@ from coe_agents.agents.choice.probability import (
     choice_probability,
     find_ambiguous,
 )
-from coe_agents.agents.greedy_decoding import OnGreedy, examine, identity_of, may_be_probed
+from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import InvalidReplyError, NoChoiceError
+from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.redaction import secrets_of
-from coe_agents.rounds import MOST_SAMPLES
 from coe_agents.types import AgentReply, AgentRequest
 
 _LOG = logging.getLogger(__name__)
@@ -63,9 +63,7 @@ class ModelAgent:
 
     Args:
         name: Its name in the graph and in reports.
-        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use. Several
-            chat models are servers of the same one: a request goes to the one with the fewest requests in flight. A
-            server that cannot be reached is not used for a while.
+        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use.
         n_samples: How many responses a round draws, at most 500.
         temperature: Above 0 unless `n_samples` is 1.
         weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; at 0 it is asked,
@@ -86,26 +84,26 @@ class ModelAgent:
         max_response_chars: A longer response is cut, with a mark at its end.
         on_greedy: What to do with responses that are copies, because the temperature has no effect: the server decodes
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
-            that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
-            model with a field `temperature` is probed, once per process for each server and its settings, if it gave at
-            least three equal responses at a temperature above 0 that its log-probabilities do not explain: it is asked
-            as often for random characters, without the system prompt, and if it declines, for an invented story. If
-            these replies are equal, too, the temperature has no effect. If the result stays unknown, `Sampling` says
-            so, and all responses count.
+            that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", at
+            least three equal responses of a model with a field `temperature`, at one above 0, are examined. Where they
+            have log-probabilities, these say whether they may be equal by chance. Without them the server is asked once
+            for an invented story, as often and without the system prompt: if these are equal, too, the temperature has
+            no effect. What it replied is kept for a day, see `agents._requests.findings`. If the result stays unknown,
+            `Sampling` says so, and all responses count.
         tools: Tools that the model is shown, in its provider's own way: LangChain tools, functions, or OpenAI's
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that
             cannot be read, or does not fit the tools, is a failure of that response. A request may name other tools. In
             a question with `choices`, no tools are shown.
 
     Raises:
-        TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
+        TypeError: If `model` is neither a chat model nor a string.
         ValueError: If an option cannot work, or `model` is a pipeline of langchain-huggingface.
     """
 
     def __init__(
         self,
         name: str,
-        model: BaseChatModel | str | Sequence[BaseChatModel],
+        model: BaseChatModel | str,
         *,
         n_samples: int = 5,
         temperature: float = 1.0,
@@ -136,13 +134,10 @@ class ModelAgent:
         require(temperature > 0 or n_samples == 1, above, temperature, remedy)
         check_limits("ModelAgent", timeout, request_timeout, retries, max_concurrency)
         one_of(on_greedy, '"on_greedy" of ModelAgent', get_args(OnGreedy), advice='Omit it for "exclude"')
-        models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
-        check_models(models, model_options or {})
+        check_model(model, model_options or {})
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
-        if self.tools is not None:
-            for one in models:
-                if isinstance(one, BaseChatModel) and not takes_tools(one):
-                    raise no_tools(one)
+        if self.tools is not None and isinstance(model, BaseChatModel) and not takes_tools(model):
+            raise no_tools(model)
         self.name = name
         self.n_samples = n_samples
         self.temperature = temperature
@@ -156,7 +151,7 @@ class ModelAgent:
         self.max_concurrency = max_concurrency
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
-        self._given: list[BaseChatModel | str] = models
+        self._given = model
         self._model_options = dict(model_options or {})
         self._ready: BaseChatModel | None = None
         self._may_grade = True
@@ -164,11 +159,6 @@ class ModelAgent:
 
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
-
-    @property
-    def n_servers(self) -> int:
-        """How many servers share its requests; 1 for a model in this process."""
-        return len(self._given)
 
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
@@ -198,8 +188,8 @@ class ModelAgent:
     ) -> ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices; see `choice_probability`.
 
-        The system prompt is omitted. All requests of it have one place at one server of the model, `timeout` seconds,
-        and the retries of samples.
+        The system prompt is omitted. All requests of it have one place at the model's server, `timeout` seconds, and
+        the retries of samples.
 
         Raises:
             CoEError: If the model fails, or chooses none of them.
@@ -209,29 +199,26 @@ class ModelAgent:
         return await arun_steps(self._asker.retry(send, Deadline(self.timeout)))
 
     def model(self) -> BaseChatModel:
-        """Returns a copy of the chat model (of several, the first), set up for sampling; made at the first call.
+        """Returns a copy of the chat model, set up for sampling; made at the first call.
 
         Raises:
             ImportError: If a package that the provider needs is not installed.
         """
         with self._lock:
             if self._ready is None:
-                replicas = [self._replica(given) for given in self._given]
-                self._ladder = Ladder(replicas[0].model)
-                self._own_seed: int | None = getattr(replicas[0].model, "seed", None)
-                self._asker = Asker(
-                    self.name, Replicas(replicas), self.retries, self.request_timeout, secrets=secrets_of(self)
-                )
-                self._ready = replicas[0].model  # last, since it says that the others are there
+                server = self._server(self._given)
+                self._ladder = Ladder(server.model)
+                self._own_seed: int | None = getattr(server.model, "seed", None)
+                self._asker = Asker(self.name, server, self.retries, self.request_timeout, secrets=secrets_of(self))
+                self._ready = server.model  # last, since it says that the others are there
             return self._ready
 
-    def _replica(self, given: BaseChatModel | str) -> Replica:
+    def _server(self, given: BaseChatModel | str) -> Server:
         made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
         fields = {"temperature": self.temperature, "logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
         address = address_of(made)
         places = places_of(given, address, self.max_concurrency)
-        identity = (type(made), given) if isinstance(given, str) and not address else None
-        return Replica(prepare(made, fields), address, places, identity or identity_of(made, address))
+        return Server(prepare(made, fields), address, places)
 
     def _prepare_model(self) -> BaseChatModel:
         try:
@@ -304,15 +291,15 @@ class ModelAgent:
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
 
-        def probe(replica: Replica, prompt: str, temperature: float) -> Steps[AgentReply]:
+        def probe(server: Server, prompt: str, temperature: float) -> Steps[AgentReply]:
             probing = AgentRequest(question=prompt, messages=[], round=request["round"])
             probing |= {"n_samples": n_samples, "temperature": temperature}
-            alone = replace(self._asker, replicas=Replicas([replica]))
+            alone = replace(self._asker, server=server)
             options: dict[str, Any] = {"observed": observed, "deadline": deadline, "needed": "temperature"}
             return (yield from self._draw(alone, probing, [HumanMessage(prompt)], **options))[1]
 
-        replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
-        return (yield from examine(reply, replicas, probe, deadline, on_greedy=self.on_greedy, temperature=temperature))
+        server = self._asker.server
+        return (yield from examine(reply, server, probe, deadline, on_greedy=self.on_greedy, temperature=temperature))
 
     def _draw(
         self,
@@ -330,7 +317,7 @@ class ModelAgent:
         return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
 
 
-def _ask_choice(server: Replica, seconds: float | None, **asked: Any) -> Steps[ChoiceProbabilities]:
+def _ask_choice(server: Server, seconds: float | None, **asked: Any) -> Steps[ChoiceProbabilities]:
     """Asks for the probabilities of choices, with the arguments of `choice_probability`."""
     found: ChoiceProbabilities = yield Call(choice_probability, achoice_probability, (server.model,), asked, seconds)
     return found

@@ -13,14 +13,12 @@ import typer
 import coe_agents
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
-from coe_agents.cli.collector import skip_last_collections
 from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
 from coe_agents.cli.harvest import audit, harvest
 from coe_agents.cli.interrupts import ending_soon
-from coe_agents.cli.learn_stopping import learn_stopping
 from coe_agents.cli.options import Exit
 from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
@@ -60,7 +58,6 @@ app.command()(doctor)
 app.command(epilog=SAMPLE_EPILOG)(sample)
 app.command(epilog=RUN_EPILOG)(run)
 app.command()(compare)
-app.command()(learn_stopping)
 app.command()(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)
@@ -81,7 +78,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal cannot encode must not lose the answer
     show_warnings()
-    skip_last_collections()
     try:
         with ending_soon():
             app()

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.collector import SHORT, rare_collections
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
 from coe_agents.cli.terminal import hide, print_json, print_lines
 from coe_agents.errors import ConfigurationError
-from coe_agents.redaction import secrets_of
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
@@ -26,7 +24,6 @@ _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 
 
-@rare_collections(SHORT)
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     config: ConfigOption = None,
@@ -60,7 +57,6 @@ def ask(
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
 
 
-@rare_collections(SHORT)
 def demo() -> None:
     """Ask tinyworld five questions, then for three actions: one is run, one is stopped, and nothing is to be called."""
     from coe_agents.cli.display.decision import show_decision, show_note
@@ -128,17 +124,8 @@ def load_quietly(path: Path | None) -> "Config | None":
     from coe_agents.config.schema import load_config
 
     config = load_config(path, more_faults=_find_faults)
-    hide_keys(config)
+    hide(config.secrets)  # in all that is printed from now on
     return config
-
-
-def hide_keys(config: "Config") -> None:
-    """Redacts the keys that a configuration names or holds in all that is printed from now on."""
-    from coe_agents.config.schema import ModelSection
-
-    parts = [*config.agents, config.clusterer, config.policy, config.judge, config.escalation]
-    named = {os.environ.get(part.api_key_env or "", "") for part in parts if isinstance(part, ModelSection)}
-    hide(named.union(*map(secrets_of, parts)))
 
 
 def _find_faults(config: "Config") -> list[str]:

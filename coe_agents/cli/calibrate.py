@@ -1,14 +1,14 @@
 """Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from coe_agents._plurals import quantity
-from coe_agents.cli.follow import Watch, follow_until_broken
+from coe_agents.cli.follow import follow_until_broken
 from coe_agents.cli.options import (
     Exit,
     JsonOption,
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
 DRIFT_EPILOG = (
-    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not, or with --follow an "
-    "agent has grown worse; 130 after Ctrl-C."
+    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; 130 after Ctrl-C."
 )
 
 
@@ -67,7 +66,7 @@ def calibrate(
     ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option(help="The agents' weights, from drift --follow --weights; the policy then holds for these."),
+        typer.Option(help="A file of the agents' weights; the policy then holds for these."),
     ] = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.
@@ -77,6 +76,7 @@ def calibrate(
     so does calling none.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
+    from coe_agents.evaluation.origin import origin_of
     from coe_agents.policy import AgentWeights
     from coe_agents.policy.gate import LearnedGate
 
@@ -108,6 +108,7 @@ def calibrate(
         clusterer=type(setting.clusterer).__name__,
         correctness=setting.criterion.name,
         weights=of_agents,
+        origin=origin_of(samples),
     )
     policy.save(out)
     calibration = policy.calibration
@@ -154,8 +155,7 @@ def drift(
         Path | None,
         typer.Option(
             help="A file of labelled answers, one JSON object a line, to which they are appended. It is read until "
-            "it breaks the stated risk; stop with Ctrl-C. The samples, if given, are those by which each agent is "
-            "judged: an agent that has grown worse is named."
+            "it breaks the stated risk; stop with Ctrl-C."
         ),
     ] = None,
     false_alarms: Annotated[
@@ -165,13 +165,6 @@ def drift(
         float,
         typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
     ] = 1.0,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --follow and samples: where to write the agents' weights, with the date and the evidence, when "
-            "an agent has grown worse. calibrate --weights and [graph] weights read them."
-        ),
-    ] = None,
     until_end: Annotated[
         bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")
     ] = False,
@@ -183,12 +176,12 @@ def drift(
     from coe_agents.policy.gate import LearnedGate
 
     if follow is not None:
-        _follow(policy, samples, scoring, Watch(follow, false_alarms, min_seen, until_end, weights), as_json=as_json)
-    for name, is_given in (
-        ("--until-end", until_end),
-        ("--min-seen", min_seen != 1.0),
-        ("--weights", weights is not None),
-    ):
+        if samples:
+            raise typer.BadParameter("it reads no samples. Omit them, or omit --follow", param_hint="--follow")
+        follow_until_broken(
+            policy, follow, false_alarms=false_alarms, min_seen=min_seen, until_end=until_end, as_json=as_json
+        )
+    for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
         if is_given:
             raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
     if not samples:
@@ -259,33 +252,6 @@ def _print_support(calibration: "Calibration") -> None:
         )
     if len(groups) > 1:
         print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
-
-
-def _follow(
-    policy: Path, samples: list[Path] | None, scoring: ScoringOptions, watch: Watch, *, as_json: bool
-) -> NoReturn:
-    """Follows a file of labelled answers at the risk of the policy, and of each agent in the samples."""
-    from coe_agents.evaluation import agent_risks
-    from coe_agents.policy import CalibratedPolicy
-
-    if not 0.0 < watch.false_alarms < 1.0:
-        message = f"it must be above 0 and below 1; got {watch.false_alarms:g}"
-        raise typer.BadParameter(message, param_hint="--false-alarms")
-    if not 0.0 < watch.min_seen <= 1.0:
-        raise typer.BadParameter(f"it must be above 0 and at most 1; got {watch.min_seen:g}", param_hint="--min-seen")
-    if watch.out is not None and not samples:
-        message = "samples are needed by which each agent is judged. Add those of the calibration"
-        raise typer.BadParameter(message, param_hint="--weights")
-    calibration = CalibratedPolicy.load(policy).calibration
-    watch = replace(watch, risk=calibration.risk)
-    if samples:
-        rows, _ = _judge_samples(samples, create_setting(scoring), every_cluster=True, proposer=None, weights=None)
-        risks = agent_risks(rows)
-        names = calibration.agents.keys() | risks.keys()
-        watch = replace(
-            watch, agents=risks, weights={name: (calibration.weights or {}).get(name, 1.0) for name in sorted(names)}
-        )
-    follow_until_broken(watch, as_json=as_json)
 
 
 def _judge_samples(

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.clustering import Clusterer
-    from coe_agents.experiments import Experiment
     from coe_agents.experiments.chain_figures import ChainFigures
     from coe_agents.experiments.comparison import Comparison
-    from coe_agents.experiments.frontier import Frontier
     from coe_agents.experiments.replay import ReplayedPolicy
 
 
@@ -47,15 +43,6 @@ def compare(
             help="Configuration files, separated by commas: replays their policies on saved responses, without a model."
         ),
     ] = None,
-    frontier: Annotated[
-        bool,
-        typer.Option(
-            "--frontier", help="With --policies: sweep thresholds on one half, choose for --risk, judge on the other."
-        ),
-    ] = False,
-    risk: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Of --frontier: the highest share of wrong answers.")
-    ] = 0.1,
 ) -> None:
     """Show coverage, risk, tokens and cost of policies side by side, with paired intervals of the differences.
 
@@ -63,19 +50,8 @@ def compare(
     samples while they last, and no debate.
     """
     if policies is not None:
-        _replay(
-            paths,
-            policies,
-            scoring,
-            config,
-            as_json=as_json,
-            out=out,
-            resamples=resamples,
-            risk=risk if frontier else None,
-        )
+        _replay(paths, policies, scoring, config, as_json=as_json, out=out, resamples=resamples)
         return
-    if frontier:
-        raise typer.BadParameter("it needs --policies and saved responses. Add them", param_hint="--frontier")
     from coe_agents.evaluation.decisions import read_run
     from coe_agents.experiments.chain_figures import chain_figures
     from coe_agents.experiments.comparison import compare as compare_policies
@@ -102,12 +78,11 @@ def _replay(
     as_json: bool,
     out: Path | None,
     resamples: int,
-    risk: float | None,
 ) -> None:
     from coe_agents.cli.recalibrate import without_rulings
+    from coe_agents.cli.score import create_named_clusterer
     from coe_agents.evaluation import CRITERIA, Samples
     from coe_agents.experiments.comparison import compare as compare_policies
-    from coe_agents.experiments.frontier import FEWEST_HALVED, find_frontier
     from coe_agents.experiments.replay import load_saved, replay
 
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
@@ -118,7 +93,7 @@ def _replay(
         _policy_of(file, name, prices)
         for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
     ]
-    clusterer = replay_clusterer(options.clusterer)
+    clusterer = create_named_clusterer(options.clusterer)
     criterion = CRITERIA[options.correctness]
     with Samples(paths) as questions:
         saved = load_saved(without_rulings(questions, argument="paths"), clusterer)
@@ -130,13 +105,9 @@ def _replay(
     }
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
-    if risk is not None and len(saved) < FEWEST_HALVED:
-        said = f"it needs at least {FEWEST_HALVED} questions with responses; got {len(saved)}. Omit it, or add samples"
-        raise typer.BadParameter(said, param_hint="--frontier")
     outcomes = [replay(saved, each, criterion, n_failed=n_failed) for each in replayed]
     comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
-    found = None if risk is None else find_frontier(saved, replayed, criterion, risk=risk, n_resamples=resamples)
-    show(comparison, frontier=found, as_json=as_json, out=out)
+    show(comparison, as_json=as_json, out=out)
 
 
 def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "ReplayedPolicy":
@@ -144,6 +115,7 @@ def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "R
     from coe_agents.config.build import create_policy, load_divergence, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
+    from coe_agents.policy import Rules
     from coe_agents.rounds import AdaptiveSampling, Strategies
 
     config = load_config(path)
@@ -154,27 +126,14 @@ def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "R
         policy=create_policy(config),
         n_samples={agent.name: agent.n_samples if agent.temperature > 0 else 1 for agent in config.agents},
         weights={agent.name: agent.weight for agent in config.agents} | (load_weights(config) or {}),
-        max_rounds=graph.max_rounds,
+        rules=Rules(bounds=graph.bounds, min_agents=graph.min_agents),
         adaptive=adaptive,
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,
         divergence=load_divergence(config),
-        min_agents=graph.min_agents,
-        token_budget=graph.token_budget,
         has_arbiter=config.escalation is not None,
         prices={**prices_of(path), **prices},
     )
-
-
-def replay_clusterer(name: str | None) -> "Clusterer":
-    """Returns the clusterer of a replay; by default the one that needs no model."""
-    if name in (None, "normalized"):
-        from coe_agents.clustering import NormalizedMatch
-
-        return NormalizedMatch()
-    from coe_agents.cli.score import create_named_clusterer
-
-    return create_named_clusterer(name)
 
 
 def prices_of(path: Path | None) -> dict[str, dict[str, float]]:
@@ -191,50 +150,47 @@ def prices_of(path: Path | None) -> dict[str, dict[str, float]]:
 def show(
     comparison: "Comparison",
     chains: "Sequence[ChainFigures]" = (),
-    frontier: "Frontier | None" = None,
     *,
     as_json: bool,
     out: Path | None,
 ) -> None:
     """Prints a comparison, and writes its tables and pictures."""
+    from coe_agents.experiments import write_to
     from coe_agents.experiments.chain_figures import to_experiment as to_chains
     from coe_agents.experiments.comparison import to_experiments
-    from coe_agents.experiments.frontier import to_experiment as to_frontier
 
-    swept = [] if frontier is None else [to_frontier(frontier)]
-    judged = (
-        [] if frontier is None or frontier.judged is None else to_experiments(frontier.judged, name="compare-chosen")
-    )
-    experiments = [*to_experiments(comparison), *([to_chains(chains)] if chains else []), *swept, *judged]
-    written = [_write(experiment, out) for experiment in experiments] if out is not None else []
+    experiments = [*to_experiments(comparison), *([to_chains(chains)] if chains else [])]
+    written = [write_to(experiment, out) for experiment in experiments] if out is not None else []
     if as_json:
         more: dict[str, Any] = {"chains": [each.to_json() for each in chains]} if chains else {}
-        if frontier is not None:
-            more["frontier"] = frontier.to_json()
         print_json({**comparison.to_json(), **more})
         return
     _show_table(comparison, chains)
-    if frontier is not None:
-        for line in ("", *frontier.in_words()):
-            print_lines(line)
-        if frontier.judged is not None:
-            show_cells(frontier.judged)
-        if out is None:
-            print_lines("--out FOLDER or --json shows the whole frontier.")
     for path in written:
         print_lines(f"{clean(str(path))}.csv, .tex, .png, .svg")
 
 
 def _show_table(comparison: "Comparison", chains: "Sequence[ChainFigures]") -> None:
+    from rich.table import Table
     from rich.text import Text
 
     from coe_agents.cli.display.experiment import show_experiment
     from coe_agents.experiments.chain_figures import to_experiment
-    from coe_agents.experiments.comparison import in_words
+    from coe_agents.experiments.comparison import cells_of, in_words
 
     for line in (*in_words(comparison), *(each.in_words() for each in chains)):
         print_lines(line)
-    show_cells(comparison)
+    heads, cells = cells_of(comparison)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads:
+        table.add_column(clean(head))
+    for label, *row in cells:
+        style = "dim" if str(label).startswith(" ") else ""
+        table.add_row(*(Text(clean(str(cell)) if cell else "") for cell in (label, *row)), style=style)
+    console = create_console()
+    console.print()
+    console.print(table)
+    console.print()
     whose: dict[str, list[str]] = {}
     for each in comparison.policies:
         for note in each.notes:
@@ -242,41 +198,10 @@ def _show_table(comparison: "Comparison", chains: "Sequence[ChainFigures]") -> N
     notes = [f"{', '.join(names)}: {note}" for note, names in whose.items()]
     resamples = quantity(comparison.n_resamples, "bootstrap resample")
     notes.append(f"[low, high]: 95 % intervals, {resamples}; differences are paired.")
-    console = create_console()
     for note in notes:
         console.print(Text(clean(note), style="dim"))
     if chains:
         show_experiment(to_experiment(chains))
-
-
-def show_cells(comparison: "Comparison") -> None:
-    """Prints the figures of a comparison, a column for each policy."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from coe_agents.experiments.comparison import cells_of
-
-    heads, lines = cells_of(comparison)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for head in heads:
-        table.add_column(clean(head))
-    for label, *cells in lines:
-        style = "dim" if str(label).startswith(" ") else ""
-        table.add_row(*(Text(clean(str(cell)) if cell else "") for cell in (label, *cells)), style=style)
-    console = create_console()
-    console.print()
-    console.print(table)
-    console.print()
-
-
-def _write(experiment: "Experiment", folder: Path) -> Path:
-    from coe_agents.experiments import draw_to, to_csv, to_latex
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for text, kind in ((to_csv(experiment), "csv"), (to_latex(experiment), "tex")):
-        write(folder / f"{experiment.name}.{kind}", text.encode(errors="replace"))
-    draw_to(experiment, folder)
-    return folder / experiment.name
 
 
 def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from coe_agents.cli.ask import hide_keys
 from coe_agents.cli.options import Exit
-from coe_agents.cli.terminal import print_lines
+from coe_agents.cli.terminal import hide, print_lines
 
 EXAMPLE = "coe.toml"
 
@@ -45,6 +44,6 @@ def check(file: Annotated[Path, typer.Argument(help="The TOML file.")]) -> None:
     from coe_agents.config.schema import load_config
 
     config = load_config(file, more_faults=find_all_faults)
-    hide_keys(config)
+    hide(config.secrets)
     notes = check_config(config)
     show_config(config, notes, path=str(file))

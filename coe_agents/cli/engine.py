@@ -17,7 +17,7 @@ def ray_options(options: EngineOptions) -> EngineOptions | None:
     if options.engine == "ray":
         clean_up_after_interrupt()
         return options
-    for name in ("address", "actors", "gpus_per_actor"):
+    for name in ("address", "actors", "gpus_per_actor", "part_timeout"):
         if getattr(options, name):
             raise typer.BadParameter(
                 "it requires --engine ray. Add --engine ray, or omit it", param_hint=f"--{name.replace('_', '-')}"
@@ -33,7 +33,8 @@ def create_pool(ray: EngineOptions, *, n_parts: int, bound: int | None) -> "Pool
     from coe_agents.distributed import Pool, n_nodes
 
     bounds = (ray.actors or n_nodes(), n_parts, *(() if bound is None else (bound,)))
-    return Pool(max(1, min(bounds)), ray.gpus_per_actor)
+    limit = {} if ray.part_timeout is None else {"seconds": ray.part_timeout}
+    return Pool(max(1, min(bounds)), ray.gpus_per_actor, **limit)
 
 
 def share_limits(config: "Config | None", n_actors: int) -> "Config | None":

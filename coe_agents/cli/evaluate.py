@@ -1,7 +1,7 @@
 """Owns the command `evaluate`: `sample`, then `score` on the responses."""
 
 import sys
-from contextlib import ExitStack, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 
 from coe_agents.cli.ask import load_quietly
@@ -28,20 +28,14 @@ def evaluate(
 ) -> None:
     """Run `sample`, then `score`, with the clusterer of --config or tinyworld's; --clusterer overrides both."""
     ray, config = ray_options(engine), sampling.config
-    with ExitStack() as stack:
-        if ray is not None:
-            from coe_agents.distributed import cluster
-
-            stack.enter_context(cluster(ray.address))  # one for both
-        with redirect_stdout(sys.stderr) if as_json else ExitStack():
-            settings = load_quietly(config)
-            found = find_questions(sampling, on_disk=ray is not None)
-            sample_to(sampling, found, settings, engine=ray, partition_size=partition_size)
-        needs_config = scoring.clusterer is None or scoring.correctness == "judge"
-        scoring = replace(
-            scoring,
-            clusterer=scoring.clusterer or ("tinyworld" if config is None else None),
-            config=config if needs_config else None,
-        )
-        figures = figures_of([sampling.out], scoring, engine=ray, out=sampling.out / "scores")
-    show(figures, as_json=as_json)
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        settings = load_quietly(config)
+        found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
+        sample_to(sampling, found, settings, engine=ray, partition_size=partition_size)
+    needs_config = scoring.clusterer is None or scoring.correctness == "judge"
+    scoring = replace(
+        scoring,
+        clusterer=scoring.clusterer or ("tinyworld" if config is None else None),
+        config=config if needs_config else None,
+    )
+    show(figures_of([sampling.out], scoring), as_json=as_json)

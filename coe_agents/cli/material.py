@@ -12,7 +12,7 @@ import coe_agents
 from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.options import SamplingOptions, ScoringOptions
-from coe_agents.cli.sample import load_set, sample_to
+from coe_agents.cli.sample import find_questions, sample_to
 from coe_agents.cli.score import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -158,7 +158,7 @@ class SampledMaterial(Material):
             del config.agents[2:]
             for agent in config.agents:
                 agent.temperature = temperature
-        found = load_set(source, split)
+        found = find_questions(source, split, seed=self.seed)
         out = self.folder / name
         options = SamplingOptions(
             dataset=source,

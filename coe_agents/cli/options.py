@@ -39,33 +39,40 @@ PartitionOption = Annotated[int, typer.Option(min=1, help="Questions in each Par
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingOptions:
-    """The options of `sample`: which questions are asked, how, and where responses are kept."""
+class QuestionOptions:
+    """The options of `sample` and `run`: which questions are asked of whom, and where what they give is kept."""
 
     dataset: Annotated[
         str,
         typer.Option(
             help="triviaqa, squad, squad_v2, nq_open or truthfulqa, from the Hugging Face hub; tinyworld; a file, "
-            "such as one of their official ones, JSON Lines or Parquet; or the folder of a dataset."
+            "such as one of their official ones, JSON Lines or Parquet; or the folder of a dataset. For run also "
+            "tinyworld-chains, and a JSON Lines file of chains of questions."
         ),
     ]
     out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")]
     split: Annotated[str | None, typer.Option(help="Split of the dataset; default: validation.")] = None
     limit: LimitOption = 200
     seed: SeedOption = 0
-    with_context: Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")] = False
-    shots: Annotated[int, typer.Option(min=0, help="Number of examples shown before each question.")] = 0
-    prompt: Annotated[
-        Path | None, typer.Option(help="TOML file with the fields instruction, question and with_context.")
-    ] = None
     config: ConfigOption = None
     at_once: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Concurrent questions to each server of an agent; default: 8, and 1 for a model in this process. "
+            help="Concurrent questions to each agent; default: 8, and 1 for a model in this process. "
             "Batches of a local model are faster, but change the last digits of its log-probabilities.",
         ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingOptions(QuestionOptions):
+    """The options of `sample`: those of the questions, and how they are put."""
+
+    with_context: Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")] = False
+    shots: Annotated[int, typer.Option(min=0, help="Number of examples shown before each question.")] = 0
+    prompt: Annotated[
+        Path | None, typer.Option(help="TOML file with the fields instruction, question and with_context.")
     ] = None
     p_false: Annotated[
         bool,
@@ -142,6 +149,13 @@ class EngineOptions:
         int | None, typer.Option(min=1, help="Processes on the Ray cluster; default: one for each machine.")
     ] = None
     gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
+    part_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="Seconds after which another actor tries a part, three in all; default: 3600.",
+        ),
+    ] = None
 
 
 ProposerOption = Annotated[

@@ -7,7 +7,6 @@ import typer
 
 from coe_agents._files import write
 from coe_agents._plurals import quantity
-from coe_agents.cli.collector import ROWS, rare_collections
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.score import create_setting
 from coe_agents.cli.terminal import clean, print_lines
@@ -51,7 +50,7 @@ def _of_samples(paths: list[Path], scoring: ScoringOptions, title: str | None, *
     from coe_agents.evaluation.html import create_page
 
     setting = create_setting(scoring)
-    with rare_collections(ROWS), Samples(paths) as questions:
+    with Samples(paths) as questions:
         page = create_page(
             without_rulings(questions, argument="run"),
             title=", ".join(path.resolve().name for path in paths) if title is None else title,

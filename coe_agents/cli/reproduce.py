@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from coe_agents._files import write
 from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
 from coe_agents.cli.terminal import print_lines
 
@@ -101,17 +100,14 @@ def _all_of(material: "Material") -> list[Name]:
 
 def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
     from coe_agents.cli.display.experiment import show_experiment
-    from coe_agents.experiments import draw_to, to_csv, to_latex
+    from coe_agents.experiments import write_to
 
     names = ("date", "version") if experiment.name == "quadrants" else material.provenance
     provenance = {name: material.provenance[name] for name in names}
     whole = replace(experiment, settings={**experiment.settings, **provenance})
-    out.mkdir(parents=True, exist_ok=True)
-    for text, kind in ((to_csv(whole), "csv"), (to_latex(whole), "tex")):
-        write(out / f"{whole.name}.{kind}", text.encode(errors="replace"))
-    draw_to(whole, out)
+    written = write_to(whole, out)
     show_experiment(whole)
-    print_lines(f"  {out / whole.name}.csv, .tex, .png, .svg")
+    print_lines(f"  {written}.csv, .tex, .png, .svg")
 
 
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":

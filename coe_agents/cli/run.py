@@ -1,6 +1,6 @@
 """Owns the command `run`: asks the whole graph, as configured, the questions of a dataset, and keeps each decision."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,13 +13,12 @@ from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.interrupts import resumable
-from coe_agents.cli.options import ConfigOption, EngineOptions, Exit, LimitOption, expand_options
-from coe_agents.cli.sample import list_digest, most_actors
+from coe_agents.cli.options import EngineOptions, Exit, QuestionOptions, expand_options
+from coe_agents.cli.sample import describe_dataset, most_actors, times
 from coe_agents.cli.terminal import clean, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation.samples.store import Store, Unit
-    from coe_agents.runs import ItemSet, ItemsOnDisk, RunItem
+    from coe_agents.evaluation.samples.store import Store
 
 RUN_EPILOG = (
     "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
@@ -32,26 +31,7 @@ People = Literal["record", "references"]
 @expand_options
 def run(
     engine: EngineOptions,
-    dataset: Annotated[
-        str,
-        typer.Option(
-            help="As of `sample`: triviaqa, squad, squad_v2, nq_open, truthfulqa, tinyworld, a file or a folder; also "
-            "tinyworld-chains, and a JSON Lines file of chains of questions."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")],
-    config: ConfigOption = None,
-    split: Annotated[str | None, typer.Option(help="Split of the dataset; default: validation.")] = None,
-    limit: LimitOption = 200,
-    seed: Annotated[int, typer.Option(help="Random seed for questions, and for agents that have no seed.")] = 0,
-    at_once: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Concurrent questions; default: 8 for each server, and 1 for a model in this process. Batches of a "
-            "local model are faster, but change the last digits of its log-probabilities.",
-        ),
-    ] = None,
+    asking: QuestionOptions,
     people: Annotated[
         People,
         typer.Option(
@@ -75,36 +55,27 @@ def run(
     The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
     """
     ray = ray_options(engine)
-    settings = load_quietly(config)
+    settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices, load_items, open_items
-    from coe_agents.runs.runner import UnitsOnDisk, units_of
+    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices, load_items
+    from coe_agents.runs.runner import Units
 
-    found: ItemSet | ItemsOnDisk
-    items: Sequence[RunItem]
-    units: Mapping[Unit, int]
-    if ray is None:
-        found = load_items(dataset, split)
-        items = found.choose(limit or None, seed=seed)
-        units = units_of(items)
-    else:  # nothing of them is in memory, however many there are
-        found = open_items(dataset, split, seed=seed)
-        items = chosen = found.items.first(limit or None)
-        units = UnitsOnDisk(chosen, seed=seed)
+    found = load_items(asking.dataset, asking.split, seed=seed)
+    items = found.items.first(asking.limit or None)
     options: dict[str, Any] = {
         "seed": seed,
-        "at_once": at_once,
+        "at_once": asking.at_once,
         "people": people,
         "correctness": correctness,
         "is_tinyworld": found.is_tinyworld,
     }
     group = create_run_group(settings, **options)
-    depends = {"dataset": _describe(found, items, limit), **group.settings}
+    depends = {"dataset": describe_dataset(found, len(found.items), map(asdict, items), asking.limit), **group.settings}
     from coe_agents.evaluation.decisions import DECISIONS
     from coe_agents.evaluation.samples.store import Store
 
     with (
-        Store(out, depends, units, name=DECISIONS) as store,
+        Store(out, depends, Units(items, seed=seed), name=DECISIONS) as store,
         Timings(out) as timings,
         _progress(len(items), store) as on_item,
     ):
@@ -118,22 +89,13 @@ def run(
             from coe_agents.runs.parts import decide_parts
 
             with cluster(ray.address):
-                pool = create_pool(ray, n_parts=-(-n_pending // partition_size), bound=most_actors(settings, at_once))
+                pool = create_pool(
+                    ray, n_parts=-(-n_pending // partition_size), bound=most_actors(settings, asking.at_once)
+                )
                 # called in the actors, whose environment holds the keys
                 shared = share_limits(settings, pool.n_actors)
                 create = partial(create_run_group, shared, n_sharing=pool.n_actors, **options)
                 decide_parts(items, create, store, timings, pool, size=partition_size, on_item=on_item)
-
-
-def _describe(found: "ItemSet | ItemsOnDisk", items: "Sequence[RunItem]", limit: int) -> dict[str, Any]:
-    """Returns what the settings say about the questions."""
-    return {
-        "source": found.source,
-        "n_records": found.n_records,
-        "n_questions": len(found.items),
-        "limit": limit,
-        "sha256": list_digest(map(asdict, items)),
-    }
 
 
 @dataclass(slots=True)
@@ -203,7 +165,6 @@ def _show_end(tally: _Tally, n_items: int, path: Path) -> None:
     if tally.n_failed_agents:
         print_lines(f"In {tally.n_failed_agents} of them an agent failed in the last round; the others decided.")
     if tally.n_errors:
-        times = "once" if tally.n_errors == 1 else f"{tally.n_errors} times"
-        print_lines(f"The group failed {times}; the first error: {clean(tally.first_error or '')}")
+        print_lines(f"The group failed {times(tally.n_errors)}; the first error: {clean(tally.first_error or '')}")
         print_lines("Rerun the same command to repeat the failed questions.")
         raise typer.Exit(Exit.FAILED)

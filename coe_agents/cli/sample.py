@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from coe_agents.config.group import Group, SelfCheck
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation.datasets import Question, QuestionSet, QuestionsOnDisk
+    from coe_agents.evaluation.datasets import Question, QuestionsOnDisk
     from coe_agents.evaluation.samples.store import Unit
+    from coe_agents.runs import ItemSet
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -37,13 +38,13 @@ def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: Par
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
-    found = find_questions(sampling, on_disk=ray is not None)
+    found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
     sample_to(sampling, found, config, engine=ray, partition_size=partition_size)
 
 
 def sample_to(
     options: SamplingOptions,
-    found: "QuestionSet | QuestionsOnDisk",
+    found: "QuestionsOnDisk",
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
@@ -53,17 +54,12 @@ def sample_to(
 
     `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
     """
-    from coe_agents.evaluation.datasets import QuestionSet, examples_from, load_prompt, subset
+    from coe_agents.evaluation.datasets import examples_from, load_prompt
 
     seed, passages = options.seed, options.with_context
     wording = load_prompt(found.kind, options.prompt)
-    limit = options.limit or None
-    questions: Sequence[Question]
-    shown: Sequence[Question]
-    if isinstance(found, QuestionSet):
-        questions, shown = subset(found.questions, limit, seed=seed), found.questions
-    else:
-        questions, shown = found.questions.first(limit), found.examples(options.shots, with_context=passages)
+    questions = found.questions.first(options.limit or None)
+    shown = found.examples(options.shots, with_context=passages)
     examples = examples_from(shown, options.shots, seed=seed, with_context=passages)
 
     def prompt(question: "Question") -> str:
@@ -81,13 +77,7 @@ def sample_to(
     group = create_group(config, prompts, **asked)
     digest = _object_digest((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
     settings = {
-        "dataset": {
-            "source": found.source,
-            "n_records": found.n_records,
-            "n_questions": len(found.questions),
-            "limit": options.limit,
-            "sha256": list_digest(map(asdict, questions)),
-        },
+        "dataset": describe_dataset(found, len(found.questions), map(asdict, questions), options.limit),
         "seed": seed,
         "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": digest},
         **group.settings,
@@ -121,24 +111,18 @@ def most_actors(config: "Config | None", at_once: int | None) -> int | None:
     return min(bounds, default=None)
 
 
-def find_questions(options: SamplingOptions, *, on_disk: bool) -> "QuestionSet | QuestionsOnDisk":
-    """Returns the questions that the options name, in memory or, for any number of them, on the disk."""
-    if not on_disk or options.dataset == "tinyworld":
-        return load_set(options.dataset, options.split)
+def find_questions(dataset: str, split: str | None, *, seed: int) -> "QuestionsOnDisk":
+    """Returns the questions of tinyworld or of any dataset that `open_questions` reads, in the order of a seed."""
     from coe_agents.evaluation.datasets import open_questions
 
-    return open_questions(options.dataset, split=options.split, seed=options.seed)
+    if dataset != "tinyworld":
+        return open_questions(dataset, split=split, seed=seed)
+    from coe_agents.evaluation.datasets import QuestionsOnDisk
+    from coe_agents.evaluation.datasets.on_disk import on_disk
+    from coe_agents.tinyworld.questions import tinyworld_questions
 
-
-def load_set(dataset: str, split: str | None) -> "QuestionSet":
-    """Returns the questions of tinyworld or of any dataset that `load_questions` reads."""
-    if dataset == "tinyworld":
-        from coe_agents.tinyworld.questions import tinyworld_questions
-
-        return tinyworld_questions(split or "validation")
-    from coe_agents.evaluation.datasets import load_questions
-
-    return load_questions(dataset, split=split)
+    found = tinyworld_questions(split or "validation")
+    return QuestionsOnDisk(found.kind, found.source, on_disk(found.questions, seed=seed), found.n_records)
 
 
 def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
@@ -188,16 +172,31 @@ def _progress_and_summary(group: "Group", n_questions: int, path: "Path", missin
         yield advance
     print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(path))}")
     for name in (agent.name for agent in agents if n_failed[agent.name]):
-        times = "once" if n_failed[name] == 1 else f"{n_failed[name]} times"
-        print_lines(f"{clean(name)} failed {times}; the first error: {clean(first_errors[name])}")
+        print_lines(f"{clean(name)} failed {times(n_failed[name])}; the first error: {clean(first_errors[name])}")
     if n_failed:
         print_lines("Rerun the same command to repeat the failed requests.")
         raise typer.Exit(Exit.FAILED)
 
 
-def list_digest(values: "Iterable[object]") -> str:
-    """Returns the SHA-256 digest of a list of JSON, of which one value at a time is in memory."""
-    return _digest("[", (json.dumps(value) for value in values), "]")
+def times(n: int) -> str:
+    """Returns how often something happened, in words."""
+    return "once" if n == 1 else f"{n} times"
+
+
+def describe_dataset(
+    found: "QuestionsOnDisk | ItemSet", n: int, asked: "Iterable[object]", limit: int
+) -> dict[str, Any]:
+    """Returns what the settings of a run say about its dataset, which holds `n` questions; `asked` are those chosen.
+
+    They are digested as a list of JSON, of which one value at a time is in memory.
+    """
+    return {
+        "source": found.source,
+        "n_records": found.n_records,
+        "n_questions": n,
+        "limit": limit,
+        "sha256": _digest("[", (json.dumps(value) for value in asked), "]"),
+    }
 
 
 def _object_digest(pairs: "Iterable[tuple[str, str]]") -> str:

@@ -1,7 +1,7 @@
 """Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.collector import ROWS, rare_collections
-from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.options import (
-    EngineOptions,
     JsonOption,
-    PartitionOption,
     ProposerOption,
     ResamplesOption,
     SamplesArgument,
@@ -25,38 +21,33 @@ from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
-    from coe_agents.config.schema import Config
-    from coe_agents.evaluation import Criterion, Scores, ScoringSetup
-    from coe_agents.evaluation.scoring import TalliedScores
+    from coe_agents.evaluation import Criterion, ScoringSetup
     from coe_agents.evaluation.scoring.estimators import Estimator
 
-_JUDGED_AT_ONCE = 8
+
+_LARGE = 2**24
+"""Bytes from which further processes save more time than they take to start."""
 
 
 @expand_options
 def score(
     samples: SamplesArgument,
     scoring: ScoringOptions,
-    engine: EngineOptions,
     resamples: ResamplesOption = 1000,
     as_json: JsonOption = False,
     proposer: ProposerOption = None,
-    partition_size: PartitionOption = 256,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the scores, as Parquet; required with --engine ray.")
-    ] = None,
     estimator: Annotated[
         list[str] | None,
         typer.Option(help="A score of yours, as package.module:name, whose code is run. May be given several times."),
     ] = None,
-    tally: Annotated[
-        bool,
+    processes: Annotated[
+        int | None,
         typer.Option(
-            "--tally",
-            help="Keep tallies in place of scores: memory does not grow with the questions, figures are approximate. "
-            "The output says by how much at most. Meant for ten thousand questions and more.",
+            min=1,
+            help="Processes that share the questions; figures do not depend on it. Default: one for each core if there "
+            "are files of 16 MB and more, and no model is needed; else 1.",
         ),
-    ] = False,
+    ] = None,
 ) -> None:
     """Show how well each uncertainty score separates wrong answers from right ones, on saved responses.
 
@@ -64,22 +55,13 @@ def score(
     what may be wrong is the first response of one agent. Proposals of tool calls are also reported apart from those
     that call nothing.
     """
-    ray = ray_options(engine)
-    if (ray is None) != (out is None):
-        raise typer.BadParameter("--out and --engine ray require each other. Give both or neither", param_hint="--out")
-    if ray is not None and estimator:
-        message = "it cannot be combined with --engine ray. Register it as an entry point of an installed package"
-        raise typer.BadParameter(message, param_hint="--estimator")
     figures = figures_of(
         samples,
         scoring,
         resamples=resamples,
-        engine=ray,
-        out=out,
-        partition_size=partition_size,
         estimators=estimator or (),
         proposer=proposer,
-        tallied=tally,
+        n_processes=processes,
     )
     show(figures, as_json=as_json)
 
@@ -99,49 +81,44 @@ def figures_of(
     options: ScoringOptions,
     *,
     resamples: int = 1000,
-    engine: EngineOptions | None = None,
-    out: Path | None = None,
-    partition_size: int = 256,
     estimators: Sequence[str] = (),
     proposer: str | None = None,
-    tallied: bool = False,
+    n_processes: int | None = None,
 ) -> dict[str, Any]:
-    """Returns the report on samples; with a Ray engine the scores are stored in `out`, and a rerun resumes there.
+    """Returns the report on samples.
 
-    `estimators` are names of further scores, as "package.module:name", for this process only. `proposer` is the agent
-    whose first response is judged. `tallied` says whether to keep tallies only.
+    `estimators` are names of further scores, as "package.module:name". `proposer` is the agent whose first response is
+    judged. `n_processes` is as `--processes`.
     """
-    from coe_agents.evaluation import report
-
-    config = _load_config(options)
-    setting = _create_setting(options, config, proposer=proposer)
-    if engine is None or out is None:
-        scores = _score_here(samples, setting, estimators, tallied=tallied)
-    else:
-        scores = _score_on(engine, samples, out, setting, options, config, partition_size, tallied=tallied)
-    check_proposer(proposer, scores.agents)
-    return report(scores, n_resamples=resamples)
-
-
-def _score_here(
-    samples: list[Path], setting: "ScoringSetup", estimators: Sequence[str], *, tallied: bool
-) -> "Scores | TalliedScores":
     from coe_agents.cli.recalibrate import without_rulings
-    from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.scoring import score as score_samples
-    from coe_agents.evaluation.scoring import tally
+    from coe_agents.evaluation import Samples, report
+    from coe_agents.evaluation.scoring import score_samples
+    from coe_agents.evaluation.workers import start_workers
 
-    with rare_collections(ROWS), Samples(samples) as questions:
-        collect: Callable[..., Scores | TalliedScores] = tally if tallied else score_samples
-        return collect(
-            without_rulings(questions, argument="samples"),
-            clusterer=setting.clusterer,
-            weighting=setting.weighting,
-            criterion=setting.criterion,
-            entailment=setting.entailment,
-            estimators=_load_estimators(estimators),
-            proposer=setting.proposer,
-        )
+    setup = replace(create_setting(options), estimators=_load_estimators(estimators), proposer=proposer)
+    check = partial(without_rulings, argument="samples")
+    with (
+        start_workers(_n_processes(n_processes, options, samples)) as workers,
+        Samples(samples, workers=workers) as questions,
+    ):
+        scores = score_samples(questions, setup, check=check, workers=workers)
+        check_proposer(proposer, scores.agents)
+        return report(scores, n_resamples=resamples, workers=workers)
+
+
+def _n_processes(wanted: int | None, options: ScoringOptions, samples: list[Path]) -> int:
+    """Returns how many processes are used; a model is loaded once."""
+    from coe_agents.evaluation.samples.reader import files_of
+    from coe_agents.evaluation.workers import n_cores
+
+    if wanted is not None and wanted > 1 and (options.config is not None or options.clusterer == "tinyworld"):
+        message = "more than one cannot be combined with --config or the clusterer of tinyworld, whose model is in one"
+        raise typer.BadParameter(f"{message}. Omit it", param_hint="--processes")
+    if wanted is not None:
+        return wanted
+    needs_none = options.config is None and options.clusterer in (None, "normalized", "actions")
+    n_bytes = sum(file.stat().st_size for file in files_of(samples) if file.exists())
+    return n_cores() if needs_none and n_bytes >= _LARGE else 1
 
 
 def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
@@ -156,35 +133,19 @@ def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
 
 def create_setting(options: ScoringOptions) -> "ScoringSetup":
     """Returns the clusterer, the criterion, the weighting and, where the clusterer has one, the entailment model."""
-    return _create_setting(options, _load_config(options))
-
-
-def _load_config(options: ScoringOptions) -> "Config | None":
     if options.clusterer is not None and options.config is not None and options.correctness != "judge":
         raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--clusterer")
-    return None if options.config is None else load_quietly(options.config)
-
-
-def _create_setting(
-    options: ScoringOptions,
-    config: "Config | None",
-    *,
-    judged_at_once: int = _JUDGED_AT_ONCE,
-    proposer: str | None = None,
-) -> "ScoringSetup":
-    """Creates the models for scoring; a judge of correctness judges `judged_at_once` answers at a time."""
-    from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+    config = None if options.config is None else load_quietly(options.config)
+    from coe_agents.clustering import BidirectionalEntailment
     from coe_agents.evaluation import CRITERIA, SameMeaning, ScoringSetup
 
-    clusterer: Clusterer = NormalizedMatch()
+    clusterer = create_named_clusterer(options.clusterer)
     judge: Criterion | None = None
-    if options.clusterer not in (None, "normalized"):
-        clusterer = create_named_clusterer(options.clusterer)
     if config is not None:
         from coe_agents.config.build import create_clusterer, create_judge
 
         clusterer = create_clusterer(config) if options.clusterer is None else clusterer
-        judge = create_judge(config, at_once=judged_at_once) if options.correctness == "judge" else None
+        judge = create_judge(config) if options.correctness == "judge" else None
     model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
     same_meaning = None if model is None else SameMeaning(clusterer)
     with_models = {
@@ -197,11 +158,15 @@ def _create_setting(
     criterion, needed = with_models.get(options.correctness) or (CRITERIA[options.correctness], "")
     if criterion is None:
         raise typer.BadParameter(f'"{options.correctness}" needs {needed}', param_hint="--correctness")
-    return ScoringSetup(clusterer, criterion, model, options.weighting, proposer=proposer)
+    return ScoringSetup(clusterer, criterion, model, options.weighting)
 
 
-def create_named_clusterer(name: str) -> "Clusterer":
-    """Returns the clusterer of tool calls, tinyworld's, or one of the user's."""
+def create_named_clusterer(name: str | None) -> "Clusterer":
+    """Returns the clusterer that needs no model, that of tool calls, tinyworld's, or one of the user's."""
+    if name in (None, "normalized"):
+        from coe_agents.clustering import NormalizedMatch
+
+        return NormalizedMatch()
     if name == "actions":
         from coe_agents.actions import ActionMatch
 
@@ -238,82 +203,3 @@ def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
             )
         found[entry.attr] = load_extension(entry, folder=Path())
     return found
-
-
-def _score_on(
-    engine: EngineOptions,
-    samples: list[Path],
-    out: Path,
-    setting: "ScoringSetup",
-    options: ScoringOptions,
-    config: "Config | None",
-    partition_size: int,
-    *,
-    tallied: bool,
-) -> "Scores | TalliedScores":
-    import coe_agents
-    from coe_agents.cli.display.progress import progress
-    from coe_agents.cli.recalibrate import without_rulings
-    from coe_agents.config.schema import JudgeClusterer
-    from coe_agents.distributed import cluster
-    from coe_agents.distributed import score as score_parts
-    from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.scoring.scores import to_scores
-    from coe_agents.evaluation.scoring.tallied import to_tallies
-
-    with Samples(samples) as questions:
-        next(without_rulings(questions, argument="samples"), None)  # harvest writes no other lines into its files
-        settings = {
-            "coe_agents": coe_agents.__version__,
-            "sha256": sorted(_digest(path) for path in questions.paths),
-            "correctness": options.correctness,
-            "weighting": options.weighting,
-            **({"proposer": setting.proposer} if setting.proposer else {}),
-            **clustering_settings(options.clusterer, config),
-        }
-        name = "scored"
-        with progress({name: (0, len(questions))}, what=("question", "questions")) as advance, cluster(engine.address):
-            bounds = [_JUDGED_AT_ONCE] if options.correctness == "judge" else []
-            if config and isinstance(config.clusterer, JudgeClusterer):
-                bounds.append(config.clusterer.max_concurrency)
-            n_parts = -(-len(questions) // partition_size)
-            pool = create_pool(engine, n_parts=n_parts, bound=min(bounds, default=None))
-            create = partial(
-                _create_setting,
-                options,
-                share_limits(config, pool.n_actors),
-                judged_at_once=_JUDGED_AT_ONCE // pool.n_actors,
-                proposer=setting.proposer,
-            )
-            found: Scores | TalliedScores = score_parts(
-                questions,
-                create,
-                out,
-                settings,
-                pool,
-                weighting=options.weighting,
-                size=partition_size,
-                criterion=setting.criterion.name,
-                clusterer=type(setting.clusterer).__name__,
-                proposer=setting.proposer,
-                on_question=lambda: advance(name, False),
-                collect=to_tallies if tallied else to_scores,
-            )
-    return found
-
-
-def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[str, Any]:
-    """Returns the part of the settings on which scores depend, without keys."""
-    from coe_agents.redaction import redact_all, secrets_of
-
-    if config is None:
-        return {"clusterer": clusterer or "normalized"}
-    sections = {"clusterer": config.clusterer} | ({"judge": config.judge} if config.judge else {})
-    fields = {name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items()}
-    secrets = set[str]().union(*map(secrets_of, sections.values()))
-    return {**redact_all(fields, secrets), **({"clusterer": clusterer} if clusterer else {})}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -26,7 +26,7 @@ from coe_agents.clustering import (
 )
 from coe_agents.config import schema
 from coe_agents.config.action_rules import read_options
-from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings, replicas_of
+from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
@@ -35,11 +35,8 @@ from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy import (
     AgentWeights,
     CalibratedPolicy,
-    CascadePolicy,
     Policy,
     RegimePolicy,
-    StoppingPolicy,
-    StoppingRule,
     ThresholdPolicy,
 )
 from coe_agents.redaction import prints_secret, redact, secrets_of
@@ -125,8 +122,7 @@ def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAge
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
-        models = [create_chat_model(replica, owner=f'agent "{section.name}"') for replica in replicas_of(section)]
-        return ModelAgent(section.name, models, **sampling)
+        return ModelAgent(section.name, create_chat_model(section, owner=f'agent "{section.name}"'), **sampling)
 
 
 def create_clusterer(config: Config) -> Clusterer:
@@ -169,29 +165,21 @@ def create_policy(config: Config) -> Policy:
             case schema.RegimeConfig():
                 thresholds = section.aleatoric_threshold, section.epistemic_threshold
                 return RegimePolicy(*thresholds, actions=section.actions)
-            case schema.CascadeConfig():
-                return CascadePolicy(section.stages, section.thresholds, otherwise=section.otherwise)
             case schema.CalibratedConfig():
                 try:
                     return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
                 except ConfigurationError as error:
                     raise FieldError("path", str(error)) from error
-            case schema.StoppingConfig():
-                then = ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
-                try:
-                    return StoppingPolicy(StoppingRule.load(config.folder / section.path), then)
-                except ConfigurationError as error:
-                    raise FieldError("path", str(error)) from error
 
 
-def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
-    """Returns the judge of correctness of a configuration, if it has one; it judges `at_once` answers at a time."""
+def create_judge(config: Config) -> ChatJudge | None:
+    """Returns the judge of correctness of a configuration, if it has one."""
     section = config.judge
     if section is None:
         return None
     with _faults_at(config, ModelSection, "judge"):
         model = create_chat_model(section, owner="the judge")
-        return ChatJudge(model, name=f"judge {section.model}", max_concurrency=at_once)
+        return ChatJudge(model, name=f"judge {section.model}", max_concurrency=8)
 
 
 def _create_escalation(config: Config) -> Arbiter | None:

@@ -76,13 +76,9 @@ def _notes(config: Config) -> Iterator[str]:
         responses = quantity(n_responses, "response")
         message = f"CoE of {responses} is at most {most:.3f} nats, so this policy answers all but ties"
         yield config.fault(message, "policy", "max_coe")
-    if isinstance(policy, schema.ThresholdConfig | schema.CalibratedConfig | schema.CascadeConfig):
+    if isinstance(policy, schema.ThresholdConfig | schema.CalibratedConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
         escalates = policy.otherwise == "escalate"
-    elif isinstance(policy, schema.StoppingConfig):
-        again, escalates = [], policy.otherwise == "escalate"
-        if graph.max_rounds == 1:
-            yield config.fault("the rule is never asked, because max_rounds of [graph] is 1", "policy", "path")
     elif isinstance(policy, schema.CustomPart):
         again, escalates = [], True  # only its code knows
     else:
@@ -93,9 +89,6 @@ def _notes(config: Config) -> Iterator[str]:
         yield config.fault(message, "policy", *again[0])
     if graph.adaptive is not None and isinstance(policy, schema.CalibratedConfig):
         message = "a calibrated policy needs as many responses as at calibration, so all are sampled at once"
-        yield config.fault(message, "graph", "adaptive")
-    if graph.adaptive is not None and isinstance(policy, schema.StoppingConfig):
-        message = "a stopping rule was learned on whole rounds, so all responses are sampled at once"
         yield config.fault(message, "graph", "adaptive")
     if config.escalation is not None and not escalates:
         yield config.fault('no action of [policy] is "escalate", so the arbiter is never asked', "escalation")

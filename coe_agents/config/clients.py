@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
 from coe_agents.agents._requests.clients import create_model
-from coe_agents.config.schema import AgentConfig, ModelSection
+from coe_agents.config.schema import ModelSection
 from coe_agents.extensions import did_you_mean
 from coe_agents.redaction import may_be_key, redact
 from coe_agents.tinyworld import MODELS, model_folder
@@ -33,13 +33,8 @@ class FieldError(ValueError):
         self.field = field
 
 
-def replicas_of(section: AgentConfig) -> list[AgentConfig]:
-    """Returns a section for each address; the section itself if it has no address."""
-    return [section.model_copy(update={"base_url": [address]}) for address in section.base_url] or [section]
-
-
 def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[str, Any] | None = None) -> BaseChatModel:
-    """Returns the chat model of a section, at its first address; the section's options override `defaults`."""
+    """Returns the chat model of a section; the section's options override `defaults`."""
     options = {**(defaults or {}), **section.options}
     if section.provider in LOCAL_PROVIDERS:
         return _local(section, options, owner)
@@ -97,7 +92,7 @@ def _connect(
     An invalid provider or option becomes an error of its field.
     """
     # without a key of its own for an address, the client would send the user's own key there
-    access = {"base_url": section.base_url[0], "api_key": "none"} if section.base_url else {}
+    access = {"base_url": section.base_url, "api_key": "none"} if section.base_url else {}
     secrets = set[str]()
     if section.api_key_env is not None:
         key = os.environ.get(section.api_key_env, "")

@@ -52,7 +52,7 @@ def create_group(
         config: None for tinyworld.
         prompts: The prompt of each question, by id.
         seed: For the responses of agents without one.
-        at_once: Concurrent questions to each server of an agent; by default 8, and 1 for a model in this process: the
+        at_once: Concurrent questions to each agent; by default 8, and 1 for a model in this process: the
             last digits of its log-probabilities depend on the batch, and a resumed run must end with the same file.
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
         self_checks: Fields of the samples that each agent fills by answering about its own answers.
@@ -62,9 +62,7 @@ def create_group(
         agents = tinyworld_agents(seed=seed)
         models: list[dict[str, Any]] = [{"provider": "tinyworld", "model": agent.name} for agent in agents]
     else:
-        for section in config.agents:
-            if section.seed is None and "seed" not in section.options:
-                section.seed = seed
+        config.seed_agents(seed)
         agents = create_agents(config)
         models = [section.model_dump(include={"provider", "model", "options"}) for section in config.agents]
     by_name = {agent.name: agent for agent in agents}
@@ -101,7 +99,7 @@ def create_group(
 
     participants, stored = list[Participant](), list[dict[str, Any]]()
     for agent, model in zip(agents, models, strict=True):
-        n_at_once = (at_once or default_at_once(model["provider"])) * agent.n_servers // n_sharing
+        n_at_once = (at_once or default_at_once(model["provider"])) // n_sharing
         participants.append(Participant(agent.name, agent.n_samples, max(1, n_at_once)))
         stored.append({**{name: getattr(agent, name) for name in _STORED}, **model})
     settings: dict[str, Any] = {"coe_agents": coe_agents.__version__, "agents": stored}

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +28,9 @@ from coe_agents.config.action_rules import read_options
 from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
+from coe_agents.policy.bounds import MOST_SAMPLES, Bounds
 from coe_agents.redaction import redact, secrets_of
-from coe_agents.rounds import MOST_ROUNDS, MOST_SAMPLES, AdaptiveSampling
+from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
@@ -69,6 +71,11 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
     return check
 
 
+def _within_bounds(name: str) -> Callable[[Any], Any]:
+    """Returns the check of a bound of a run."""
+    return lambda value: getattr(Bounds(**{name: value}), name)
+
+
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
     """Returns which names the part can have, the built-in ones first, and the one that is near."""
     known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
@@ -85,6 +92,13 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _one_address(value: object) -> object:
+    if isinstance(value, list):
+        several = f"must be one address; got a list of {len(value)}"
+        raise ValueError(f"{several}. Put a proxy in front of several servers of a model, and name its address")
+    return value
+
+
 class ModelSection(_Section):
     """The fields that name a model and its server; agents, clusterers, arbiters and judges share them.
 
@@ -92,28 +106,24 @@ class ModelSection(_Section):
         provider: "transformers" (a local folder or hub id), "tinyworld" (a shipped model), or any provider of
             LangChain's `init_chat_model`, such as "openai" for OpenAI-compatible servers, vLLM among them.
         model: The model's name for that provider.
-        base_url: Address of the server, or for an agent of each server of its model; must contain no password.
+        base_url: Address of the server; must contain no password.
         api_key_env: *Name* of the environment variable with the key; without it no key is sent to a `base_url`.
         options: Passed to the model unchanged; must contain no key.
     """
 
     provider: str = Field(default="transformers", min_length=1)
     model: str = Field(min_length=1)
-    base_url: Annotated[list[str], BeforeValidator(lambda url: [url] if isinstance(url, str) else url)] = []
+    base_url: Annotated[str | None, BeforeValidator(_one_address)] = None
     api_key_env: str | None = None
     options: _Options = Field(default_factory=dict)
 
     @field_validator("base_url")
     @classmethod
-    def _check_addresses(cls, value: list[str]) -> list[str]:
-        if len(value) > 1 and not issubclass(cls, AgentConfig):
-            raise ValueError("only an agent may have several addresses; got a list. Keep one address")
-        if len({address.rstrip("/") for address in value}) < len(value):
-            raise ValueError("addresses must differ; one is repeated. Remove the repetition")
-        for address in value:
-            parts = urlsplit(address)
+    def _check_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            parts = urlsplit(value)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError('must be an address such as "http://127.0.0.1:8000/v1", or a list of addresses')
+                raise ValueError('must be an address such as "http://127.0.0.1:8000/v1"')
             if parts.username or parts.password:
                 raise ValueError(f"the file must not contain a password. Name {_VARIABLE}")
         return value
@@ -230,30 +240,6 @@ class CalibratedConfig(_Section):
     otherwise: Literal["abstain", "escalate", "another_round"] = "abstain"
 
 
-class CascadeConfig(_Section):
-    """Asks agents in stages, the cheap ones first; a threshold in nats for each stage."""
-
-    kind: Literal["cascade"]
-    stages: list[Annotated[list[str], Field(min_length=1)]] = Field(min_length=1)
-    thresholds: list[Annotated[float, Field(ge=0)]] = Field(min_length=1)
-    otherwise: Literal["abstain", "escalate"] = "abstain"
-
-
-class StoppingConfig(_Section):
-    """Asks another round where a rule of `coe-agents learn-stopping` expects it to pay; then answers up to `max_coe`.
-
-    Attributes:
-        path: Of the rule, relative to the folder of the file.
-        max_coe: Once no further round is asked, it answers while CoE is at most this, in nats.
-        otherwise: What it does above that.
-    """
-
-    kind: Literal["stopping"]
-    path: str = Field(min_length=1)
-    max_coe: float = Field(ge=0)
-    otherwise: Literal["abstain", "escalate"] = "abstain"
-
-
 class ArbiterConfig(ModelSection):
     """A stronger model that decides what the policy escalates, at temperature 0."""
 
@@ -272,11 +258,11 @@ class AdaptiveConfig(_Section):
 
 
 class GraphConfig(_Section):
-    """The options of `create_coe_graph`; `weights` is a file that `drift --follow --weights` wrote."""
+    """The options of `create_coe_graph`; `weights` is a file of the agents' weights (`AgentWeights.save`)."""
 
-    max_rounds: int = Field(default=1, ge=1, le=MOST_ROUNDS)
-    token_budget: int | None = Field(default=None, ge=1)
-    deadline: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_rounds: Annotated[int, AfterValidator(_within_bounds("max_rounds"))] = 1
+    token_budget: Annotated[int, AfterValidator(_within_bounds("token_budget"))] | None = None
+    deadline: Annotated[float, AfterValidator(_within_bounds("deadline"))] | None = None
     strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
     adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
@@ -288,12 +274,17 @@ class GraphConfig(_Section):
     max_question_chars: int = Field(default=100_000, ge=1)
     tools: Annotated[str, AfterValidator(_name_of("tools", ()))] | None = None
 
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of a run."""
+        return Bounds(max_rounds=self.max_rounds, token_budget=self.token_budget, deadline=self.deadline)
+
 
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list: "a list", dict: "a table"}
 _KINDS = {
     "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
-    "policy": ("threshold", "regime", "calibrated", "cascade", "stopping"),
+    "policy": ("threshold", "regime", "calibrated"),
 }
 
 
@@ -326,8 +317,6 @@ class Config(_Section):
         Annotated[ThresholdConfig, Tag("threshold")]
         | Annotated[RegimeConfig, Tag("regime")]
         | Annotated[CalibratedConfig, Tag("calibrated")]
-        | Annotated[CascadeConfig, Tag("cascade")]
-        | Annotated[StoppingConfig, Tag("stopping")]
         | Annotated[CustomPart, Tag("custom")],
         Discriminator(_tag_of("policy")),
     ]
@@ -341,6 +330,19 @@ class Config(_Section):
     def folder(self) -> Path:
         """The folder to which paths in the file are relative."""
         return self._path.parent
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The keys that it names or holds."""
+        parts = (*self.agents, self.clusterer, self.policy, self.escalation, self.judge)
+        named = {os.environ.get(part.api_key_env or "", "") for part in parts if isinstance(part, ModelSection)}
+        return frozenset(named.union(*(secrets_of(part) for part in parts if part is not None)) - {""})
+
+    def seed_agents(self, seed: int) -> None:
+        """Gives the agents without a seed of their own this one."""
+        for agent in self.agents:
+            if agent.seed is None and "seed" not in agent.options:
+                agent.seed = seed
 
     def fault(self, message: str, *place: str | int) -> str:
         """Returns one line about a mistake at `place`: file, line, field and message."""
@@ -360,8 +362,6 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,
     ("policy", "calibrated"): CalibratedConfig,
-    ("policy", "cascade"): CascadeConfig,
-    ("policy", "stopping"): StoppingConfig,
     ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,

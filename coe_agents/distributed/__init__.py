@@ -1,20 +1,12 @@
-"""Owns running on several machines: sampling and scoring on a Ray cluster. Only this package imports Ray.
+"""Owns running on several machines: sampling on a Ray cluster. Only this package imports Ray.
 
 The driver cuts the work into parts as actors take them, and writes each finished part as one Parquet file. So no disk
 is shared, and a part is there whole or not at all, whichever process is killed. It uses Ray's actors, not Ray Data,
 which holds references to its whole input for as long as it runs.
 """
 
-from typing import Any
-
-from coe_agents._deprecated import find_renamed
 from coe_agents.distributed.cluster import Pool, cluster, n_nodes
 from coe_agents.distributed.sampling import SampleParts, sample
-from coe_agents.distributed.scoring import score
 from coe_agents.evaluation.runner import Group
 
-__all__ = ["Group", "Pool", "SampleParts", "cluster", "n_nodes", "sample", "score"]
-
-
-def __getattr__(name: str) -> Any:
-    return find_renamed(__name__, name)
+__all__ = ["Group", "Pool", "SampleParts", "cluster", "n_nodes", "sample"]

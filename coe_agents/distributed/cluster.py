@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,19 +22,27 @@ _PATIENCE = 30.0
 """Seconds after which a pool without a single actor warns that it waits for room on the cluster."""
 _ATTEMPTS = 3
 """How often a part is tried when the process or the machine that works on it is lost."""
+_LATE = -1.0
+"""What stands for the end of an actor's time once it is over."""
 
 Part = tuple[int, bytes]
 """A part's number, and its input or its result."""
 Work = Callable[[bytes], bytes]
 """Computes the result of a part from its input."""
+GiveUp = Callable[[bytes, str], bytes]
+"""Makes the result of a part that no actor finished, from its input and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The actors that share the work. Each takes one CPU, one part at a time, and `n_gpus`; 0.5 lets two share one."""
+    """The actors that share the work. Each takes one CPU, one part at a time, and `n_gpus`; 0.5 lets two share one.
+
+    An actor that works on a part for more than `seconds` is ended, and counts as lost.
+    """
 
     n_actors: int
     n_gpus: float = 0.0
+    seconds: float = 3600.0
 
 
 @contextmanager
@@ -76,13 +85,13 @@ def n_nodes() -> int:
     return sum(node["Alive"] for node in _ray().nodes())
 
 
-def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) -> Iterator[Part]:
+def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> Iterator[Part]:
     """Yields the result of each part once, in the order in which they finish.
 
     The parts are read as they are needed: at any time one is in hand for each actor, and one more is prepared. So
     neither this process nor Ray's object store holds more than that of them, however many there are. `create` is called
     once in every actor, with its first part. An actor that is lost is replaced, and its part is tried again, by
-    whichever actor is free first.
+    whichever actor is free first. A part that lost three actors is likely to be why: `give_up` makes its result, here.
 
     Raises:
         CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.
@@ -94,7 +103,7 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
     if first is None:
         return
     ray = _ray()
-    with _Workers(create, pool) as workers:
+    with _Workers(create, pool, give_up) as workers:
         try:
             yield from workers.map(chain((first,), upcoming))
         except ray.exceptions.RayError as error:
@@ -127,9 +136,10 @@ class MapWorker:
 class _Workers:
     """The actors of a pool, and which part each of them has."""
 
-    def __init__(self, create: Callable[[], Work], pool: Pool) -> None:
+    def __init__(self, create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> None:
         self._ray = _ray()
         self._pool = pool
+        self._give_up = give_up
         try:
             self._create = self._ray.cloudpickle.dumps(create)
         except Exception as error:  # what a class of the user's raises
@@ -139,6 +149,8 @@ class _Workers:
             ) from error
         self._actors: dict[Any, Part | None] = {}
         """The part of each actor; None for one that is not started yet, or idle."""
+        self._ends: dict[Any, float] = {}
+        """When the time of each actor that has a part is over."""
         self._awaited: dict[Any, Any] = {}
         """The actor behind each pending result; those of `start` are among them."""
         self._n_lost = Counter[int | None]()
@@ -159,9 +171,9 @@ class _Workers:
             self._start()
         while prepared or lost or self._busy():
             actor, part, result = self._next_ended()
-            if result is not None:
+            if actor is not None:
                 idle.append(actor)
-            elif part is not None:
+            elif part is not None and result is None:
                 lost.append(part)
             while idle and (lost or prepared):  # before the result is kept, so that no actor waits for the disk
                 if lost:
@@ -173,21 +185,27 @@ class _Workers:
                 yield part[0], result
 
     def _next_ended(self) -> tuple[Any, Part | None, bytes | None]:
-        """Returns an actor, the part it had (None if it has started), and the result; None if the actor is lost."""
+        """Returns an actor, the part it had (None if it has started), and the result.
+
+        A lost actor is None, and so is the result, unless the part is given up.
+        """
         ended = self._wait()
         actor = self._awaited.pop(ended)
-        part = self._actors.pop(actor)
+        part, is_late = self._actors.pop(actor), self._ends.pop(actor, 0.0) == _LATE
         try:
             content, fault = self._ray.get(ended) or (b"", None)
         except _lost_errors(self._ray) as error:
             self._end(actor)
-            self._count_loss(part, error)
+            result = self._count_loss(part, error, is_late=is_late)
             self._start()
-            return actor, part, None
-        self._actors[actor] = None
+            return None, part, result
         if fault is not None:
             raise _from_json(fault)
         self._n_lost.pop(None if part is None else part[0], 0)
+        if is_late:  # it was ended as it finished
+            self._start()
+            return None, part, content
+        self._actors[actor] = None
         return actor, part, content
 
     def _start(self) -> None:
@@ -197,36 +215,51 @@ class _Workers:
 
     def _give(self, actor: Any, part: Part) -> None:
         self._actors[actor] = part
+        self._ends[actor] = time.monotonic() + self._pool.seconds
         self._awaited[actor.work.remote(part[1])] = actor
 
     def _wait(self) -> Any:
-        """Returns the first pending result; says so where no actor could start for long."""
-        ended, _ = self._ray.wait(list(self._awaited), num_returns=1, timeout=None if self._busy() else _PATIENCE)
-        if not ended:
-            gpus = f" and {self._pool.n_gpus:g} GPU" if self._pool.n_gpus else ""
-            warnings.warn(
-                f"no actor could start for {_PATIENCE:.0f} s: no machine of the cluster has 1 CPU{gpus} free. Waiting",
-                stacklevel=2,
-            )
-            ended, _ = self._ray.wait(list(self._awaited), num_returns=1)
-        return ended[0]
+        """Returns the first pending result; ends actors whose time is over, and warns where none starts for long."""
+        is_told = False
+        while True:
+            now = time.monotonic()
+            left = [end - now for end in self._ends.values() if end != _LATE]
+            timeout = max(0.0, min(left)) if left else None if self._busy() or is_told else _PATIENCE
+            ended, _ = self._ray.wait(list(self._awaited), num_returns=1, timeout=timeout)
+            if ended:
+                return ended[0]
+            if not self._busy():
+                self._tell_of_waiting()
+                is_told = True
+            for actor, end in self._ends.items():
+                if end != _LATE and end <= time.monotonic():
+                    self._ends[actor] = _LATE
+                    self._end(actor)  # its result is then an error of a lost actor
+
+    def _tell_of_waiting(self) -> None:
+        gpus = f" and {self._pool.n_gpus:g} GPU" if self._pool.n_gpus else ""
+        warnings.warn(
+            f"no actor could start for {_PATIENCE:.0f} s: no machine of the cluster has 1 CPU{gpus} free. Waiting",
+            stacklevel=2,
+        )
 
     def _busy(self) -> bool:
         return any(self._actors.values())
 
-    def _count_loss(self, part: Part | None, error: Exception) -> None:
+    def _count_loss(self, part: Part | None, error: Exception, *, is_late: bool) -> bytes | None:
+        """Returns the result of a part that is given up; None for one that is tried again."""
         number = None if part is None else part[0]
         self._n_lost[number] += 1
-        if number is None:
+        if part is None:
             if (
                 self._n_lost[None] == _ATTEMPTS * self._pool.n_actors
             ):  # a lost machine may end all its actors as they start
                 raise error
         elif self._n_lost[number] == _ATTEMPTS:
-            raise StoreError(
-                f"part {number} failed: {_ATTEMPTS} processes ended while they worked on it",
-                hint="See Ray's logs; there may be too little memory. Rerun the same command to resume",
-            )
+            del self._n_lost[number]
+            why = f"the limit of {self._pool.seconds:g} s" if is_late else "for want of memory, perhaps"
+            return self._give_up(part[1], f"{_ATTEMPTS} processes ended while they worked on its part; the last: {why}")
+        return None
 
     def _end(self, actor: Any) -> None:
         with suppress(Exception):  # it may have ended by itself, or with the cluster

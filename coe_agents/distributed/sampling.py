@@ -3,6 +3,7 @@
 import asyncio
 import json
 import zlib
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import from_plain
-from coe_agents.evaluation.runner import Group, Participant, units_of
+from coe_agents.evaluation.runner import Group, Participant, to_failure, units_of
 from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
@@ -40,6 +41,7 @@ class SampleParts:
 
     Attributes:
         path: The folder of the files.
+        agents: Those that are asked.
         n_missing: How many units each agent lacks.
 
     Raises:
@@ -65,7 +67,7 @@ class SampleParts:
         self._settings = {**settings, "partition_size": size}
         self._questions = questions
         self._size = size
-        self._agents = agents
+        self.agents = agents
         self._columns = {**SAMPLE_COLUMNS, **dict.fromkeys(numbers, "double")}
         self._states = bytearray(-(-len(questions) // size))
 
@@ -88,7 +90,7 @@ class SampleParts:
         else:
             self._states[number] = _ABSENT
             n_questions = min(self._size, len(self._questions) - number * self._size)
-            self.n_missing.update({agent.name: n_questions for agent in self._agents})
+            self.n_missing.update({agent.name: n_questions for agent in self.agents})
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
@@ -114,13 +116,12 @@ class SampleParts:
         """
         prompt = prompts if callable(prompts) else (lambda question: prompts[question.id])
         for number in self._unfinished():
-            path, lacking = self._file(number), set(self._missing(number))
-            kept = [row for row in rows_of(path) if (row["id"], row["agent"]) not in lacking] if path.exists() else []
-            questions = self._part(number)
+            path, questions = self._file(number), self._part(number)
             request = {
                 "questions": [asdict(question) for question in questions],
                 "prompts": {question.id: prompt(question) for question in questions},
-                "kept": kept,
+                # the actor reads it, since it may be on another machine, and the driver has all parts to look after
+                "file": b64encode(path.read_bytes()).decode() if path.exists() else None,
                 "columns": self._columns,
             }
             yield number, zlib.compress(json.dumps(request).encode())
@@ -155,7 +156,7 @@ class SampleParts:
         return self._questions[number * self._size : (number + 1) * self._size]
 
     def _units(self, number: int) -> dict[Unit, int]:
-        return units_of(self._part(number), self._agents)
+        return units_of(self._part(number), self.agents)
 
     def _unfinished(self) -> Iterator[int]:
         return (number for number, state in enumerate(self._states) if state in _UNFINISHED)
@@ -192,7 +193,8 @@ def sample(
     that no more prompts are in memory, here and in Ray's object store, than those of the parts in hand: one for each
     actor, and one. `create` makes the agents in each actor, from the prompts of the part it has, by question id; Ray
     carries it there, so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit`
-    is called for what a part adds, when it is kept; where it failed, `on_failure`, with the reason, if given.
+    is called for what a part adds, when it is kept; where it failed, `on_failure`, with the reason, if given. Of a part
+    that no actor finished, what is missing has failed.
 
     Raises:
         StoreError: If the cluster failed, or something is missing or there twice at the end; finished parts are kept.
@@ -200,7 +202,8 @@ def sample(
         TypeError: If `create` cannot be sent to an actor.
         OSError: If a file cannot be written.
     """
-    for number, content in work_through(parts.to_ask(prompts), partial(_Asking, create), pool):
+    give_up = partial(fail_part, parts.agents)
+    for number, content in work_through(parts.to_ask(prompts), partial(_Asking, create), pool, give_up):
         for unit, error in parts.keep(number, content).items():
             if error is None or on_failure is None:
                 on_unit(unit)
@@ -218,23 +221,34 @@ class _Asking:
         self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
     def __call__(self, content: bytes) -> bytes:
-        part = json.loads(zlib.decompress(content))
-        questions = list(map(from_plain, part["questions"]))
+        part = _Part(content, self._group.participants)
         self._prompts.clear()
-        self._prompts.update(part["prompts"])
-        held = _Held(units_of(questions, self._group.participants), part["kept"])
-        self._runner.run(sample_all(questions, self._group, held))
-        return to_parquet(held.rows(), part["columns"])
+        self._prompts.update(part.prompts)
+        self._runner.run(sample_all(part.questions, self._group, part))
+        return part.to_file()
 
 
-class _Held:
-    """The units of a part, in memory; for the runner it is a store."""
+def fail_part(agents: Sequence[Participant], content: bytes, reason: str) -> bytes:
+    """Returns a part in which all that was missing failed for this reason."""
+    part = _Part(content, agents)
+    questions = {question.id: question for question in part.questions}
+    for name, agent in part.pending_units():
+        part.append((name, agent), [to_failure(agent, questions[name], reason)])
+    return part.to_file()
 
-    def __init__(self, units: Mapping[Unit, int], kept: Rows) -> None:
-        self._units = units
-        self._rows: dict[Unit, Rows] = {
-            unit: list(group) for unit, group in groupby(kept, key=lambda row: (row["id"], row["agent"]))
-        }
+
+class _Part:
+    """A part that `to_ask` made, with its units in memory; for the runner it is a store."""
+
+    def __init__(self, content: bytes, agents: Sequence[Participant]) -> None:
+        request = json.loads(zlib.decompress(content))
+        self.questions = list(map(from_plain, request["questions"]))
+        self.prompts: dict[str, str] = request["prompts"]
+        self._columns: dict[str, str] = request["columns"]
+        self._units = units_of(self.questions, agents)
+        rows = [] if request["file"] is None else rows_of(BytesIO(b64decode(request["file"])))
+        groups = ((unit, list(group)) for unit, group in groupby(rows, key=lambda row: (row["id"], row["agent"])))
+        self._rows: dict[Unit, Rows] = {unit: group for unit, group in groups if not is_failure(group[-1])}
 
     def pending_units(self) -> list[Unit]:
         return [unit for unit in self._units if unit not in self._rows]
@@ -245,5 +259,6 @@ class _Held:
     def finish(self) -> None:
         pass
 
-    def rows(self) -> Iterator[Mapping[str, Any]]:
-        return (row for unit in self._units for row in self._rows[unit])
+    def to_file(self) -> bytes:
+        """Returns the whole part as Parquet."""
+        return to_parquet((row for unit in self._units for row in self._rows[unit]), self._columns)

@@ -1,18 +1,15 @@
-"""Owns the probe of an agent, a request for a few samples, and the comparison of what its servers offer."""
+"""Owns the probe of an agent, a request for a few samples."""
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from coe_agents._threads import start_call
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
-from coe_agents.config.clients import create_chat_model, replicas_of
-from coe_agents.config.schema import AgentConfig, Config
 from coe_agents.errors import CoEError, IgnoredTemperatureError
 from coe_agents.redaction import redact, secrets_of
 from coe_agents.text import for_terminal
@@ -119,41 +116,3 @@ def to_failure(error: Exception, secrets: set[str]) -> Failure:
     message = error.args[0] if isinstance(error, CoEError) else error  # the hint is the remedy
     text = for_terminal(redact(f"{type(error).__name__}: {message}", secrets), _LONGEST)
     return Failure(error=text, remedy=for_terminal(redact(remedy_for(error), secrets)))
-
-
-_FIELDS = ("root", "max_model_len")
-"""Fields of a model, other than its name, that vLLM reports."""
-_SERVER_SECONDS = 5.0
-
-
-def other_models(config: Config) -> Iterator[str]:
-    """Yields a note for each server that seems to lack its agent's model or to have another than its other servers.
-
-    Covers agents with several servers of OpenAI's protocol; a server that does not list its models is skipped.
-    """
-    for agent in config.agents:
-        if len(agent.base_url) < 2 or agent.provider != "openai":
-            continue
-        servers = zip(agent.base_url, replicas_of(agent), strict=True)
-        offers = all_within(_SERVER_SECONDS + 1, {address: partial(_offer, replica) for address, replica in servers})
-        offered = {address: models for address, models in offers.items() if models is not None}
-        for address, models in offered.items():
-            if agent.model not in models:
-                others = ", ".join([*models][:5]) or "nothing"
-                yield f"agent {agent.name}: {address} does not offer {agent.model}, but {others}"
-        for field in _FIELDS:
-            values = {address: models.get(agent.model, {}).get(field) for address, models in offered.items()}
-            values = {address: value for address, value in values.items() if value}
-            if len(set(map(str, values.values()))) > 1:
-                listed = ", ".join(f"{value} at {address}" for address, value in values.items())
-                yield f"agent {agent.name}: its servers seem to have different models; {field} is {listed}"
-
-
-def _offer(section: AgentConfig) -> dict[str, dict[str, Any]] | None:
-    """Returns the fields of each model of a server, by name; None for a server that does not list its models."""
-    model: Any = create_chat_model(section, owner=f'agent "{section.name}"')
-    try:
-        client = model.root_client.with_options(timeout=_SERVER_SECONDS, max_retries=0)
-        return {str(entry.id): entry.to_dict() for entry in client.models.list()}
-    except Exception:  # the probe that samples there reports a server that is down
-        return None

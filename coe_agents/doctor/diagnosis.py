@@ -11,10 +11,9 @@ from coe_agents import ModelAgent, __version__
 from coe_agents.agents.greedy_decoding import REMEDY
 from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.checks import check
-from coe_agents.config.clients import replicas_of
 from coe_agents.config.schema import Config
 from coe_agents.doctor import agents as agent_probes
-from coe_agents.doctor.agents import AgentReport, Failure, other_models
+from coe_agents.doctor.agents import AgentReport, Failure
 from coe_agents.doctor.clusterers import (
     CONTRADICTED,
     ENTAILED,
@@ -39,7 +38,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """All findings, of agents by server; `late` is whether a probe still runs after its time limit."""
+    """All findings; `late` is whether a probe still runs after its time limit."""
 
     agents: Mapping[str, AgentReport | None]
     clusterer: EntailmentReport | EmbeddingReport | None
@@ -74,7 +73,7 @@ class Examination:
 
 
 def examine(config: Config | None, *, timeout: float) -> Examination:
-    """Probes the clusterer and all agents, at each of their servers, at once, each for at most `timeout` seconds."""
+    """Probes the clusterer and all agents at once, each for at most `timeout` seconds."""
     if config is not None:
         check(config)
     agents = _agents(config)
@@ -96,17 +95,15 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     places = {f"agent {name}": address for name, (_, address, _) in agents.items()}
     single = {f"agent {name}" for name, (*_, is_single) in agents.items() if is_single}
     if config is not None:
-        places[clustering] = "".join(getattr(config.clusterer, "base_url", ()))
+        places[clustering] = getattr(config.clusterer, "base_url", None) or ""
     needs_logprobs = config is not None and config.graph.weighting == "probability"
     problems, notes = list[Problem](), list[str]()
     for part, result in results.items():
-        place = f"{part} at {places[part]}" if places.get(part) and not part.endswith(places[part]) else part
+        place = f"{part} at {places[part]}" if places.get(part) else part
         named = f"{place} {result.model}" if isinstance(result, EntailmentReport | EmbeddingReport) else place
         faults = _faults(result, needs_logprobs=needs_logprobs, is_single=part in single)
         problems += [Problem(part=named, error=fault.error, remedy=fault.remedy) for fault in faults]
         notes += _notes(part, result, is_single=part in single)
-    if config is not None:
-        notes += other_models(config)
     reports = {name: None if isinstance(result, Failure) else result for name, result in results.items()}
     devices = sorted({report.device for report in reports.values() if report is not None and report.device})
     return Examination(
@@ -121,24 +118,12 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
 
 
 def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:
-    """Returns by name, for each server, an agent, the address, and whether the group takes one response a round.
-
-    With several servers the name has the address.
-    """
+    """Returns by name an agent, its server's address, and whether the group takes one response a round."""
     n_samples = agent_probes.N_SAMPLES
     if config is None:
         return {agent.name: (agent, "", False) for agent in tinyworld_agents(n_samples=n_samples)}
-    sections = [(agent, replica) for agent in config.agents for replica in replicas_of(agent)]
-    each = config.model_copy(update={"agents": [replica for _, replica in sections]})
-    found = {}
-    for (section, replica), agent in zip(sections, create_agents(each, n_samples=n_samples), strict=True):
-        address = "".join(replica.base_url)
-        found[f"{agent.name} at {address}" if len(section.base_url) > 1 else agent.name] = (
-            agent,
-            address,
-            section.n_samples == 1,
-        )
-    return found
+    made = zip(config.agents, create_agents(config, n_samples=n_samples), strict=True)
+    return {agent.name: (agent, section.base_url or "", section.n_samples == 1) for section, agent in made}
 
 
 def versions() -> dict[str, str | None]:

@@ -1,18 +1,12 @@
 """Owns the evaluation: datasets, saved samples, scores, correctness, metrics and calibrated gates."""
 
-from typing import Any
-
-from coe_agents._deprecated import find_renamed
 from coe_agents.evaluation.calibration import (
-    AdaptiveThreshold,
-    AgentMonitor,
     Drift,
     Judged,
     Recalibration,
     RiskMonitor,
     RiskState,
     Seen,
-    agent_risks,
     calibrate,
     check_drift,
     judge_samples,
@@ -27,8 +21,6 @@ from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 
 __all__ = [
     "CRITERIA",
-    "AdaptiveThreshold",
-    "AgentMonitor",
     "Criterion",
     "Drift",
     "Judged",
@@ -45,7 +37,6 @@ __all__ = [
     "ScoringSetup",
     "Seen",
     "Statistics",
-    "agent_risks",
     "calibrate",
     "check_drift",
     "iter_statistics",
@@ -55,7 +46,3 @@ __all__ = [
     "score",
     "weighted_risk_bound",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    return find_renamed(__name__, name)

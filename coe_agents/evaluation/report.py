@@ -1,28 +1,33 @@
 """Owns the report of an evaluation: what `coe-agents score --json` prints, and what its table shows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from coe_agents.evaluation.metrics import expected_calibration_error, histograms
-from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, Estimate, estimate_all
-from coe_agents.evaluation.metrics.histograms import WHOLE
+from coe_agents.evaluation.metrics import expected_calibration_error
+from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, Estimate, Estimates, estimate_all
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.evaluation.scoring import Scores, TalliedScores
-from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, CONFIDENCES
-from coe_agents.evaluation.scoring.tallied import KindTally
+from coe_agents.evaluation.scoring import Scores
+from coe_agents.evaluation.scoring.estimators import CONFIDENCES
+from coe_agents.evaluation.workers import ALONE, Workers
 
 
 def report(
-    scores: Scores | TalliedScores, *, reference: str = "coe", n_resamples: int = 1000, seed: int = 0
+    scores: Scores,
+    *,
+    reference: str = "coe",
+    n_resamples: int = 1000,
+    seed: int = 0,
+    workers: Workers = ALONE,
 ) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
     Differences are taken to the score `reference`; `n_resamples` and `seed` are those of the bootstrap behind every
-    interval.
+    interval, which `workers` share.
 
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
@@ -34,39 +39,9 @@ def report(
         Where one agent's proposal is judged, "proposer" names it, and "n_without_proposal" in "details" counts the
         questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
-
-        Of `TalliedScores` each score has "error" as well: by "auroc", "aurac" and "accuracy" (the largest at any
-        retention) the most by which the figure may differ from the exact one. The intervals are those of the jackknife
-        that deletes one of the groups of questions (see `jackknife`), and "details" has "tally" in place of
-        "n_resamples": the number of "cells" at most, and of "groups".
     """
-    if isinstance(scores, TalliedScores):
-        return _report_tallies(scores, reference)
-    whole = _figures(scores.correct, scores.values, reference, n_resamples, seed)
-    found = _head(scores, whole, scores.absent, reference, {"n_resamples": n_resamples})
-    kinds = np.array(scores.kinds, dtype=object)
-    if rows_of := {kind: kinds == kind for kind in ("call", "no_call") if kind in scores.kinds}:
-        found["by_kind"] = {
-            kind: _figures(
-                scores.correct[rows],
-                {name: values[rows] for name, values in scores.values.items()},
-                reference,
-                n_resamples,
-                seed,
-            )
-            for kind, rows in rows_of.items()
-        }
-    return found
-
-
-def _head(
-    scores: Scores | TalliedScores,
-    whole: Mapping[str, Any],
-    absent: Mapping[str, int],
-    reference: str,
-    intervals: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Returns all of a report but the figures of kinds apart; `intervals` says where intervals come from."""
+    estimate = partial(estimate_all, reference=reference, n_resamples=n_resamples, seed=seed, workers=workers)
+    whole = _figures(scores.correct, scores.values, estimate)
     found: dict[str, Any] = {
         "n_questions": scores.n_questions,
         "n_scored": whole["n_scored"],
@@ -80,47 +55,25 @@ def _head(
             "n_unanswered": scores.n_unanswered,
             "n_unjudged": scores.n_unjudged,
             "agents": {name: asdict(count) for name, count in scores.agents.items()},
-            "absent": dict(absent),
+            "absent": dict(scores.absent),
             "reference": reference,
-            **intervals,
+            "n_resamples": n_resamples,
         },
     }
     if scores.proposer is not None:
         found["proposer"] = scores.proposer
         found["details"]["n_without_proposal"] = scores.n_without_proposal
-    return found
-
-
-def _report_tallies(scores: TalliedScores, reference: str) -> dict[str, Any]:
-    whole = scores.whole()
-    kinds = {kind: KindTally.of([tally]) for kind, tally in scores.kinds.items() if kind is not None}
-    absent = scores.add_best_single_model(whole, *kinds.values())
-    order = [*scores.estimators, BEST_SINGLE_MODEL]
-    settings = {"tally": {"cells": histograms.CELLS, "groups": histograms.GROUPS}}
-    found = _head(scores, _figures_of_tally(whole, order, reference), absent, reference, settings)
-    if called := {kind: kinds[kind] for kind in ("call", "no_call") if kind in kinds}:
-        found["by_kind"] = {kind: _figures_of_tally(tally, order, reference) for kind, tally in called.items()}
-    return found
-
-
-def _figures_of_tally(tally: KindTally, order: Sequence[str], reference: str) -> dict[str, Any]:
-    figures = {name: tally.scores[name].figures() for name in order if name in tally.scores}
-    found: dict[str, Any] = {}
-    for name, own in figures.items():
-        paired = {
-            metric: own.difference(figures[reference], metric)
-            for metric in ("auroc", "aurac")
-            if reference in figures and name != reference
+    kinds = np.array(scores.kinds, dtype=object)
+    if rows_of := {kind: kinds == kind for kind in ("call", "no_call") if kind in scores.kinds}:
+        found["by_kind"] = {
+            kind: _figures(
+                scores.correct[rows],
+                {name: values[rows] for name, values in scores.values.items()},
+                estimate,
+            )
+            for kind, rows in rows_of.items()
         }
-        found[name] = _shown(own.estimates(), paired)
-        if name in CONFIDENCES:
-            found[name]["ece"] = tally.calibration_error(name)
-        found[name]["error"] = {
-            "auroc": own.errors["auroc"],
-            "aurac": own.errors["aurac"],
-            "accuracy": max(own.errors[f"accuracy at {share}"] for share in RETENTIONS),
-        }
-    return {"n_scored": tally.n, "accuracy": tally.right / WHOLE / tally.n if tally.n else None, "scores": found}
+    return found
 
 
 def _shown(estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate]) -> dict[str, Any]:
@@ -139,13 +92,11 @@ def _shown(estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate
 
 
 def _figures(
-    correct: FloatArray, scores: Mapping[str, FloatArray], reference: str, n_resamples: int, seed: int
+    correct: FloatArray, scores: Mapping[str, FloatArray], estimate: Callable[..., Estimates]
 ) -> dict[str, Any]:
     """Returns "n_scored", "accuracy" and the figures of all scores on some rows."""
     n_scored = int(correct.size)
-    estimates, differences = (
-        estimate_all(correct, scores, reference=reference, n_resamples=n_resamples, seed=seed) if n_scored else ({}, {})
-    )
+    estimates, differences = estimate(correct, scores) if n_scored else ({}, {})
     figures: dict[str, Any] = {}
     for name, found in estimates.items():
         figures[name] = _shown(found, differences.get(name, {}))

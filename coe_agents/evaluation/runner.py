@@ -99,7 +99,7 @@ async def _rows(agent: Participant, question: Question, group: Group) -> list[di
         if group.annotate is not None and not is_failure(rows[-1]):
             await group.annotate(agent.name, question, rows)
     except Exception as error:
-        return [_failure(agent, question, 0, redact(f"{type(error).__name__}: {error}", group.secrets))]
+        return [to_failure(agent.name, question, redact(f"{type(error).__name__}: {error}", group.secrets))]
     return rows
 
 
@@ -114,7 +114,7 @@ def _to_rows(
         why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
         error = redact(f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}", secrets)
         rows[agent.n_samples - 1 :] = []  # where there are too many, it is not known which one is wrong
-        rows.append(_failure(agent, question, len(rows), error))
+        rows.append(to_failure(agent.name, question, error, index=len(rows)))
     return rows
 
 
@@ -143,6 +143,6 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
     }
 
 
-def _failure(agent: Participant, question: Question, index: int, error: str) -> dict[str, Any]:
+def to_failure(agent: str, question: Question, error: str, *, index: int = 0) -> dict[str, Any]:
     """Returns the row of a failed unit; it names no tools, unlike that of an invalid proposal: see `is_failure`."""
-    return {**to_sample(question, create_response(agent.name, "", index=index, error=error)), "tools": None}
+    return {**to_sample(question, create_response(agent, "", index=index, error=error)), "tools": None}

@@ -1,7 +1,7 @@
 """Owns chains of questions in a run: where they go wrong, and whether the uncertainty along the way shows it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -62,17 +62,8 @@ class ChainFigures:
 
     def to_json(self) -> dict[str, Any]:
         """Returns it as JSON has it; what is not known is null."""
-        names = ("complete", "all_right", "auroc_sum", "auroc_last", "located", "located_by_chance")
-        steps = ("answered", "accuracy", "coe_right", "coe_wrong")
-        return {
-            "name": self.name,
-            "n_chains": self.n_chains,
-            **{name: plain(getattr(self, name)) for name in names},
-            "steps": [
-                {"step": each.step, "n_asked": each.n_asked, **{name: plain(getattr(each, name)) for name in steps}}
-                for each in self.steps
-            ],
-        }
+        whole, steps = asdict(self), [asdict(step) for step in self.steps]
+        return {**_without_nan(whole), "steps": [_without_nan(step) for step in steps]}
 
     def in_words(self) -> str:
         """Returns what a reader would want to know first."""
@@ -84,6 +75,10 @@ class ChainFigures:
                 f"(by chance {self.located_by_chance:.0%})"
             )
         return f"{words}."
+
+
+def _without_nan(figures: dict[str, Any]) -> dict[str, Any]:
+    return {name: plain(value) if isinstance(value, float) else value for name, value in figures.items()}
 
 
 def chain_figures(run: Run, *, name: str | None = None) -> ChainFigures | None:
@@ -146,7 +141,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def to_experiment(found: Sequence[ChainFigures], *, name: str = "compare-chains") -> Experiment:
+def to_experiment(found: Sequence[ChainFigures]) -> Experiment:
     """Returns the steps of all runs as a table with a picture."""
 
     def draw(figure: Figure) -> None:
@@ -166,7 +161,7 @@ def to_experiment(found: Sequence[ChainFigures], *, name: str = "compare-chains"
         add_legend(axes)
 
     return Experiment(
-        name=name,
+        name="compare-chains",
         title="Chains of questions, step by step",
         columns=("policy", "step", "asked", "answered", "accuracy of answered", "CoE where right", "CoE where wrong"),
         rows=tuple(

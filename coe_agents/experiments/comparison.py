@@ -68,33 +68,25 @@ class PolicyOutcomes:
     is_cut_short: bool = False
 
 
-_OF_QUESTION: Mapping[str, Callable[[Outcome], float | None]] = {
-    "coverage": lambda outcome: float(outcome.is_answered),
-    "accuracy_answered": lambda outcome: outcome.correct if outcome.is_answered else None,
-    "risk": lambda outcome: 1.0 - outcome.correct if outcome.is_answered and outcome.correct is not None else None,
-    "accuracy_all": lambda outcome: outcome.leading_correct,
-    "tokens": lambda outcome: outcome.tokens,
-    "requests": lambda outcome: float(outcome.n_requests),
-    "seconds": lambda outcome: outcome.seconds,
-    "rounds": lambda outcome: float(outcome.n_rounds),
-    "escalated": lambda outcome: float(outcome.is_escalated),
-    "conformity": lambda outcome: outcome.conformity,
-    "cost": lambda outcome: outcome.cost,
+_FIGURES: Mapping[str, tuple[str, Callable[[Outcome], float | None]]] = {
+    "coverage": ("answered", lambda outcome: float(outcome.is_answered)),
+    "accuracy_answered": ("accuracy of answered", lambda outcome: outcome.correct if outcome.is_answered else None),
+    "risk": (
+        "risk",
+        lambda outcome: 1.0 - outcome.correct if outcome.is_answered and outcome.correct is not None else None,
+    ),
+    "accuracy_all": ("accuracy of all", lambda outcome: outcome.leading_correct),
+    "tokens": ("tokens", lambda outcome: outcome.tokens),
+    "requests": ("requests", lambda outcome: float(outcome.n_requests)),
+    "seconds": ("seconds", lambda outcome: outcome.seconds),
+    "rounds": ("rounds", lambda outcome: float(outcome.n_rounds)),
+    "escalated": ("escalated", lambda outcome: float(outcome.is_escalated)),
+    "conformity": ("conformity", lambda outcome: outcome.conformity),
+    "cost": ("cost of 1000", lambda outcome: outcome.cost),
 }
-FIGURES: Mapping[str, str] = {
-    "coverage": "answered",
-    "accuracy_answered": "accuracy of answered",
-    "risk": "risk",
-    "accuracy_all": "accuracy of all",
-    "tokens": "tokens",
-    "requests": "requests",
-    "seconds": "seconds",
-    "rounds": "rounds",
-    "escalated": "escalated",
-    "conformity": "conformity",
-    "cost": "cost of 1000",
-}
-"""What the figures are called; each is a mean over the questions for which it is known, the cost that of 1000."""
+"""What each figure is called, and what it is of a question; each is a mean over the questions for which it is known,
+the cost that of 1000."""
+FIGURES: Mapping[str, str] = {name: label for name, (label, _) in _FIGURES.items()}
 _FACTOR = {"cost": 1000.0}
 _FEWEST = 5
 """The fewest shared questions for a sentence on what differs beyond chance, and the fewest answers for one on the risk.
@@ -313,7 +305,7 @@ def _estimate(
 
 def _table(outcomes: Sequence[Outcome]) -> tuple[FloatArray, FloatArray]:
     """Returns the figures of each question, shape `(n, n_figures)`, 0 where not known; and whether they are known."""
-    rows = [[_OF_QUESTION[name](outcome) for name in FIGURES] for outcome in outcomes]
+    rows = [[of_question(outcome) for _, of_question in _FIGURES.values()] for outcome in outcomes]
     factors = np.array([_FACTOR.get(name, 1.0) for name in FIGURES])
     values = np.array([[np.nan if value is None else value for value in row] for row in rows]) * factors
     return np.nan_to_num(values), (~np.isnan(values)).astype(float)
@@ -329,7 +321,7 @@ def _to_json(estimate: Estimate) -> dict[str, float | None]:
     return {"value": value, "low": low, "high": high}
 
 
-def to_experiments(comparison: Comparison, *, name: str = "compare") -> list[Experiment]:
+def to_experiments(comparison: Comparison) -> list[Experiment]:
     """Returns the figures, and the differences where there are several policies, as tables with a picture."""
     shown = [figure for figure in FIGURES if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies)]
     deciders = sorted({who for each in comparison.policies for who in each.decided_by} - {"group"})
@@ -348,7 +340,7 @@ def to_experiments(comparison: Comparison, *, name: str = "compare") -> list[Exp
         "Tokens, requests, seconds and rounds are means a question.",
     ]
     whole = Experiment(
-        name=name,
+        name="compare",
         title="Policies side by side",
         columns=("policy", "questions", *(FIGURES[figure] for figure in shown), *(f"by {who}" for who in deciders)),
         rows=tuple(rows),
@@ -361,7 +353,7 @@ def to_experiments(comparison: Comparison, *, name: str = "compare") -> list[Exp
     if len(comparison.policies) == 1:
         return [whole]
     differences = Experiment(
-        name=f"{name}-differences",
+        name="compare-differences",
         title=f"Differences to {comparison.policies[0].name}, on the same questions",
         columns=("policy", "figure", "difference", "low", "high", "questions"),
         rows=tuple(

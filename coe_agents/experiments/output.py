@@ -5,6 +5,7 @@ import io
 import textwrap
 from pathlib import Path
 
+from coe_agents._files import write
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 from coe_agents.text import for_terminal
 
@@ -30,6 +31,19 @@ _CHARACTERS_AN_INCH = 15.5
 _LINE = 0.17
 """Inches that a line of the caption takes."""
 _HEAD = 0.45
+
+
+def write_to(experiment: Experiment, folder: Path) -> Path:
+    """Writes an experiment as CSV, LaTeX, PNG and SVG into a folder; returns their path without the ending.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for text, kind in ((to_csv(experiment), "csv"), (to_latex(experiment), "tex")):
+        write(folder / f"{experiment.name}.{kind}", text.encode(errors="replace"))
+    draw_to(experiment, folder)
+    return folder / experiment.name
 
 
 def to_csv(experiment: Experiment) -> str:

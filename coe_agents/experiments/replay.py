@@ -10,19 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from coe_agents._plurals import quantity
 from coe_agents.actions import compare_actions, has_proposals
-from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
+from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import fill_answers
 from coe_agents.experiments.comparison import Outcome, PolicyOutcomes, Prices, price_of
-from coe_agents.policy import Measurement, Policy, SettlingPolicy, StagedPolicy, Weighting, forecast, measure
-from coe_agents.policy.base import quorum, regime_thresholds, without_tie
+from coe_agents.policy import Measurement, Policy, Rules, SettlingPolicy, Spent, Weighting, forecast, measure, settle
+from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.measurement import response_text
-from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, Widen, round_data
+from coe_agents.policy.settle import is_settled, representative_of
+from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, round_data
 from coe_agents.types import RoundData
 from coe_agents.uncertainty import regime
 from coe_agents.uncertainty.divergences import Divergence
@@ -41,13 +40,11 @@ class ReplayedPolicy:
         n_samples: How many responses each agent gives in the first round, by name. Where a question has none of these
             agents, all its agents stand in, and each gives the most that any of these would.
         weights: Of the agents, by name; 1 for those not named.
-        max_rounds: The most rounds.
+        rules: The bounds of its rounds, and how many agents must answer.
         adaptive: Few responses first; None asks for all at once.
         strategies: How another round is asked.
         weighting: How responses count.
         divergence: Of the epistemic part.
-        min_agents: How many must answer; None for a majority.
-        token_budget: No round begins after so many tokens.
         has_arbiter: Whether an arbiter would decide what is escalated.
         prices: Of the agents' tokens.
     """
@@ -56,13 +53,11 @@ class ReplayedPolicy:
     policy: Policy
     n_samples: Mapping[str, int]
     weights: Mapping[str, float] = field(default_factory=dict)
-    max_rounds: int = 1
+    rules: Rules = field(default_factory=Rules)
     adaptive: AdaptiveSampling | None = None
     strategies: Strategies = field(default_factory=Strategies)
     weighting: Weighting = "auto"
     divergence: Divergence = "kl"
-    min_agents: int | None = None
-    token_budget: int | None = None
     has_arbiter: bool = False
     prices: Prices = field(default_factory=dict)
 
@@ -77,7 +72,7 @@ class Saved:
         comparing = compare_actions(clusterer) if has_proposals(self.rows) else clusterer
         self.labels = cluster_responses(texts, question=question.text, clusterer=comparing)
         self.available = Counter(row["agent"] for row in self.rows)
-        self._verdicts: dict[tuple[str, str], float | None] = {}
+        self._verdicts: dict[tuple[str, str, str], float | None] = {}
         self._found: dict[Any, Any] = {}
 
     def take(self, counts: Counts) -> tuple[list[Sample], list[int]]:
@@ -127,15 +122,20 @@ class Saved:
                 divergence=of.divergence,
                 confidence=of.adaptive.confidence,
             )
-        return of.policy.is_settled(replace(self.measure(counts, of), forecast=self._found[key]))
+        return is_settled(of.policy, replace(self.measure(counts, of), forecast=self._found[key]))
 
-    def verdict(self, answer: str, criterion: Criterion) -> float | None:
-        """Returns whether an answer is right, by the references or by the labels of all responses of its cluster."""
-        key = (criterion.name, answer)
+    def verdict(self, measurement: Measurement, answer: str | None, criterion: Criterion) -> float | None:
+        """Returns whether an answer is right, by the references or by the labels of all responses of its cluster.
+
+        None stands for the leading answer.
+        """
+        said, shown = representative_of(measurement, answer), measurement.answer if answer is None else answer
+        key = (criterion.name, said, shown)
         if key not in self._verdicts:
-            own = {label for row, label in zip(self.rows, self.labels, strict=True) if response_text(row) == answer}
-            labelled = tuple(row["correct"] for row, label in zip(self.rows, self.labels, strict=True) if label in own)
-            prediction = Prediction(self.question.text, answer, self.question.references, labelled)
+            rows = list(zip(self.rows, self.labels, strict=True))
+            own = {label for row, label in rows if response_text(row).strip() == said}
+            labelled = tuple(row["correct"] for row, label in rows if label in own)
+            prediction = Prediction(self.question.text, shown, self.question.references, labelled)
             (self._verdicts[key],) = judge([prediction], criterion)
         return self._verdicts[key]
 
@@ -169,7 +169,7 @@ def replay(
             (n_failed, f"left out: {quantity(n_failed, 'question')} without a saved response"),
             (counts["stand-in"], "none of its agents is in the samples: theirs stand in, in {questions}"),
             (counts["short"], "in {questions} fewer responses are saved than it would ask for"),
-            (counts["silent"], "in {questions} no agent of the first stage has a saved response"),
+            (counts["silent"], "in {questions} no agent of a weight above 0 has a saved response"),
             (counts["debate"], "{questions} would go to a round that cannot be replayed; {they_count} as not answered"),
             (counts["ran out"], "{questions} would ask again, and no response is left; {they_count} as not answered"),
             (
@@ -193,64 +193,44 @@ class _Replay:
         if not own:
             counts["stand-in"] += 1
             own = dict.fromkeys(sorted(saved.available), max(policy.n_samples.values(), default=1))
-        self._own = own
-        self._stages = policy.policy.stages if isinstance(policy.policy, StagedPolicy) else None
-        self._planned: dict[str, int] = self._stage(0)
+        self._planned = own
+        self._asked = list(policy.n_samples if set(policy.n_samples) & set(own) else own)
+        fewest = policy.rules.min_agents
+        # agents that stand in may be fewer than those that the policy asks
+        self._rules = replace(policy.rules, min_agents=None if fewest is None else min(fewest, len(self._asked)))
         self._given = dict.fromkeys(own, 0)
         self._n_requests = 0
         self._n_asked = Counter[str]()
         self._is_short = False
 
-    def _stage(self, number: int) -> dict[str, int]:
-        """Returns how many responses the agents give that a round asks first; without stages, all are."""
-        if self._stages is None:
-            return self._own
-        return {name: n for name, n in self._own.items() if name in self._stages[number]}
-
     def run(self) -> Outcome:
-        policy, number = self._of.policy, 0
+        of, number = self._of, 0
         history: list[RoundData] = []
         while True:
             added = self._ask_round()
-            if not any(self._of.weights.get(name, 1.0) > 0.0 for name, _ in self._counts_now):
-                return self._nothing()
-            measurement = replace(self._saved.measure(self._counts_now, self._of), history=tuple(history))
-            stages = None if self._stages is None else {name for stage in self._stages[: number + 1] for name in stage}
-            wanted = [name for name in self._of.n_samples if stages is None or name in stages]
-            wanted = wanted if set(wanted) & set(self._given) else list(self._given)
-            if len(measurement.agents) < min(quorum(len(wanted), self._of.min_agents), len(wanted)):
-                return self._outcome(measurement, "abstain", None, number)
-            decision = without_tie(
-                policy.decide(measurement, round=number, max_rounds=self._of.max_rounds), measurement, policy
+            measurement = None
+            if any(of.weights.get(name, 1.0) > 0.0 for name, _ in self._counts_now):
+                measurement = replace(self._saved.measure(self._counts_now, of), history=tuple(history))
+            decision = settle(
+                of.policy,
+                measurement,
+                self._rules,
+                asked=self._asked,
+                answered={name for name, _ in self._counts_now},
+                spent=Spent(number, self._tokens()),
             )
-            action = decision.action
-            if action == "answer":
-                answer = measurement.answer if decision.answer is None else decision.answer
-                kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
-                is_answer = kind == "answer"
-                return self._outcome(
-                    measurement, "answer" if is_answer else "abstain", answer if is_answer else None, number
-                )
-            if action != "another_round":
-                self._counts["arbiter"] += self._of.has_arbiter and action == "escalate"
-                return self._outcome(measurement, action, None, number)
-            if not self._may_ask_again(measurement, decision.strategy, number, added):
+            if decision.action != "another_round" or measurement is None:
+                self._counts["arbiter"] += of.has_arbiter and decision.action == "escalate"
+                return self._outcome(measurement, decision.action, decision.answer, number)
+            if not self._is_saved(measurement, decision.strategy, added):
                 return self._outcome(measurement, "abstain", None, number)
             history.append(_to_round(measurement, number))
             number += 1
 
-    def _may_ask_again(
-        self, measurement: Measurement, wanted: str | None, number: int, added: Mapping[str, int]
-    ) -> bool:
-        """Plans the next round, if there may be one and its responses are saved."""
+    def _is_saved(self, measurement: Measurement, wanted: str | None, added: Mapping[str, int]) -> bool:
+        """Plans the next round, if its responses are saved."""
         of = self._of
-        tokens = self._tokens()
-        if number + 1 >= of.max_rounds or (of.token_budget is not None and (tokens or 0) >= of.token_budget):
-            return False
         _, strategy = of.strategies.of(measurement.regime, wanted=wanted)
-        if isinstance(strategy, Widen) and self._stages is not None:
-            self._planned = self._stage(number + 1)
-            return True
         if not isinstance(strategy, Resample):
             self._counts["debate"] += 1
             return False
@@ -283,23 +263,6 @@ class _Replay:
             if not left or self._saved.is_settled(self._counts_now, left, self._of):
                 return added
 
-    def _nothing(self) -> Outcome:
-        """Returns the outcome where no agent of a weight above 0 that was asked has a saved response."""
-        self._counts["silent"] += 1
-        return Outcome(
-            is_answered=False,
-            correct=None,
-            leading_correct=None,
-            tokens=None,
-            n_requests=self._n_requests,
-            seconds=None,
-            n_rounds=1,
-            is_escalated=False,
-            conformity=None,
-            decided_by="group",
-            cost=None,
-        )
-
     @property
     def _counts_now(self) -> Counts:
         return tuple((name, n) for name, n in sorted(self._given.items()) if n)
@@ -323,15 +286,18 @@ class _Replay:
         usage = self._usage()
         return None if usage is None else float(sum(given + said for _, given, said in usage))
 
-    def _outcome(self, measurement: Measurement, action: str, answer: str | None, number: int) -> Outcome:
-        usage = self._usage()
-        if usage is not None and not any(given for _, given, _ in usage):
+    def _outcome(self, measurement: Measurement | None, action: str, answer: str | None, number: int) -> Outcome:
+        usage = None if measurement is None else self._usage()
+        if measurement is None:
+            self._counts["silent"] += 1
+        elif usage is not None and not any(given for _, given, _ in usage):
             self._counts["without input"] += 1
+        leading = None if measurement is None else self._saved.verdict(measurement, answer, self._criterion)
         return Outcome(
             is_answered=action == "answer",
-            correct=None if answer is None else self._saved.verdict(answer, self._criterion),
-            leading_correct=self._saved.verdict(measurement.answer if answer is None else answer, self._criterion),
-            tokens=self._tokens(),
+            correct=None if answer is None else leading,
+            leading_correct=leading,
+            tokens=None if measurement is None else self._tokens(),
             n_requests=self._n_requests,
             seconds=None,
             n_rounds=number + 1,
@@ -354,28 +320,3 @@ def _to_round(measurement: Measurement, number: int) -> RoundData:
         tokens=0,
         n_responses=0,
     )
-
-
-def thresholds_of(saved: Sequence[Saved], policy: ReplayedPolicy, *, n: int = 30) -> list[dict[str, float]]:
-    """Returns thresholds to sweep: those at `n` shares of the questions, from the most certain to all.
-
-    For a policy with `max_coe` they are quantiles of CoE after all responses of the first round. For one with the two
-    thresholds of the regimes, both are multiplied by the same factors, from 0 to 4. Empty for other policies.
-    """
-    names = tuple(getattr(policy.policy, "thresholds", ()))
-    if names == ("max_coe",):
-        first = replace(policy, adaptive=None)
-        values = []
-        for each in saved:
-            own = {name: min(n_, each.available[name]) for name, n_ in policy.n_samples.items() if each.available[name]}
-            most = max(policy.n_samples.values(), default=1)
-            counts = own or {name: min(most, n_) for name, n_ in each.available.items()}
-            values.append(each.measure(tuple(sorted(counts.items())), first).comparable_coe)
-        found = sorted({round(float(value), 6) for value in np.quantile(values, np.linspace(0, 1, n))})
-        return [{"max_coe": value + 1e-9} for value in found]
-    if set(names) == {"aleatoric_threshold", "epistemic_threshold"}:
-        configured = {name: float(getattr(policy.policy, name)) for name in names}
-        return [
-            {name: value * factor for name, value in configured.items()} for factor in np.linspace(0, 4, n).tolist()
-        ]
-    return []

@@ -5,11 +5,11 @@ from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.chains import SequenceInput, SequenceOutput, Step, create_sequential_graph
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided, Event, Measured, Ruled
-from coe_agents.graph.human_input import PersonRequest
 from coe_agents.graph.nodes.escalation import Escalation, candidates
 from coe_agents.graph.outcome import Outcome, OutcomeInput, create_outcome_graph
 from coe_agents.graph.server import ContextCheck
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState, DecisionData
+from coe_agents.people import PersonRequest
 
 __all__ = [
     "AgentAsked",

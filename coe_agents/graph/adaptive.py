@@ -13,8 +13,10 @@ from langgraph.types import Send
 from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import agents_counted_as, graded_agents, new_responses, to_sends, wishes_of
 from coe_agents.graph.run_settings import RunSettings
+from coe_agents.graph.spending import spent_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import SettlingPolicy, forecast
+from coe_agents.policy.settle import is_settled
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import Agent, Response
 
@@ -54,7 +56,9 @@ class TopUps:
                 left[name] = planned - given[name]
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
         may_ask = (
-            state["measured"] is not None and len(answering) >= now.quorum and not now.bounds.bound_on_requests(state)
+            state["measured"] is not None
+            and len(answering) >= now.quorum
+            and not now.bounds.end_of_requests(spent_of(state))
         )
         if not left or not may_ask or self._settled(state, left, now):
             return "coordinate"
@@ -86,8 +90,7 @@ class TopUps:
         return {name: n for name, n in given.items() if failures[name] <= invalid[name]}
 
     def _settled(self, state: CoEState, left: Mapping[str, int], now: RunSettings) -> bool:
-        policy = now.policy
-        if not isinstance(policy, SettlingPolicy):
+        if not self._may_settle:
             return False
         responses, labels = state["responses"][: len(state["labels"])], state["labels"]
         options: Mapping[str, Any] = {**self._measuring, "weights": now.weights}
@@ -95,7 +98,7 @@ class TopUps:
         measurement = measurement_of(state)
         if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
             expected = replace(expected, lead=0.0)
-        return bool(policy.is_settled(replace(measurement, forecast=expected)))
+        return is_settled(now.policy, replace(measurement, forecast=expected), now.rules.limits)
 
 
 def _failed(row: Response, round: int) -> bool:

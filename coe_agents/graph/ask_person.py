@@ -1,16 +1,13 @@
 """Owns `AskPerson`: a person decides an escalated case, and the run waits for the reply."""
 
-from functools import partial
 from typing import Any, Literal, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from coe_agents.checks import one_of
-from coe_agents.graph.human_input import ask, person_request
 from coe_agents.types import EscalatedCase, Ruling
 
 Form = Literal["coe", "agent_chat_ui"]
-_ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
 
 
 class AskPerson(Runnable[EscalatedCase, Ruling]):
@@ -48,10 +45,7 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
         """Asks until the reply can be used, and returns its ruling."""
         from coe_agents.graph import person_replies as replies  # here, since few runs ask a person
 
-        if self.form == "coe":
-            shown = partial(person_request, "escalation", input, _ASKED)
-            return ask(shown, replies.own_form(), partial(replies.rule, input))
-        return ask(partial(replies.review, input), replies.reviewed_form(), partial(replies.rule, input))
+        return replies.ask_in_own_form(input) if self.form == "coe" else replies.ask_for_review(input)
 
     async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         return self.invoke(input, config)

@@ -1,7 +1,7 @@
 """Owns `create_coe_graph`: the checks of its parts, and which node leads to which."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from langgraph.graph import END, START, StateGraph
@@ -12,8 +12,6 @@ from coe_agents.checks import has_method, instance, integer, number, one_of, req
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.human_input import check_checkpointer
-from coe_agents.graph.limits import Bounds
 from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.clarify import clarify_node
@@ -25,13 +23,17 @@ from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.recording import Recorder
 from coe_agents.graph.rounds import fan_out
-from coe_agents.graph.run_settings import create_settings
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolicy, StoppingPolicy, Weighting
+from coe_agents.people import check_checkpointer
+from coe_agents.policy import Policy, Weighting
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
+from coe_agents.policy.bounds import THRESHOLDS, Bounds
+from coe_agents.policy.guarantee import AskedAgent, AskedGroup, hold_to_group
+from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
@@ -106,8 +108,8 @@ def create_coe_graph(
             is text), and the next round starts afresh. This and an escalation to a person need a checkpointer; without
             one, a run ends with an error before any agent is asked.
         canonicalize: Extracts the short answer, which is clustered, from a response's text; None keeps the text.
-        weights: The weights of agents by name, in place of their own; agents that are not named keep theirs. To read
-            what `coe-agents drift --follow --weights FILE` wrote: `coe_agents.policy.AgentWeights.load(FILE).weights`.
+        weights: The weights of agents by name, in place of their own; agents that are not named keep theirs. From a
+            file: `coe_agents.policy.AgentWeights.load(FILE).weights`.
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
             with a threshold, the epistemic part is rescaled to the range that it has under "kl"
@@ -145,18 +147,19 @@ def create_coe_graph(
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
-    _check_stages(policy, weight_of, max_rounds)
     shown = None if tools is None else check_tools(tools, where='"tools"')
-    settings = create_settings(weight_of, policy, Bounds(max_rounds, token_budget, deadline), min_agents)
-    for link in _links(policy) if isinstance(policy, StoppingPolicy) else (policy,):
-        if isinstance(link, ReachableRegimes) and (unreachable := link.unreachable(n_agents=len(names))):
-            message = (
-                f"with {quantity(len(names), 'agent')}, {link!r} can never see the regimes {', '.join(unreachable)}"
-            )
-            warnings.warn(message, stacklevel=2)
-    if differences := _differences_from_calibration(policy, clusterer, divergence, weight_of):
-        warnings.warn(f"the calibrated risk does not hold: {'; '.join(differences)}", stacklevel=2)
-
+    group = AskedGroup(
+        agents={agent.name: AskedAgent.of(agent) for agent in agents},
+        clusterer=type(clusterer).__name__,
+        divergence=divergence_name(divergence),
+        weights=weight_of,
+    )
+    policy, cautions = _fit_policy(policy, group)
+    for caution in cautions:
+        warnings.warn(caution, stacklevel=2)
+    bounds = Bounds(max_rounds=max_rounds, token_budget=token_budget, deadline=deadline)
+    bounds = bounds.change(**dict(zip(THRESHOLDS[1:], regime_thresholds(policy), strict=True)))
+    settings = RunSettings(weight_of, policy, Rules(bounds=bounds, min_agents=min_agents))
     table = Strategies(strategies)
     may_clarify = clarify or table.may_clarify
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
@@ -283,64 +286,16 @@ def _check_group(
     return own
 
 
-def _check_stages(policy: Policy, weights: Mapping[str, float], max_rounds: int) -> None:
-    """Rejects stages that leave an agent out, name an unknown one or begin without weight, and too few rounds."""
-    if not isinstance(policy, StagedPolicy):
-        return
-    staged = [name for stage in policy.stages for name in stage]
-    if sorted(staged) != sorted(weights):
-        raise ValueError(
-            f'"stages" of the policy must name each agent of the graph once; got {", ".join(staged)} for '
-            f"{', '.join(weights)}. Name the same agents"
-        )
-    if not any(weights[name] > 0.0 for name in policy.stages[0]):
-        raise ValueError(
-            f'"stages" of the policy must begin with an agent of a weight above 0; got {", ".join(policy.stages[0])}. '
-            "Move it to a later stage, or raise its weight"
-        )
-    if max_rounds < len(policy.stages):
-        raise ValueError(
-            f'"max_rounds" must be at least the number of stages, {len(policy.stages)}; got {max_rounds}. Raise it'
-        )
-
-
-def _differences_from_calibration(
-    policy: Policy, clusterer: Clusterer, divergence: Divergence, weights: Mapping[str, float]
-) -> list[str]:
-    """Returns in what the graph differs from what its policy, or a policy of its chain, was calibrated on."""
-    return [
-        f"{part} {now} differs from {then} at calibration"
-        for link in _links(policy)
-        if isinstance(link, CalibratedPolicy)
-        for part, now, then in (
-            ("clusterer", type(clusterer).__name__, link.calibration.clusterer),
-            ("divergence", divergence_name(divergence), link.calibration.divergence),
-            ("agents", ", ".join(sorted(weights)), ", ".join(sorted(link.calibration.agents))),
-            ("weights", _shares(weights, weights), _shares(link.calibration.weights or {}, weights)),
-        )
-        if now != then
-    ]
-
-
-def _links(policy: object) -> Iterator[object]:
-    """Yields a policy, or those that it consists of."""
-    match policy:
-        case PolicyChain():
-            parts: Sequence[object] = policy.policies
-        case StoppingPolicy():
-            parts = (policy.then,)
-        case _:
-            yield policy
-            return
-    for part in parts:
-        yield from _links(part)
-
-
-def _shares(weights: Mapping[str, float], names: Iterable[str]) -> str:
-    """Returns the named agents' shares of their weights, 1 for those without, in words."""
-    of = {name: weights.get(name, 1.0) for name in sorted(names)}
-    total = sum(of.values())
-    return ", ".join(f"{name} {weight / total:.4g}" if total else f"{name} 0" for name, weight in of.items())
+def _fit_policy(policy: Policy, group: AskedGroup) -> tuple[Policy, list[str]]:
+    """Returns the policy for a group, and what the user should know about the two."""
+    cautions = list[str]()
+    if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(group.agents))):
+        agents = quantity(len(group.agents), "agent")
+        cautions.append(f"with {agents}, {policy!r} can never see the regimes {', '.join(unreachable)}")
+    held, differences = hold_to_group(policy, group)
+    if differences:
+        cautions.append(f"the calibrated risk does not hold: {'; '.join(differences)}")
+    return held, cautions
 
 
 def _check_name(name: object) -> None:

@@ -12,10 +12,11 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
 
+from coe_agents._steps import Steps, invoke
 from coe_agents.checks import integer
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import WITHHELD
-from coe_agents.graph.runnables import OneForm, Steps, check_compiled, steps_node
+from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
 from coe_agents.graph.state import DecisionData
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
@@ -117,7 +118,7 @@ def create_sequential_graph(
         return {"asked": asked, "messages": messages, **cleared}
 
     def ask(state: SequenceState, config: RunnableConfig) -> Steps[Command[Any]]:
-        result = yield gate, ({"question": state["asked"]}, config), {}
+        result = yield invoke(gate, {"question": state["asked"]}, config)
         decision: DecisionData = result["decision"]
         answer = decision["answer"]
         step = Step(

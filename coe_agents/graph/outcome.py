@@ -7,8 +7,9 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
+from coe_agents._steps import Steps, invoke
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.runnables import Steps, check_compiled, steps_node
+from coe_agents.graph.runnables import check_compiled, steps_node
 
 
 class OutcomeInput(TypedDict):
@@ -62,7 +63,7 @@ def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[OutcomeState, 
     group = check_compiled(graph)
 
     def ask(state: OutcomeState, config: RunnableConfig) -> Steps[Outcome]:
-        result = yield group, (_question_of(state), config), {}
+        result = yield invoke(group, _question_of(state), config)
         decision = result["decision"]
         return Outcome(
             action=decision["action"], answer=decision["answer"], reason=decision["reason"], coe=decision["coe"]

@@ -1,15 +1,27 @@
-"""Owns the forms in which a person replies to an escalated case, and the ruling that each reply stands for."""
+"""Owns how a person is asked about an escalated case, in either form, and the ruling that each reply stands for."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from coe_agents.graph.human_input import Spoken, Text
+from coe_agents.people import (
+    Approve,
+    Asked,
+    Decided,
+    Edit,
+    Reject,
+    Respond,
+    Spoken,
+    Text,
+    ask_about_case,
+    ask_for_decisions,
+)
 from coe_agents.policy.wording import decomposition
 from coe_agents.types import EscalatedCase, Ruling
 
 _ACTION = "answer_question"
+_ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
 
 
 class _Reply(BaseModel):
@@ -34,83 +46,46 @@ class _Reject(_Reply):
 _Own: TypeAlias = _Approve | _Answer | _Reject
 
 
-@cache
-def own_form() -> TypeAdapter[_Own]:
-    """Returns the type of a reply in the form "coe"."""
-    return TypeAdapter(Annotated[_Own, Field(discriminator="type")])
-
-
-class _ApproveAction(BaseModel):
-    type: Literal["approve"]
-
-
 class _Arguments(BaseModel):
+    """What of the arguments of `review` is read of an edit."""
+
     answer: Spoken
     candidates: str | None = None
 
 
-class _EditedAction(BaseModel):
-    name: Literal["answer_question"]
-    args: _Arguments
-
-
-class _EditAction(BaseModel):
-    type: Literal["edit"]
-    edited_action: _EditedAction
-
-
-class _RejectAction(BaseModel):
-    type: Literal["reject"]
-    message: Text = ""
-
-
-class _Respond(BaseModel):
-    type: Literal["respond"]
-    message: Spoken
-
-
-_Action: TypeAlias = _ApproveAction | _EditAction | _RejectAction | _Respond
-
-
-class _Reviewed(BaseModel):
-    decisions: list[Annotated[_Action, Field(discriminator="type")]] = Field(min_length=1, max_length=1)
-
-
 @cache
-def reviewed_form() -> TypeAdapter[_Reviewed]:
-    """Returns the type of a reply in the form "agent_chat_ui"."""
-    return TypeAdapter(_Reviewed)
+def _own_form() -> TypeAdapter[_Own]:
+    return TypeAdapter(Annotated[_Own, Field(discriminator="type")])
 
 
-def review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
-    """Returns a `HITLRequest` of langchain as plain data: langchain need not be installed."""
+def ask_in_own_form(case: EscalatedCase) -> Ruling:
+    """Asks a person in the form "coe"."""
+    return ask_about_case("escalation", case, _ASKED, _own_form(), partial(_rule, case))
+
+
+def ask_for_review(case: EscalatedCase) -> Ruling:
+    """Asks a person in the form "agent_chat_ui"."""
+    (decided,) = ask_for_decisions([_review(case)], check=lambda _, decided: _rule(case, decided), problem_in_args=True)
+    return _rule(case, decided)
+
+
+def _review(case: EscalatedCase) -> Asked:
     answers = case["candidates"]
     parts = {"coe": case["coe"], "aleatoric": case["aleatoric"], "epistemic": case["epistemic"]}
     numbers = decomposition(**parts, divergence=case.get("divergence", "kl"))
     regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
     lines = [
-        *([f"**Your last reply could not be used: {problem}**"] if problem else []),
         _literally(case["question"]),
         f"The models did not settle this: {_literally(case['reason'])}. {regime}CoE {numbers}.",
         "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
         "Approve the first answer, edit it, respond with another, or reject them all.",
     ]
     # the arguments are what Agent Chat UI shows at once: it hides the description behind a button
-    args = {"answer": answers[0]["answer"] if answers else ""}
+    args: dict[str, Any] = {"answer": answers[0]["answer"] if answers else ""}
     if answers:
         args["candidates"] = _listed(case)
-    if problem:
-        args["problem"] = f"Your last reply could not be used: {problem}"
-    request = {
-        "name": _ACTION,
-        "args": args,
-        "description": "\n\n".join(line for line in lines if line),
-    }
     allowed = [*(["approve"] if answers else []), "edit", "reject", "respond"]
-    return {
-        "action_requests": [request],
-        "review_configs": [{"action_name": _ACTION, "allowed_decisions": allowed}],
-    }
+    return Asked(_ACTION, args, "\n\n".join(line for line in lines if line), allowed)
 
 
 def _listed(case: EscalatedCase) -> str:
@@ -125,23 +100,23 @@ def _literally(text: str) -> str:
     return f"`{' '.join(text.split()).replace('`', chr(39))}`"
 
 
-def rule(case: EscalatedCase, reply: _Own | _Reviewed | _Action) -> Ruling:
+def _rule(case: EscalatedCase, reply: _Own | Decided) -> Ruling:
     """Returns what a reply decides; raises ValueError if it does not fit the case."""
     match reply:
-        case _Reviewed():
-            return rule(case, reply.decisions[0])
         case _Approve(candidate=number):
             return _approved(case, number)
-        case _ApproveAction():
+        case Approve():
             return _approved(case, 1)
-        case _EditAction():
-            edited = reply.edited_action.args
+        case Edit(edited_action=action):
+            if action.name != _ACTION:
+                raise ValueError(f'"edited_action" must have the name "{_ACTION}"; got another. Edit "answer" alone')
+            edited = _Arguments.model_validate(action.args)
             if edited.candidates not in (None, _listed(case)):
                 raise ValueError('only "answer" can be edited; write the answer that you choose there')
             return _answered(case, edited.answer)
-        case _Answer(answer=answer) | _Respond(message=answer):
+        case _Answer(answer=answer) | Respond(message=answer):
             return _answered(case, answer)
-        case _Reject(reason=why) | _RejectAction(message=why):
+        case _Reject(reason=why) | Reject(message=why):
             n = len(case["candidates"])
             reason = f"a person rejected {'the only answer' if n == 1 else f'all {n} answers'}"
             return Ruling(action="abstain", reason=f'{reason} ("{why}")' if why else reason)

@@ -11,10 +11,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_store
 from langgraph.store.base import BaseStore
 
+from coe_agents._steps import Call, Steps
 from coe_agents.checks import share
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph.nodes.finish import finish
-from coe_agents.graph.runnables import Steps, TwoForms, steps_node
+from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
 from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
 
@@ -49,10 +50,10 @@ class Recorder:
             case, store = self.case_of(state, update, config), _store()
             if case is not None and store is not None:
                 try:
-                    kept = yield _reading(store), (case["id"],), {}
+                    kept = yield Call(store.get, store.aget, (NAMESPACE, case["id"]))
                     # a replay repeats a case: it must change neither the answer that a person is shown, nor a ruling
                     if kept is None or (case["ruling"] is not None and kept.value.get("status") == "pending"):
-                        yield _writing(store), (to_storable(case),), {}
+                        yield Call(store.put, store.aput, (NAMESPACE, case["id"], to_storable(case)))
                 except Exception as error:  # the answer is worth more than its record
                     warnings.warn(f"a case could not be recorded: {type(error).__name__}: {error}", stacklevel=2)
             return update
@@ -109,19 +110,3 @@ def _turn(state: CoEState, config: RunnableConfig) -> str:
 def _store() -> BaseStore | None:
     """Returns the store of the run, which the graph was compiled with or has from its parent."""
     return get_store()
-
-
-def _reading(store: BaseStore) -> TwoForms:
-    return TwoForms(
-        lambda key, _: store.get(NAMESPACE, key),
-        lambda key, _: store.aget(NAMESPACE, key),
-        name="read_record",
-    )
-
-
-def _writing(store: BaseStore) -> TwoForms:
-    return TwoForms(
-        lambda case, _: store.put(NAMESPACE, case["id"], case),
-        lambda case, _: store.aput(NAMESPACE, case["id"], case),
-        name="record",
-    )

@@ -5,10 +5,11 @@ from typing import Any, Literal
 
 from langgraph.types import Send
 
-from coe_agents.graph.limits import Bounds, tokens_used
 from coe_agents.graph.run_settings import RunSettings
+from coe_agents.graph.spending import tokens_used, until
 from coe_agents.graph.state import AskedRequest, CoEState
 from coe_agents.policy import Measurement
+from coe_agents.policy.bounds import Bounds
 from coe_agents.rounds import round_data
 from coe_agents.types import RoundData
 
@@ -32,7 +33,8 @@ def fan_out(
 
 def wishes_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, Any]]:
     """Returns how the round's request to each agent differs from the usual one; agents not named are not asked."""
-    usual = {} if settings.n_samples is None else {"n_samples": settings.n_samples}
+    n_samples = settings.bounds.n_samples
+    usual = {} if n_samples is None else {"n_samples": n_samples}
     wishes = {name: {} for name in settings.agents} if state["wishes"] is None else state["wishes"]
     return {name: {**usual, **own} for name, own in wishes.items()}
 
@@ -46,8 +48,8 @@ def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, 
         base["is_review"] = True
     if (tools := state.get("shown")) is not None:
         base["tools"] = tools
-    if (until := bounds.until(state)) is not None:
-        base["until"] = until
+    if (end := until(bounds, state)) is not None:
+        base["until"] = end
     return [Send(name, {**base, **own}) for name, own in wishes.items()]
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from langgraph.runtime import get_runtime
 
-from coe_agents.graph.context import LIMITS, THRESHOLDS, CoEContext
-from coe_agents.graph.limits import Bounds
+from coe_agents.graph.context import CoEContext
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import Policy, StagedPolicy
-from coe_agents.policy.base import change_thresholds, quorum, regime_thresholds
+from coe_agents.policy import Policy
+from coe_agents.policy.base import change_thresholds, quorum
+from coe_agents.policy.bounds import NAMES, THRESHOLDS, Bounds
+from coe_agents.policy.settle import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +21,13 @@ class RunSettings:
     Attributes:
         weights: The weight of each agent that is asked, by name.
         policy: Decides.
-        bounds: The bounds of a question.
-        regimes: The aleatoric and the epistemic threshold of the regime that is reported, in nats.
-        min_agents: How many agents must answer; None for a majority of those that are asked.
-        n_samples: How many responses each agent gives in a round; None leaves it to the agent.
+        rules: What holds whatever the policy says. The thresholds of its bounds are those of the regime that is
+            reported.
     """
 
     weights: Mapping[str, float]
     policy: Policy
-    bounds: Bounds
-    regimes: tuple[float, float]
-    min_agents: int | None = None
-    n_samples: int | None = None
+    rules: Rules
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -41,22 +37,22 @@ class RunSettings:
     @property
     def quorum(self) -> int:
         """How many agents must answer."""
-        return quorum(len(self.weights), self.min_agents)
+        return quorum(len(self.weights), self.rules.min_agents)
 
-    def of(self, state: CoEState, *, later: int = 0) -> "RunSettings":
-        """Returns the settings of a run in its present round, or so many rounds later."""
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of the run."""
+        return self.rules.bounds
+
+    @property
+    def regimes(self) -> dict[str, float | None]:
+        """The thresholds of the regime that is reported, as options of `measure`."""
+        return {name: getattr(self.bounds, name) for name in THRESHOLDS[1:]}
+
+    def of(self, state: CoEState) -> "RunSettings":
+        """Returns the settings of a run."""
         changes = state.get("context")
-        settings = self.change(changes) if changes else self
-        # as `isinstance` of the protocol would say, which takes many times as long
-        return settings._up_to(state["round"] + later) if hasattr(settings.policy, "stages") else settings
-
-    def _up_to(self, round: int) -> "RunSettings":
-        """Returns the settings with the agents that a staged policy has asked by then."""
-        stages = self.policy.stages if isinstance(self.policy, StagedPolicy) else ()
-        asked = {name for stage in stages[: round + 1] for name in stage}
-        weights = {name: weight for name, weight in self.weights.items() if name in asked} or self.weights
-        fewest = None if self.min_agents is None else min(self.min_agents, len(weights))
-        return replace(self, weights=weights, min_agents=fewest)
+        return self.change(changes) if changes else self
 
     def change(self, changes: Mapping[str, Any]) -> "RunSettings":
         """Returns the settings with the changes of a context.
@@ -65,17 +61,16 @@ class RunSettings:
             ValueError: If they do not fit the graph.
         """
         thresholds = {name: changes[name] for name in THRESHOLDS if name in changes}
-        aleatoric, epistemic = self.regimes
+        limits = Bounds(**changes["limits"]) if "limits" in changes else None
         return replace(
             self,
             weights=self._select(changes["agents"]) if "agents" in changes else self.weights,
             policy=change_thresholds(self.policy, thresholds) if thresholds else self.policy,
-            bounds=replace(self.bounds, **{name: changes[name] for name in LIMITS if name in changes}),
-            regimes=(
-                float(thresholds.get("aleatoric_threshold", aleatoric)),
-                float(thresholds.get("epistemic_threshold", epistemic)),
+            rules=replace(
+                self.rules,
+                bounds=self.bounds.change(**{name: changes[name] for name in NAMES if name in changes}),
+                limits=limits,
             ),
-            n_samples=changes.get("n_samples", self.n_samples),
         )
 
     def _select(self, names: list[str]) -> dict[str, float]:
@@ -90,19 +85,12 @@ class RunSettings:
             raise ValueError(
                 f'"agents" of the context must hold one with a weight above 0; got {names!r}. Add another agent'
             )
-        if self.min_agents is not None and self.min_agents > len(selected):
+        if self.rules.min_agents is not None and self.rules.min_agents > len(selected):
             raise ValueError(
-                f'"agents" of the context must hold at least "min_agents" of the graph, {self.min_agents}; '
+                f'"agents" of the context must hold at least "min_agents" of the graph, {self.rules.min_agents}; '
                 f"got {len(selected)}. Add agents"
             )
         return selected
-
-
-def create_settings(
-    weights: Mapping[str, float], policy: Policy, bounds: Bounds, min_agents: int | None
-) -> RunSettings:
-    """Returns the settings that a graph is built with."""
-    return RunSettings(weights, policy, bounds, regime_thresholds(policy), min_agents)
 
 
 def read_changes(settings: RunSettings) -> dict[str, Any]:

@@ -1,47 +1,12 @@
 """Owns how nodes and gates run, synchronously or not, and which graph can run inside another."""
 
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from coe_agents._steps import Steps, arun_steps, run_steps
 from coe_agents.graph.state import check_version
-
-_Result = TypeVar("_Result")
-Steps = Generator[tuple[Runnable[Any, Any], tuple[Any, ...], dict[str, Any]], Any, _Result]
-"""One body for both kinds of run: it yields a runnable with its arguments, and receives the output or the exception."""
-
-
-def run_steps(steps: Steps[_Result]) -> _Result:
-    """Returns the result of steps, each runnable invoked synchronously."""
-    resume: Callable[[Any], Any] = steps.send
-    value: Any = None
-    while True:
-        try:
-            runnable, args, options = resume(value)
-        except StopIteration as stop:
-            result: _Result = stop.value
-            return result
-        try:
-            resume, value = steps.send, runnable.invoke(*args, **options)
-        except Exception as error:
-            resume, value = steps.throw, error
-
-
-async def arun_steps(steps: Steps[_Result]) -> _Result:
-    """Returns the result of steps, each runnable invoked asynchronously."""
-    resume: Callable[[Any], Any] = steps.send
-    value: Any = None
-    while True:
-        try:
-            runnable, args, options = resume(value)
-        except StopIteration as stop:
-            result: _Result = stop.value
-            return result
-        try:
-            resume, value = steps.send, await runnable.ainvoke(*args, **options)
-        except Exception as error:
-            resume, value = steps.throw, error
 
 
 class TwoForms(Runnable[Any, Any]):

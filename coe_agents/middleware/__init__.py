@@ -1,9 +1,5 @@
 """Owns the gate inside LangChain agents: a group is asked before a risky tool runs, or an answer is given."""
 
-from typing import Any
-
-from coe_agents._deprecated import find_renamed
-
 try:
     from coe_agents.middleware.council import CoECouncil
     from coe_agents.middleware.deliberation import CouncilDecision
@@ -26,7 +22,3 @@ __all__ = [
     "lacks_approval",
     "verdict_of",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    return find_renamed(__name__, name)

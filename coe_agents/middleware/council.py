@@ -1,13 +1,12 @@
 """Owns the council inside LangChain agents: a group proposes, or vouches, before what a model wants is done."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import (
-    AgentMiddleware,
     AgentState,
     ExtendedModelResponse,
     ModelRequest,
@@ -26,21 +25,19 @@ from coe_agents.actions.canonical import tool_key
 from coe_agents.checks import has_method, integer
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
+from coe_agents.middleware.changed import RefusesCalls, is_edited, proposal_of, refuse
 from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies, structured_outputs
 from coe_agents.middleware.council_review import Pending, ask_person, settle
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
 from coe_agents.middleware.unanswered import close_calls
-from coe_agents.middleware.verdict import fingerprint
-from coe_agents.middleware.verdicts import edited_calls, last_reply
-from coe_agents.middleware.withheld import block_calls, not_run, refusal
+from coe_agents.middleware.verdict import fingerprint, last_reply
+from coe_agents.middleware.withheld import block_calls, refusal
 from coe_agents.policy import Policy
 from coe_agents.types import Agent, AgentReply
 
 OnUncertain = Literal["block", "interrupt"]
-Reply = ToolMessage | Command[Any]
 
 _KEY = "coe_council"
-_NOT_VOUCHED = "the group has not vouched for this call"
 
 
 class _Turn(TypedDict, total=False):
@@ -79,7 +76,7 @@ class CouncilDecided(TypedDict):
     failed_agents: list[str]
 
 
-class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
+class CoECouncil(RefusesCalls[CouncilState]):
     """Lets a proposal of an agent's model go on only if a group of models proposes the same, or enough of it does.
 
     At each turn the agent's own model, the *driver*, and the members, shown the same messages, system prompt and tools,
@@ -91,8 +88,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
     stays closed if the policy does not answer; if proposals tie; if no majority of the members gives a proposal; and if
     comparing or measuring fails. A member that fails is a failure row, never an approval. What the driver raises is
     raised as without a council. Just before a call runs, it is compared with the one that was vouched for, by message,
-    id, name and arguments: a call that other middleware has changed since, or added, does not run, unless a person
-    edited it in a `HumanInTheLoopMiddleware`.
+    id, name and arguments: a call that other middleware has changed since, or added, does not run.
 
     List it *last* in `middleware`; only those that wrap model calls alone (`ModelFallbackMiddleware`,
     `ModelRetryMiddleware`) may follow, so that a fallback does not ask the members again. The members then see what the
@@ -106,7 +102,8 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
             them; other messages pass. By default every turn is judged, final answers too.
         policy: Decides on the measurement, in which `proposer` is "driver" under "verify". In "verify", the driver's
             own action must be the one that the policy answers with.
-        clusterer: Compares actions; by default `ActionMatch` with the tools' schemas.
+        clusterer: An `ActionMatch` whose rules compare the actions, of tools whose schemas the council knows; one of
+            texts has no say over calls, as in a graph.
         on_uncertain: "block": the driver is told that its calls were not run and what is contested, without the values
             that others proposed, and goes on; a text that is withheld is replaced by a refusal, which ends the run.
             "interrupt": a person is asked, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), about
@@ -116,6 +113,8 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
             message goes on as it was. After a reply that does not fit, the person is asked again. This needs a
             checkpointer; without one the run ends there.
         max_blocked: After so many blocked proposals in a row the run ends with a refusal.
+        trust_edits: Whether a call that was vouched for and that a person then edited in a `HumanInTheLoopMiddleware`
+            may run as edited.
 
     Raises:
         TypeError: If `agents` are not agents, or `tools` does not hold names.
@@ -153,6 +152,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         clusterer: Clusterer | None = None,
         on_uncertain: OnUncertain = "block",
         max_blocked: int = 3,
+        trust_edits: bool = False,
     ) -> None:
         super().__init__()
         members = _check_agents(agents)
@@ -174,6 +174,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
             )
         integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
+        self._trust_edits = trust_edits
         self._gated = None if tools is None else frozenset(tools)
         self._gated_keys = frozenset(map(tool_key, tools or ()))
         self._is_brief = clusterer is None
@@ -254,16 +255,6 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
     async def aafter_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks a person; see `after_model`."""
         return self.after_model(state, runtime)
-
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
-        """Runs the tool if the council vouched for exactly this call."""
-        return self._refuse(request) or handler(request)
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
-    ) -> Reply:
-        """Runs the tool if it may; see `wrap_tool_call`."""
-        return self._refuse(request) or await handler(request)
 
     def _sample(self, agent: Agent, asked: Asked) -> AgentReply | Exception:
         try:
@@ -361,28 +352,18 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         """Returns the refusal of a call that the council has not vouched for; None if it may run."""
         turn, call = self._turn(request.state), request.tool_call
         if self._gated is not None:
-            known = {tool.name for tool in request.runtime.tools}
-            missing = sorted(self._gated - known - set(turn.get("outputs", ())))
-            if missing and known:
-                raise ValueError(
-                    f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
-                    f"Its tools are {', '.join(sorted(known))}"
-                )
+            self._check_names(self._gated, request, turn.get("outputs", ()))
             if tool_key(call["name"]) not in self._gated_keys:
                 return None
         found, vouched = last_reply(request.state["messages"]), turn.get("vouched", ())
         message_id = None if found is None else found[1].id
         if call["id"] and fingerprint(call, message_id) in vouched:
             return None
-        edited = edited_calls(request.state).get(call["id"])
-        proposals = [] if found is None else [one for one in found[1].tool_calls if one["id"] == call["id"]]
-        if (
-            edited is not None
-            and (edited["name"], edited["args"]) == (call["name"], call["args"])
-            and any(fingerprint(one, message_id) in vouched for one in proposals)
-        ):
-            return None  # a person's edit of a call that was vouched for
-        return not_run(call["name"], call["id"] or "", _NOT_VOUCHED)
+        proposed = proposal_of(call, request.state["messages"])
+        is_trusted = self._trust_edits and is_edited(call, request.state)
+        if is_trusted and proposed is not None and fingerprint(proposed, message_id) in vouched:
+            return None
+        return refuse(call, request.state["messages"])
 
 
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:

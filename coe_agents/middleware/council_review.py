@@ -1,38 +1,23 @@
-"""Owns the decision of a person on a proposal that a council withholds: the request, and what follows from the reply.
-
-The request has the format of LangChain's `HumanInTheLoopMiddleware`, which chat interfaces support.
-"""
+"""Owns the decision of a person on a proposal that a council withholds: what is shown, and what follows from it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from langchain.agents.middleware.human_in_the_loop import ActionRequest, DecisionType, HITLRequest, ReviewConfig
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
-from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from coe_agents.actions import check_proposal
-from coe_agents.graph.human_input import ask
-from coe_agents.middleware.approval import Approve, Edit, Reject
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
-from coe_agents.middleware.verdict import call_as_json, fence
+from coe_agents.middleware.verdict import call_as_json
 from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal
+from coe_agents.people import Asked, Decided, Edit, Reject, ask_for_decisions, fence
 from coe_agents.text import for_log, for_prompt
 
 ANSWER = "answer"
 """The action by which a person is asked about a text; it is no tool."""
 _VALUE = 300
 """The most characters of a value that somebody proposed; the call to decide on is shown whole."""
-
-Decided = Approve | Edit | Reject
-
-
-class _Reply(BaseModel):
-    decisions: list[Annotated[Decided, Field(discriminator="type")]]
-
-
-_REPLY = TypeAdapter(_Reply)
 
 
 class Pending(TypedDict):
@@ -126,25 +111,13 @@ def _proposed(pending: Pending) -> AIMessage:
 def ask_person(pending: Pending) -> list[Decided]:
     """Interrupts the run until the reply holds a fitting decision on each call, or on the text."""
     message = _proposed(pending)
-    actions = _actions(message)
+    actions = [(call["name"], call["args"]) for call in message.tool_calls] or [(ANSWER, {"text": str(message.text)})]
 
-    def read(reply: _Reply) -> list[Decided]:
-        if len(reply.decisions) != len(actions):
-            raise ValueError(
-                f'"decisions" must hold one for each of {len(actions)} actions, in their order; '
-                f"got {len(reply.decisions)}. Decide on all of them"
-            )
-        for (name, _), decision in zip(actions, reply.decisions, strict=True):
-            if isinstance(decision, Edit):
-                _check_edit(name, decision, pending, is_text=not message.tool_calls)
-        return reply.decisions
+    def check(action: Asked, decision: Decided) -> None:
+        if isinstance(decision, Edit):
+            _check_edit(action.name, decision, pending, is_text=not message.tool_calls)
 
-    return ask(lambda problem: _request(actions, pending, problem), _REPLY, read)
-
-
-def _actions(message: AIMessage) -> list[tuple[str, dict[str, Any]]]:
-    calls = [(call["name"], call["args"]) for call in message.tool_calls]
-    return calls or [(ANSWER, {"text": str(message.text)})]
+    return ask_for_decisions([_asked(name, args, pending) for name, args in actions], check)
 
 
 def _check_edit(name: str, decision: Edit, pending: Pending, *, is_text: bool) -> None:
@@ -163,22 +136,9 @@ def _check_edit(name: str, decision: Edit, pending: Pending, *, is_text: bool) -
         raise ValueError(str(error)) from error
 
 
-def _request(actions: Sequence[tuple[str, dict[str, Any]]], pending: Pending, problem: str | None) -> HITLRequest:
-    def allowed(name: str) -> list[DecisionType]:
-        return ["approve", "reject"] if name in pending["outputs"] else ["approve", "edit", "reject"]
-
-    return HITLRequest(
-        action_requests=[
-            ActionRequest(name=name, args=args, description=_description(name, args, pending["decision"], problem))
-            for name, args in actions
-        ],
-        review_configs=[ReviewConfig(action_name=name, allowed_decisions=allowed(name)) for name, _ in actions],
-    )
-
-
-def _description(name: str, args: Mapping[str, Any], decision: CouncilDecision, problem: str | None) -> str:
-    """Returns the text for a person, as Markdown in which no text of a model is rendered; first what is contested."""
-    parts = [f"**Your last reply could not be used: {for_log(problem)}**"] if problem else []
+def _asked(name: str, args: dict[str, Any], pending: Pending) -> Asked:
+    """Returns what a person is asked, as Markdown in which no text of a model is rendered; first what is contested."""
+    decision, parts = pending["decision"], list[str]()
     if about := contested_in_words(decision["contested"]):
         parts.append(fence("\n".join([f"The models do not agree on {about}.", *_candidates(decision["contested"])])))
     parts += ["To decide:", fence(f"{name} {call_as_json(args)}"), fence(decision["reason"])]
@@ -186,11 +146,10 @@ def _description(name: str, args: Mapping[str, Any], decision: CouncilDecision, 
         shares = (f"{for_prompt(agent)}: {share:.0%}" for agent, share in decision["support"].items())
         parts += ["How much the others support what each proposed:", fence("\n".join(shares))]
     if failed := decision["failed_agents"]:
-        parts += [
-            "No proposal:",
-            fence("\n".join(f"{for_prompt(agent)}: {for_prompt(why)}" for agent, why in failed.items())),
-        ]
-    return "\n\n".join(parts)
+        said = "\n".join(f"{for_prompt(agent)}: {for_prompt(why)}" for agent, why in failed.items())
+        parts += ["No proposal:", fence(said)]
+    allowed = ["approve", "reject"] if name in pending["outputs"] else ["approve", "edit", "reject"]
+    return Asked(name, args, "\n\n".join(parts), allowed)
 
 
 def _candidates(contested: Mapping[str, Any] | None) -> list[str]:

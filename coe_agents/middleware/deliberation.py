@@ -8,21 +8,21 @@ import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
 from typing_extensions import TypedDict
 
-from coe_agents._plurals import quantity
-from coe_agents.actions import ActionMatch, check_proposal
+from coe_agents.actions import check_proposal, compare_actions
 from coe_agents.agents.proposals import read_proposal
-from coe_agents.clustering import Clusterer, cluster_responses
+from coe_agents.clustering import Clusterer
 from coe_agents.errors import InvalidReplyError, is_control_flow
-from coe_agents.policy import Decision, Measurement, Policy, measure
-from coe_agents.policy.base import regime_thresholds, without_tie
+from coe_agents.policy import Decision, Measurement, Policy, Rules, Spent, measure, settle
+from coe_agents.policy.base import quorum, regime_thresholds
+from coe_agents.policy.settle import representative_of
 from coe_agents.redaction import redact, secrets_of
 from coe_agents.text import for_log
-from coe_agents.types import Action, Agent, AgentReply, Response, Usage, create_response, usable
+from coe_agents.types import Action, Agent, AgentReply, AnswerKind, Response, Usage, create_response, usable
 
 logger = logging.getLogger(__name__)
 
@@ -136,15 +136,8 @@ class Deliberation:
             if self._mode == "verify":
                 return Ruling({**decision, "reason": _plain(str(error).partition("\n")[0])}, None, is_readable=False)
             own = None
-        answered = {row["agent"] for row in rows}
-        trusted = [agent.name for agent in self._agents if agent.weight > 0]
-        n_answered = sum(name in answered for name in trusted)
-        if 2 * n_answered <= len(trusted):
-            reason = f"{n_answered} of {quantity(len(trusted), 'member')} gave a proposal, and a majority must"
-            return Ruling({**decision, "reason": reason}, None, is_readable=own is not None)
-        responses = [*([] if own is None else [own]), *rows]
         try:
-            found, measurement = self._decide(responses, proposals)
+            measurement, found = self._decide([*([] if own is None else [own]), *rows], proposals)
         except Exception as error:  # a user's clusterer or policy may raise anything
             if is_control_flow(error):
                 raise
@@ -153,27 +146,32 @@ class Deliberation:
             reason = f"judging the proposals failed with {type(error).__name__}"
             return Ruling({**decision, "reason": reason}, None, is_readable=own is not None)
         decision["action"], decision["reason"] = found.action, _plain(found.reason)
-        decision["support"] = {name: float(value) for name, value in measurement.proposal_support.items()}
-        decision["contested"] = None if measurement.contested is None else dict(measurement.contested)
-        if found.action != "answer":
+        if measurement is not None:
+            decision["support"] = {name: float(value) for name, value in measurement.proposal_support.items()}
+            decision["contested"] = None if measurement.contested is None else dict(measurement.contested)
+        if found.action != "answer" or measurement is None:
             return Ruling(decision, None, is_readable=own is not None)
-        if own is not None and measurement.proposals[DRIVER] == _answered(found, measurement):
+        action = representative_of(measurement, found.answer)
+        if own is not None and measurement.proposals[DRIVER] == action:
             return _goes_on(decision, DRIVER, proposals.driver)
-        if self._mode == "verify":
-            reason = f"the group is confident of another action than the driver's; {decision['reason']}"
-            return Ruling({**decision, "action": "abstain", "reason": reason}, None)
-        return self._choose(decision, _answered(found, measurement), measurement, rows, proposals, own=own)
+        return self._choose(decision, action, measurement, rows, proposals, own=own)
 
-    def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Decision, Measurement]:
-        clusterer = self._clusterer or ActionMatch(proposals.tools)
+    def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Measurement | None, Decision]:
+        """Returns the decision, and what it is on; None without a quorum of the members."""
+        trusted = [agent.name for agent in self._agents if agent.weight > 0]
+        answered = {row["agent"] for row in responses if row["agent"] in trusted}
+        has_quorum = len(answered) >= quorum(len(trusted), None)
+        measurement = self._measure(responses, proposals) if has_quorum else None
+        rules = Rules(answerable=get_args(AnswerKind))  # what a message says beside its calls is not judged
+        return measurement, settle(self._policy, measurement, rules, asked=trusted, answered=answered, spent=Spent())
+
+    def _measure(self, responses: Sequence[Response], proposals: Proposals) -> Measurement:
+        clusterer = compare_actions(self._clusterer, proposals.tools)
         actions = [row["answer"] or "" for row in responses]
-        if len(set(actions)) == 1:
-            labels = [0] * len(actions)
-        elif isinstance(clusterer, ActionMatch):  # needs no order, and there are no refusals among actions
+        labels = [0] * len(actions)
+        if len(set(actions)) > 1:  # an `ActionMatch` needs no order, and there are no refusals among actions
             [labels] = clusterer.cluster([actions], [proposals.question])
-        else:
-            labels = cluster_responses(actions, question=proposals.question, clusterer=clusterer)
-        measurement = measure(
+        return measure(
             responses,
             labels,
             weights=self._weights,
@@ -184,8 +182,6 @@ class Deliberation:
             clusterer=clusterer,
             question=proposals.question,
         )
-        decision = self._policy.decide(measurement, round=0, max_rounds=1)
-        return without_tie(decision, measurement, self._policy), measurement
 
     def _read_members(self, proposals: Proposals) -> tuple[dict[str, str], list[Response]]:
         """Returns why members gave no proposal, by name, and the proposals of the others."""
@@ -290,13 +286,6 @@ def _message(row: Response, proposals: Proposals) -> AIMessage:
 def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> Ruling:
     calls = [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in message.tool_calls]
     return Ruling({**decision, "proposer": proposer, "calls": calls}, message)
-
-
-def _answered(decision: Decision, measurement: Measurement) -> str:
-    """Returns the representative of the cluster that a decision answers with."""
-    if decision.answer is None or decision.answer == measurement.answer:
-        return measurement.representatives[measurement.leading]
-    return decision.answer
 
 
 def _plain(text: str) -> str:

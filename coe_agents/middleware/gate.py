@@ -1,14 +1,11 @@
 """Owns the gate: a tool runs, and an answer is given, only if the group is certain and approves."""
 
 import hashlib
-import inspect
-import itertools
 import uuid
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from threading import Lock
+from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from langchain.agents.middleware import hook_config
@@ -24,10 +21,20 @@ from langgraph.types import Command
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from coe_agents.graph.runnables import OneForm, Steps, arun_steps, run_steps, steps_node
-from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
+from coe_agents._steps import Steps, arun_steps, invoke, run_steps
+from coe_agents.graph.runnables import OneForm, steps_node
+from coe_agents.middleware.approval import about_uncertain
+from coe_agents.middleware.changed import Reply, edit_of, proposal_of, refuse
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
-from coe_agents.middleware.verdict import Outcome, Verdict, create_unmeasured, fingerprint, in_words, verdicts_of
+from coe_agents.middleware.verdict import (
+    Outcome,
+    Verdict,
+    create_unmeasured,
+    fingerprint,
+    in_words,
+    last_reply,
+    verdicts_of,
+)
 from coe_agents.middleware.verdicts import (
     DUPLICATES,
     SAME_ID,
@@ -36,16 +43,14 @@ from coe_agents.middleware.verdicts import (
     OnError,
     Pending,
     VerdictState,
-    edited_calls,
-    last_reply,
 )
+from coe_agents.middleware.withheld import not_run
+from coe_agents.people import Approve, Edit, Reject, Respond, ask_for_decisions
 
 OnUncertain = Literal["block", "interrupt"]
-Reply = ToolMessage | Command[Any]
 
-_NO_ID = "the call has no id"
-_MOST_MESSAGES = 1000
-"""The most messages whose changed calls a gate remembers; their calls run within one step of the agent."""
+_INJECTED = "coe_injected"
+"""The attribute of a guarded tool that returns the names of its injected arguments."""
 
 
 class _Settling(TypedDict):
@@ -54,12 +59,12 @@ class _Settling(TypedDict):
     Attributes:
         edits: The calls that a person edited, by their place in the message.
         verdicts: The verdict of the group, or a person, on each call.
-        answers: The answer of a person in a tool's place: status and content of the tool message.
+        answers: What the model is told in a tool's place, where a person rejected the call or answered.
     """
 
     edits: dict[str, Any]
     verdicts: dict[str, Verdict]
-    answers: dict[str, list[str]]
+    answers: dict[str, ToolMessage]
 
 
 class CoEMiddleware(CoEVerdicts):
@@ -67,9 +72,10 @@ class CoEMiddleware(CoEVerdicts):
 
     The group judges each call before the tools are reached, one call after another, and its verdicts are kept in
     private state: a resumed run does not ask again. A call that is not approved is answered with an error that says
-    why, with the numbers. A verdict is valid for one call, by id, name and arguments: a call that is changed later (by
-    a `HumanInTheLoopMiddleware` listed before or after this one, for example) is judged again when the tool is about to
-    run. The gate stays closed if the group is uncertain, or is certain and does not approve; if the replies are not a
+    why, with the numbers. A verdict is valid for one call, by id, name and arguments: a call that is changed later, by
+    whatever middleware, is refused when its tool is about to run, and the model is told to propose it again.
+
+    The gate stays closed if the group is uncertain, or is certain and does not approve; if the replies are not a
     verdict; without `approves`, if anybody but the group or a person decided, or if the graph does not apply the
     `choices` that it is given; if asking the group fails; if a call has no id, or the id of an earlier call of the same
     message; and if a call or an answer is too long to be shown in full.
@@ -82,8 +88,8 @@ class CoEMiddleware(CoEVerdicts):
             the numbers and what was asked. Resume with `{"decisions": [...]}`, one for each call:
             `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond", "message": "..."}` (in
             the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args": {...}}}`; an edited call is
-            judged in turn. After a reply that does not fit, the person is asked again. This needs a checkpointer;
-            without one the run ends there. Calls judged late, after they were changed elsewhere, are blocked.
+            judged in turn, and runs unless the group is confident and does not approve. After a reply that does not
+            fit, the person is asked again. This needs a checkpointer; without one the run ends there.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
         final_answer: Whether the final answer, text or structured, is judged, too. A structured answer is judged with
             the text beside it, and after the calls of the same message, with their results. An answer that is not
@@ -91,6 +97,9 @@ class CoEMiddleware(CoEVerdicts):
             with an image or the result of a `return_direct` tool that ends the run. Calls that were made with it stay
             in the state, without their results. Streams show the model's text before it is replaced, and the mode
             "messages" shows only that text: show users the last state only.
+
+        trust_edits: Whether a call that a person edited in a `HumanInTheLoopMiddleware` may run as edited, which the
+            group has not judged, if the call that it was may run.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
@@ -126,11 +135,12 @@ class CoEMiddleware(CoEVerdicts):
         on_error: OnError = "block",
         final_answer: bool = False,
         include_results: bool = False,
+        trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
         if on_uncertain not in get_args(OnUncertain):
             raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; got {on_uncertain!r}. Choose one')
-        self._on_uncertain, self._judges_answers, self._changed = on_uncertain, final_answer, _ChangedCalls()
+        self._on_uncertain, self._judges_answers = on_uncertain, final_answer
         super().__init__(
             graph,
             tools=tools,
@@ -138,6 +148,7 @@ class CoEMiddleware(CoEVerdicts):
             approves=approves,
             on_error=on_error,
             include_results=include_results,
+            trust_edits=trust_edits,
             name=name,
         )
 
@@ -158,7 +169,7 @@ class CoEMiddleware(CoEVerdicts):
         if self._on_uncertain == "block" or not self._judged(pending):
             return (yield from super()._after_model(state, runtime))
         start = _Settling(edits={}, verdicts={}, answers={})
-        settled = yield self._steps(pending, runtime), (start, get_config()), {}
+        settled = yield invoke(self._steps(pending, runtime), start, get_config())
         return self._update_settled(state, pending, settled)
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -176,13 +187,13 @@ class CoEMiddleware(CoEVerdicts):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
         """Runs the tool if the group, or a person where the group is uncertain, approves the call as it runs."""
-        return run_steps(self._refuse(request)) or handler(self._guarded(request))
+        return self._refuse(request) or _note_edit(handler(self._guarded(request)), request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
     ) -> Reply:
         """Runs the tool if it may; see `wrap_tool_call`."""
-        return await arun_steps(self._refuse(request)) or await handler(self._guarded(request))
+        return self._refuse(request) or _note_edit(await handler(self._guarded(request)), request)
 
     def _steps(self, pending: Pending, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
@@ -203,20 +214,18 @@ class CoEMiddleware(CoEVerdicts):
         def judge(state: _Settling, _: RunnableConfig) -> Steps[dict[str, Any]]:
             verdicts = {**state["verdicts"]}
             for request in [pending.request(call, runtime, known(state)) for call in unjudged(state)]:
-                verdicts[request.tool_call["id"] or ""] = yield from self._review_call(request)
+                id_, verdict = request.tool_call["id"] or "", (yield from self._review_call(request))
+                if verdict["outcome"] == "uncertain" and id_ in {call["id"] for call in state["edits"].values()}:
+                    verdict = _by_person(verdict, "approved", f"a person wrote it; {in_words(verdict)}")
+                verdicts[id_] = verdict
             return {"verdicts": verdicts}
-
-        def person(state: _Settling) -> dict[str, Any]:
-            unjudged(state)  # applies the edits
-            return _ask_person(pending, state)
 
         steps = StateGraph(_Settling)
         steps.add_node("judge", steps_node(judge, name="judge"))
-        steps.add_node("person", OneForm(person))
-        steps.add_edge(START, "judge")
-        steps.add_edge("judge", "person")
-        again = OneForm(lambda state: "judge" if unjudged(state) else END)
-        steps.add_conditional_edges("person", again, ["judge", END])
+        steps.add_node("person", OneForm(lambda state: _ask_person(pending, state)))
+        steps.add_node("judge_edits", steps_node(judge, name="judge_edits"))
+        for one, other in pairwise((START, "judge", "person", "judge_edits", END)):
+            steps.add_edge(one, other)
         return steps.compile()
 
     def _update_settled(
@@ -224,12 +233,7 @@ class CoEMiddleware(CoEVerdicts):
     ) -> dict[str, Any] | None:
         if settled["edits"]:
             pending.replace({int(place): call for place, call in settled["edits"].items()})
-        names = {call["id"]: call["name"] for call in pending.calls}
-        answers = [
-            ToolMessage(content, name=names[id_], tool_call_id=id_, status=status, response_metadata={NOT_RUN: True})
-            for id_, (status, content) in settled["answers"].items()
-        ]
-        return self._update(state, pending, settled["verdicts"], answers)
+        return self._update(state, pending, settled["verdicts"], [*settled["answers"].values()])
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
         """Returns the maker of the question about the final answer; None before the agent has answered.
@@ -303,58 +307,33 @@ class CoEMiddleware(CoEVerdicts):
             update["structured_response"] = None
         return update
 
-    def _refuse(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
+    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
         """Returns the refusal of a call that cannot have a verdict, or whose tool cannot be wrapped."""
-        known = {tool.name for tool in request.runtime.tools}
-        missing = sorted(self._gated - known)
-        if missing and known:
-            raise ValueError(
-                f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
-                f"Its tools are {', '.join(sorted(known))}"
-            )
+        self._check_names(self._gated, request)
         call = request.tool_call
-        is_gated = call["name"] in self._gated
-        if is_gated and not call["id"]:  # the tool would run, and its result would belong to no call
-            return _blocked(call, create_unmeasured("failed", _NO_ID))
         if call["id"] in (request.state.get(DUPLICATES) or ()):
             return _blocked(call, create_unmeasured("failed", SAME_ID))
-        if is_gated and request.tool is None:  # a tool of another middleware: it cannot be wrapped here
-            return (yield from self._judge(request, call))
+        # the tool of another middleware cannot be wrapped here
+        if call["name"] in self._gated and (request.tool is None or not call["id"]):
+            return self._refuse_as_it_runs(request, call)
         return None
 
-    def _judge(self, request: ToolCallRequest, call: ToolCall) -> Steps[ToolMessage | None]:
-        """Returns the refusal of a call as it is about to run; None if it may."""
-        judged, before = self._as_it_stands(request, call)
-        if not call["id"]:
-            verdict = create_unmeasured("failed", _NO_ID)
-        elif (known := verdicts_of(request.state, call).get(self.name)) is not None:
-            verdict = known
-        else:
-            verdict = yield from self._review_call(judged, before)
-        if verdict["outcome"] == "approved":
-            return None
-        self._changed.discard(_message_key(judged), judged.tool_call)
-        return _blocked(judged.tool_call, verdict)
+    def _refuse_as_it_runs(self, request: ToolCallRequest, call: ToolCall) -> ToolMessage | None:
+        """Returns the refusal of a gated call as it is about to run; None if exactly this call was approved."""
+        if not call["id"]:  # the tool would run, and its result would belong to no call
+            return _blocked(call, create_unmeasured("failed", "the call has no id"))
+        verdict = verdicts_of(request.state, call).get(self.name)
+        if verdict is None:
+            return None if self._is_trusted(request, call) else refuse(call, request.state["messages"])
+        return None if verdict["outcome"] == "approved" else _blocked(call, verdict)
 
-    def _as_it_stands(self, request: ToolCallRequest, call: ToolCall) -> tuple[ToolCallRequest, set[str | None]]:
-        """Returns the request for a call, with those beside it as they now stand, and the ids of those before it.
-
-        Other middleware may have changed the calls since the message was written.
-        """
-        request = replace(request, tool_call=call)
-        found = last_reply(request.state["messages"])
-        if found is None:
-            return request, set()
-        place, reply = found
-        edits = edited_calls(request.state)
-        calls: list[ToolCall] = [{**one, **edits.get(one["id"], {})} for one in reply.tool_calls]
-        key = _message_key(request)
-        is_changed = not any(_is_same(one, call) for one in calls)
-        before = self._changed.add(key, call) if is_changed else self._changed.of(key)
-        calls = [call if one["id"] == call["id"] else before.get(one["id"], one) for one in calls]
-        messages = list(request.state["messages"])
-        messages[place] = reply.model_copy(update={"tool_calls": calls})
-        return replace(request, state={**request.state, "messages": messages}), set(before)
+    def _is_trusted(self, request: ToolCallRequest, call: ToolCall) -> bool:
+        """Returns whether a call is a trusted person's edit of one that was free to run, or approved."""
+        proposed = proposal_of(call, request.state["messages"])
+        if proposed is None or not super()._is_trusted(request, call):
+            return False
+        verdict = verdicts_of(request.state, proposed).get(self.name)
+        return proposed["name"] not in self._gated or (verdict is not None and verdict["outcome"] == "approved")
 
     def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
         """Returns the request with this gate before every tool that it could run.
@@ -363,34 +342,30 @@ class CoEMiddleware(CoEVerdicts):
         called is it known what runs.
         """
         tools = [self._guard(tool, request) for tool in request.runtime.tools]
-        tool = None if request.tool is None else self._guard(request.tool, request)
+        tool = request.tool and self._guard(request.tool, request)
         return replace(request, tool=tool, runtime=replace(request.runtime, tools=tools))
 
     def _guard(self, tool: BaseTool, request: ToolCallRequest) -> BaseTool:
-        """Returns a tool equal to `tool` in all but this: what it runs is what is judged.
+        """Returns a gated tool's equal in all but this: it runs no call but an approved one of `handler(request)`."""
+        if tool.name not in self._gated:
+            return tool
 
-        Of a gated tool, every way to run it but that of `handler(request)` refuses.
-        """
-        is_gated = tool.name in self._gated
-
-        def run(input: Any, *args: Any, **options: Any) -> Steps[Any]:
+        def refused(input: Any) -> ToolMessage | None:
             if not isinstance(input, dict) or input.get("type") != "tool_call":  # not from the agent: arguments alone
-                return refuse() if is_gated else (yield tool, (input, *args), options)
+                refuse_method()
             # a call of another name has the arguments of that tool replaced
             hidden = _injected(tool) if input["name"] == tool.name else set[str]()
             shown = {key: value for key, value in input["args"].items() if key not in hidden}
             call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
-            if is_gated and (stopped := (yield from self._judge(request, call))):
-                return stopped
-            return _note_call((yield tool, (input, *args), options), call, request)
+            return self._refuse_as_it_runs(request, call)
 
-        def invoke(*args: Any, **options: Any) -> Any:
-            return run_steps(run(*args, **options))
+        def invoke(input: Any, *args: Any, **options: Any) -> Any:
+            return refused(input) or tool.invoke(input, *args, **options)
 
-        async def ainvoke(*args: Any, **options: Any) -> Any:
-            return await arun_steps(run(*args, **options))
+        async def ainvoke(input: Any, *args: Any, **options: Any) -> Any:
+            return refused(input) or await tool.ainvoke(input, *args, **options)
 
-        def refuse(*_: Any, **__: Any) -> Any:
+        def refuse_method(*_: Any, **__: Any) -> Any:
             raise RuntimeError(
                 f'middleware behind {self.name} must not run the gated tool "{tool.name}" itself; got a call that does '
                 "not come from the agent. In wrap_tool_call, call handler(request)"
@@ -398,91 +373,28 @@ class CoEMiddleware(CoEVerdicts):
 
         # the same tool in all else: middleware may look at its class, its schema or its fields
         guard = tool.model_copy()
-        if is_gated:
-            functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
-            for method in ("run", "arun", "_run", "_arun", *functions):
-                object.__setattr__(guard, method, _with_signature(refuse, getattr(tool, method)))
+        functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
+        for method in ("run", "arun", "_run", "_arun", *functions):
+            object.__setattr__(guard, method, refuse_method)
+        object.__setattr__(guard, _INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
 
 
-def _with_signature(function: Callable[..., Any], of: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `function` under the name and signature of another, which `functools.wraps` would make reachable."""
-
-    def refusing(*args: Any, **options: Any) -> Any:
-        return function(*args, **options)
-
-    refusing.__name__, refusing.__doc__ = getattr(of, "__name__", "function"), of.__doc__
-    refusing.__annotations__ = _hints(of)  # resolved: the names in them are those of another module
-    refusing.__signature__ = inspect.signature(of)  # type: ignore[attr-defined]
-    return refusing
-
-
-class _ChangedCalls:
-    """The calls that were about to run in another form than the state shows, in their order of arrival.
-
-    The calls of one message run at the same time: no result of another is in the state yet.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._by_message: OrderedDict[Any, dict[str | None, ToolCall]] = OrderedDict()
-
-    def add(self, message: Any, call: ToolCall) -> dict[str | None, ToolCall]:
-        """Adds a call, and returns the earlier calls of its message by id."""
-        with self._lock:
-            calls = self._by_message.setdefault(message, {})
-            self._by_message.move_to_end(message)
-            if len(self._by_message) > _MOST_MESSAGES:
-                self._by_message.popitem(last=False)
-            if (former := calls.get(call["id"])) is not None and not _is_same(former, call):
-                del calls[call["id"]]
-            calls.setdefault(call["id"], call)
-            return dict(itertools.takewhile(lambda item: item[0] != call["id"], calls.items()))
-
-    def of(self, message: Any) -> dict[str | None, ToolCall]:
-        """Returns the calls of a message, by id."""
-        with self._lock:
-            return dict(self._by_message.get(message, {}))
-
-    def discard(self, message: Any, call: ToolCall) -> None:
-        """Removes a call that did not run."""
-        with self._lock:
-            self._by_message.get(message, {}).pop(call["id"], None)
-
-
-def _message_key(request: ToolCallRequest) -> Any:
-    """Returns what identifies the message of a call in this process.
-
-    Its id does not: a cache of replies repeats it in other runs. The checkpoints of the step do, also of a run without
-    a checkpointer and of one that is resumed.
-    """
-    found = last_reply(request.state["messages"])
-    options = request.runtime.config.get("configurable", {})
-    checkpoints = tuple(sorted((options.get("checkpoint_map") or {}).items()))
-    return options.get("thread_id"), checkpoints, found and found[1].id
-
-
-def _is_same(one: ToolCall, other: ToolCall) -> bool:
-    return all(one[key] == other[key] for key in ("id", "name", "args"))
-
-
 def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
     """Asks a person about all calls that the group is uncertain about, and returns the decisions."""
-    verdicts, answers, edits = dict(state["verdicts"]), dict(state["answers"]), dict(state["edits"])
+    verdicts, answers, edits = dict(state["verdicts"]), dict[str, ToolMessage](), dict[str, Any]()
     uncertain = [
         (call, verdicts[id_])
         for call in pending.calls
-        if (id_ := call["id"]) in verdicts
-        and id_ not in answers
-        and id_ not in pending.duplicates
-        and verdicts[id_]["outcome"] == "uncertain"
+        if (id_ := call["id"]) in verdicts and id_ not in pending.duplicates and verdicts[id_]["outcome"] == "uncertain"
     ]
     if not uncertain or pending.reply is None:
         return {}
     places = {call["id"]: place for place, call in enumerate(pending.reply.tool_calls)}
-    for (call, verdict), decision in zip(uncertain, ask_person(uncertain), strict=True):
+    decisions = ask_for_decisions([about_uncertain(call, verdict) for call, verdict in uncertain])
+    for (call, verdict), decision in zip(uncertain, decisions, strict=True):
         id_ = call["id"] or ""
         outcome: Outcome = "rejected"
         match decision:
@@ -494,48 +406,45 @@ def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
                 outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
             case Reject(message=message):
                 why = f"a person rejected it{': ' if message else ''}{message}"
-                answers[id_] = ["error", _not_run(call, why)]
+                answers[id_] = not_run(call["name"], id_, why)
             case Respond(message=message):
                 why = "a person answered in its place"
-                answers[id_] = ["success", message]
-        verdicts[id_] = {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
+                answers[id_] = ToolMessage(
+                    message, name=call["name"], tool_call_id=id_, response_metadata={NOT_RUN: True}
+                )
+        verdicts[id_] = _by_person(verdict, outcome, why)
     return {"verdicts": verdicts, "answers": answers, "edits": edits}
+
+
+def _by_person(verdict: Verdict, outcome: Outcome, why: str) -> Verdict:
+    return {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
 
 
 def _blocked(call: ToolCall, verdict: Verdict) -> ToolMessage:
     """Returns the message for the driving model instead of the tool's result."""
-    return ToolMessage(
-        _not_run(call, in_words(verdict)),
-        name=call["name"],
-        tool_call_id=call["id"] or "",
-        status="error",
-        artifact={**verdict, "question": None, "votes": {}},  # they are in the private state
-        response_metadata={NOT_RUN: True},
-    )
+    silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
+    return not_run(call["name"], call["id"] or "", in_words(verdict), artifact=silent)
 
 
-def _not_run(call: ToolCall, why: str) -> str:
-    return f"{call['name']} was not run: {why}. Do not repeat the call unchanged."
-
-
-def _note_call(result: Any, call: ToolCall, request: ToolCallRequest) -> Any:
-    """Returns a tool's result, with the call that ran if the model's message holds another one."""
-    found = last_reply(request.state["messages"])
-    proposed = [] if found is None else found[1].tool_calls
-    if any(_is_same(one, call) for one in proposed):
+def _note_edit(result: Any, request: ToolCallRequest) -> Any:
+    """Returns a tool's result, with the call that ran if a person edited it elsewhere: the message holds the former."""
+    edit = edit_of(request.tool_call, request.state)
+    if edit is None:
         return result
     for part in result if isinstance(result, list) else [result]:
         update = part.update if isinstance(part, Command) and isinstance(part.update, dict) else {}
         messages = update.get("messages", [])
         for message in [part, *(messages if isinstance(messages, list) else [messages])]:
-            if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
-                ran = {EXECUTED: {"name": call["name"], "args": call["args"]}}
-                message.response_metadata = {**message.response_metadata, **ran}
+            if isinstance(message, ToolMessage) and message.tool_call_id == request.tool_call["id"]:
+                message.response_metadata = {**message.response_metadata, EXECUTED: dict(edit)}
     return result
 
 
 def _injected(tool: BaseTool) -> set[str]:
     """Returns the injected arguments, which the model is not shown and the agent replaces."""
+    if (known := getattr(tool, _INJECTED, None)) is not None:
+        found: set[str] = known()
+        return found
     whole, shown = tool.get_input_schema(), tool.tool_call_schema
     if isinstance(shown, type) and issubclass(shown, BaseModel):
         return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)

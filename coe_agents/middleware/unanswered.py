@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolCall, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from coe_agents.middleware.reviewer import NOT_RUN
+from coe_agents.middleware.withheld import not_run
 
 _INVENTED = "do-not-render-"
 """How the ids begin of the replies that Agent Chat UI adds to calls without one: "Successfully handled tool call."."""
@@ -38,10 +38,4 @@ def close_calls(messages: Sequence[AnyMessage], gated: Collection[str]) -> dict[
 
 
 def _not_decided(name: str, call_id: str) -> ToolMessage:
-    return ToolMessage(
-        f"{name} was not run: the user wrote another message instead of deciding on it.",
-        name=name,
-        tool_call_id=call_id,
-        status="error",
-        response_metadata={NOT_RUN: True},
-    )
+    return not_run(name, call_id, "the user wrote another message instead of deciding on it", advice="")

@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
@@ -11,9 +10,9 @@ from pydantic import BaseModel, ValidationError
 from typing_extensions import TypedDict
 
 from coe_agents.clustering import parse_choice
-from coe_agents.graph.human_input import faults
+from coe_agents.people import faults
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
-from coe_agents.text import for_log, for_prompt, visible
+from coe_agents.text import for_log, for_prompt
 from coe_agents.types import DECIDERS, Regime
 
 Outcome = Literal["approved", "rejected", "uncertain", "failed"]
@@ -201,25 +200,23 @@ def call_as_json(args: Any) -> str:
     return json.dumps(args, ensure_ascii=False)
 
 
-def fence(text: str) -> str:
-    """Returns a text as a block of code, which interfaces show unchanged; invisible characters are escaped."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{visible(text)}\n{fence}"
-
-
 def fingerprint(call: ToolCall, message_id: str | None) -> str:
     """Returns the key of a verdict: this call with these arguments in this message; an edited call has none."""
     identity = json.dumps([message_id, call.get("id"), call["name"], call["args"]], sort_keys=True, default=repr)
     return hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
 
 
+def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
+    """Returns the place of the model's last message, and the message; None before there is one."""
+    return next(((place, one) for place, one in reversed([*enumerate(messages)]) if isinstance(one, AIMessage)), None)
+
+
 def verdicts_of(state: Any, call: ToolCall) -> dict[str, Verdict]:
     """Returns the verdicts on a call of the agent's last message, by the gate's name."""
     found: dict[str, dict[str, Verdict]] = _get(state, VERDICTS) or {}
     messages: list[AnyMessage] = _get(state, "messages") or []
-    message_id = next((message.id for message in reversed(messages) if isinstance(message, AIMessage)), None)
-    return found.get(fingerprint(call, message_id), {})
+    reply = last_reply(messages)
+    return found.get(fingerprint(call, None if reply is None else reply[1].id), {})
 
 
 def verdict_of(state: Any, call: ToolCall) -> Verdict | None:

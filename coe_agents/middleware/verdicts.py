@@ -7,15 +7,17 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
-from langchain.agents.middleware.types import AgentMiddleware, AgentState, PrivateStateAttr, ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
+from langchain.agents.middleware.types import AgentState, PrivateStateAttr, ToolCallRequest
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 
+from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.errors import is_control_flow
-from coe_agents.graph.runnables import Steps, arun_steps, check_compiled, run_steps
+from coe_agents.graph.runnables import check_compiled
+from coe_agents.middleware.changed import RefusesCalls, is_edited, refuse
 from coe_agents.middleware.reviewer import about_call
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import (
@@ -23,13 +25,14 @@ from coe_agents.middleware.verdict import (
     Verdict,
     call_as_json,
     create_unmeasured,
-    fence,
     fingerprint,
     in_words,
+    last_reply,
     read_verdict,
     verdict_of,
     verdicts_of,
 )
+from coe_agents.people import fence
 from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.text import visible
 
@@ -58,8 +61,8 @@ class VerdictState(AgentState[Any]):
     ]  # the decided end, by gate; "": a withheld one
 
 
-class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
-    """Has the group judge calls of the named tools, without stopping any.
+class CoEVerdicts(RefusesCalls[VerdictState]):
+    """Has the group judge calls of the named tools, and stops none but those that were changed since.
 
     It is for LangChain's `HumanInTheLoopMiddleware`, which must be listed *before* it, so that it runs after it: its
     `when` and `description` then know the verdict. Calls that lack approval go to a person, the others run.
@@ -84,6 +87,8 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         on_error: The effect of a failure to ask; "block": the verdict "failed"; "raise": the exception.
         include_results: Whether the default question also shows what the calls of this turn returned, which anyone may
             have written.
+        trust_edits: Whether a call that a person edited in a `HumanInTheLoopMiddleware` may run as edited, which
+            nobody judged. Otherwise the model is told to propose it again, as after a change by any middleware.
         name: Distinguishes several of them in one agent; by default the name of the class.
 
     Raises:
@@ -103,6 +108,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         approves: Callable[[str], bool] | None = None,
         on_error: OnError = "block",
         include_results: bool = False,
+        trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
         super().__init__()
@@ -114,7 +120,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
             raise ValueError(f'"on_error" must be "block" or "raise"; got {on_error!r}. "block" is safe')
         self._graph, self._gated = check_compiled(graph), frozenset(tools)
         self._question, self._approves, self._on_error = question, approves, on_error
-        self._include_results = include_results
+        self._include_results, self._trust_edits = include_results, trust_edits
         self._name = name or type(self).__name__
 
     @property
@@ -138,6 +144,17 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         """Asks the group; see `after_model`."""
         return await arun_steps(self._after_model(state, runtime))
 
+    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
+        """Returns the refusal of a call that was changed after it was judged; None if it may run."""
+        call = request.tool_call
+        if call["name"] not in self._gated or self.name in verdicts_of(request.state, call):
+            return None
+        return None if self._is_trusted(request, call) else refuse(call, request.state["messages"])
+
+    def _is_trusted(self, request: ToolCallRequest, call: ToolCall) -> bool:
+        """Returns whether a call is what a person, whose edits are trusted, made of the model's."""
+        return self._trust_edits and is_edited(call, request.state)
+
     def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         pending = Pending(state, self._gated)
         verdicts = dict[str | None, Verdict]()
@@ -146,9 +163,9 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
             verdicts[call["id"]] = yield from self._review_call(pending.request(call, runtime))
         return self._update(state, pending, verdicts)
 
-    def _review_call(self, request: ToolCallRequest, before: Collection[str | None] = ()) -> Steps[Verdict]:
-        """Asks the group about a call; `before`: ids of calls of the message that may have run already."""
-        return self._review(lambda: self._about_call(request, before), request.runtime.config)
+    def _review_call(self, request: ToolCallRequest) -> Steps[Verdict]:
+        """Asks the group about a call."""
+        return self._review(lambda: self._about_call(request), request.runtime.config)
 
     def _review(self, asks: Asks, config: RunnableConfig) -> Steps[Verdict]:
         """Asks the group, and returns its verdict; a failure to ask is the verdict "failed"."""
@@ -159,7 +176,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
             shown = visible(asked)
             # a reading of the user's own reads answers, which the graph extracts
             kind = {"is_review": True} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
-            result = yield self._graph, ({"question": shown, **kind}, config), {}
+            result = yield invoke(self._graph, {"question": shown, **kind}, config)
             return read_verdict(result, self._approves, shown)
         except Exception as error:
             # LangGraph handles interrupts inside the graph, and replies that it cannot use
@@ -169,7 +186,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
             # only the type: the text of an error may reveal what the driving model must not read
             return create_unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
-    def _about_call(self, request: ToolCallRequest, before: Collection[str | None]) -> str | Verdict:
+    def _about_call(self, request: ToolCallRequest) -> str | Verdict:
         if self._question is not None:
             asked: object = self._question(request)
             if inspect.iscoroutine(asked):
@@ -181,7 +198,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         calls = [] if found is None else found[1].tool_calls
         verdicts = {call["id"]: verdicts_of(request.state, call).get(self.name) for call in calls}
         approved = {id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"}
-        return about_call(request, approved.union(before), include_results=self._include_results)
+        return about_call(request, approved, include_results=self._include_results)
 
     def _judged(self, pending: "Pending") -> list[ToolCall]:
         """Returns the calls that need a verdict; one without an id can have none."""
@@ -306,14 +323,3 @@ def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any])
     ]
     text = "\n".join(lines)
     return visible(text) if all(map(_NO_MARKUP.fullmatch, lines)) else fence(text)
-
-
-def edited_calls(state: Mapping[str, Any]) -> Mapping[str | None, Any]:
-    """Returns what a person changed calls to, by the call's id; `HumanInTheLoopMiddleware` keeps it until they run."""
-    edits: Mapping[str | None, Any] = state.get("hitl_edited_tool_calls") or {}
-    return edits
-
-
-def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
-    """Returns the place of the model's last message, and the message; None before there is one."""
-    return next(((place, one) for place, one in reversed([*enumerate(messages)]) if isinstance(one, AIMessage)), None)

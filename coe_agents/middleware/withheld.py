@@ -43,11 +43,16 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
     return [withheld, *(not_run(name, id_, _why(decision)) for name, id_ in named if id_)]
 
 
-def not_run(name: str, call_id: str, why: str) -> ToolMessage:
-    """Returns the reply to a call that was not run."""
+def not_run(
+    name: str, call_id: str, why: str, *, advice: str = "Do not repeat the call unchanged.", artifact: Any = None
+) -> ToolMessage:
+    """Returns the reply to a call that was not run, with what the model should do."""
     name = for_log(name, limit=MAX_NAME)
-    text = f"{name} was not run: {why}. Do not repeat the call unchanged."
-    return ToolMessage(text, name=name, tool_call_id=call_id, status="error", response_metadata={NOT_RUN: True})
+    text = f"{name} was not run: {why}. {advice}"
+    mark = {NOT_RUN: True}
+    return ToolMessage(
+        text.strip(), name=name, tool_call_id=call_id, status="error", artifact=artifact, response_metadata=mark
+    )
 
 
 def contested_in_words(contested: Mapping[str, Any] | None) -> str:

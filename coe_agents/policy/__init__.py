@@ -1,37 +1,34 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
-from coe_agents.policy.agent_weights import AgentWeights, LostWeight
+from coe_agents.policy.agent_weights import AgentWeights
 from coe_agents.policy.base import (
     Decision,
     Policy,
     ReachableRegimes,
     RegimeThresholds,
     SettlingPolicy,
-    StagedPolicy,
     TunablePolicy,
 )
+from coe_agents.policy.bounds import Bounds, Spent
 from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
-from coe_agents.policy.cascade import CascadePolicy
 from coe_agents.policy.chain import PassingPolicy, PolicyChain
 from coe_agents.policy.false_consensus import FalseConsensusGuard
 from coe_agents.policy.forecast import forecast
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
-from coe_agents.policy.stopping import STOPPING_FEATURES, StoppingPolicy, StoppingRule, stopping_features
+from coe_agents.policy.settle import Rules, settle
 from coe_agents.policy.support import SupportPolicy
 from coe_agents.policy.threshold import ThresholdPolicy
 from coe_agents.policy.weighting import Weighting
 
 __all__ = [
-    "STOPPING_FEATURES",
     "AgentMeasurement",
     "AgentWeights",
+    "Bounds",
     "CalibratedPolicy",
     "Calibration",
-    "CascadePolicy",
     "Decision",
     "FalseConsensusGuard",
-    "LostWeight",
     "Measurement",
     "PassingPolicy",
     "Policy",
@@ -39,15 +36,14 @@ __all__ = [
     "ReachableRegimes",
     "RegimePolicy",
     "RegimeThresholds",
+    "Rules",
     "SettlingPolicy",
-    "StagedPolicy",
-    "StoppingPolicy",
-    "StoppingRule",
+    "Spent",
     "SupportPolicy",
     "ThresholdPolicy",
     "TunablePolicy",
     "Weighting",
     "forecast",
     "measure",
-    "stopping_features",
+    "settle",
 ]

@@ -1,7 +1,7 @@
 """Owns the protocols of a policy, its optional hooks, and the `Decision` that it returns."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, Protocol, Self, get_args, runtime_checkable
@@ -44,7 +44,7 @@ class Decision:
 class Policy(Protocol):
     """Anything that decides.
 
-    Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`, `TunablePolicy`, `StagedPolicy`.
+    Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`, `TunablePolicy`.
 
     If several answers tie for the lead (`measurement.tied`), a graph does not answer unless learned trust chose the
     answer. Its action is then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
@@ -93,16 +93,6 @@ class ReachableRegimes(Protocol):
 
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
         """Returns the regimes that a group of `n_agents` cannot be in."""
-        ...
-
-
-@runtime_checkable
-class StagedPolicy(Protocol):
-    """A policy that has only some agents asked first; each further round adds those of the next stage."""
-
-    @property
-    def stages(self) -> Sequence[Sequence[str]]:
-        """The names of the agents of each stage; each agent of the graph in one of them."""
         ...
 
 

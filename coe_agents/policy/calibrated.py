@@ -1,13 +1,14 @@
 """Owns `CalibratedPolicy`: answer up to a threshold that was chosen to keep a stated risk."""
 
+import copy
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from coe_agents._files import write
 from coe_agents._plurals import quantity
@@ -16,7 +17,7 @@ from coe_agents.checks import are_finite, instance, integer, number, one_of, req
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import Decision, check_otherwise
-from coe_agents.policy.gate import LearnedGate, LinearGate
+from coe_agents.policy.gate import LearnedGate
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import load_saved, with_tuples
 from coe_agents.policy.support_gate import SupportGate
@@ -25,7 +26,6 @@ from coe_agents.types import ANSWERABLE, Action
 from coe_agents.uncertainty.answers import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
-_FORMER_FORMAT = "coe-agents calibrated policy 1"
 _REMEDY = "Calibrate again"
 _require = partial(require, advice=_REMEDY)
 AgentWeighting = Literal["frequency", "probability", "mixed"]
@@ -39,16 +39,30 @@ class CalibratedAgent:
         min_responses: Its fewest responses to a question.
         max_responses: Its most.
         weighting: How they counted.
+        model: The name of its model; this and the next are None where the samples do not tell.
+        temperature: At which it was sampled.
+        system_prompt: What it was told before the question; "" for nothing.
+        n_samples: How many responses it was asked for.
     """
 
     min_responses: int
     max_responses: int
     weighting: AgentWeighting
+    model: str | None = None
+    temperature: float | None = None
+    system_prompt: str | None = None
+    n_samples: int | None = None
 
     def __post_init__(self) -> None:
         low = integer(self.min_responses, '"min_responses"', least=1, advice=_REMEDY)
         integer(self.max_responses, '"max_responses"', least=low, advice=_REMEDY)
         one_of(self.weighting, '"weighting"', get_args(AgentWeighting), advice=_REMEDY)
+        for name in ("model", "system_prompt"):
+            value = getattr(self, name)
+            _require(value is None or isinstance(value, str), f'"{name}" of an agent must be a string or null', value)
+        for name in ("temperature", "n_samples"):
+            if (value := getattr(self, name)) is not None:
+                number(value, f'"{name}" of an agent', least=0, advice=_REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +115,14 @@ class Calibration:
         fit: How a learned gate and its threshold share the questions. "folds": the gate is fitted on all, and the
             threshold is chosen on scores of five gates, each of which was fitted on the other folds; the guarantee is
             then empirical. "halves": fitted on one half, and the threshold is chosen on the other, with the guarantee
-            that a threshold on CoE has. None without a learned gate, and for one of version 0.1.
+            that a threshold on CoE has. None without a learned gate.
         proposer: The agent whose first response is judged; None where the group's answer is. The uncertainty is then
             1 - `proposal_support`, without a gate, and `threshold`, `n_questions`, `n_answered`, `n_wrong` and `bound`
             are those of the proposals that no group below contains.
         tools: The thresholds of the tools that have one of their own, by name: of proposals that call only this tool.
         no_call: Of proposals that call nothing; None where there were none.
         weights: The weights of the agents by name with which the questions were measured; None: equal ones.
+        prompt: What was said to the agents around a question, as JSON; "" for nothing, None where that is not known.
     """
 
     risk: float
@@ -122,7 +137,7 @@ class Calibration:
     correctness: str
     date: str
     uncertainties: tuple[float, ...]
-    gate: LearnedGate | LinearGate | SupportGate | None = None
+    gate: LearnedGate | SupportGate | None = None
     n_ties: int = 0
     divergence: str = "kl"
     fit: Literal["folds", "halves"] | None = None
@@ -130,6 +145,7 @@ class Calibration:
     tools: Mapping[str, GroupThreshold] = field(default_factory=dict)
     no_call: GroupThreshold | None = None
     weights: Mapping[str, float] | None = None
+    prompt: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
@@ -151,6 +167,7 @@ class Calibration:
         )
         if self.weights is not None:
             check_weights(self.weights)
+        _require(self.prompt is None or isinstance(self.prompt, str), '"prompt" must be a string or null', self.prompt)
 
     @property
     def judges_coe(self) -> bool:
@@ -238,8 +255,8 @@ class CalibratedPolicy:
     `calibration.confidence` over the choice of the calibration questions. For a learned gate that was fitted on all
     questions (`calibration.fit` is "folds"), this was observed on real data but is not proved: see
     `coe_agents.evaluation.calibrate`. It does not hold for a group that differs from the calibrated one: each decision
-    then warns. The policy does not answer if no threshold keeps the risk, on a tie that learned weights do not break,
-    or if CoE was measured with another divergence.
+    then warns, and its reason claims no risk. The policy does not answer if no threshold keeps the risk, on a tie that
+    learned weights do not break, or if CoE was measured with another divergence.
 
     Args:
         calibration: From `coe_agents.evaluation.calibrate`, or `load`.
@@ -251,6 +268,7 @@ class CalibratedPolicy:
         self.otherwise = check_otherwise(
             otherwise, policy="CalibratedPolicy", instead="To answer more, calibrate at a higher risk"
         )
+        self._differences: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: str | Path, *, otherwise: Action = "abstain") -> "CalibratedPolicy":
@@ -260,20 +278,20 @@ class CalibratedPolicy:
             ConfigurationError: The file cannot be read, or holds something else.
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
-        formats = (_FORMAT, _FORMER_FORMAT)
-        return cls(load_saved(path, _from_json, what="policy", formats=formats, hint=hint), otherwise=otherwise)
+        return cls(load_saved(path, _from_json, what="policy", form=_FORMAT, hint=hint), otherwise=otherwise)
 
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON, in one step: a graph may read the file at any time."""
         record = {"format": _FORMAT, **asdict(self.calibration)}
-        if self.calibration.proposer is None:  # as earlier versions read it
-            for name in ("proposer", "tools", "no_call"):
-                del record[name]
-        if self.calibration.weights is None:
-            del record["weights"]
         many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
         head = json.dumps(record, indent=1).removesuffix("\n}")
         write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
+
+    def without_claim(self, differences: Iterable[str]) -> Self:
+        """Returns the same policy for a group that differs in this from the calibrated one: it claims no risk."""
+        policy = copy.copy(self)
+        policy._differences = tuple(differences)
+        return policy
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "answer" with the chosen cluster's answer, or `otherwise`.
@@ -286,6 +304,8 @@ class CalibratedPolicy:
         if mismatches := self.mismatches(measurement):
             warnings.warn(f"the calibrated risk does not hold: {'; '.join(mismatches)}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
+        unlike = (*self._differences, *mismatches)
+        claim = f"(risk {promise})" if not unlike else f"for another group: {'; '.join(unlike)}"
         if measurement.divergence != calibration.divergence:
             return refuse(
                 f'calibrated with the divergence "{calibration.divergence}", '
@@ -313,11 +333,11 @@ class CalibratedPolicy:
         what = "CoE" if proposer is None else "1 - the others' support"
         what = f"{what if calibration.gate is None else 'gate score'} {uncertainty:.3f}"
         if uncertainty <= threshold + TIE:
-            reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
+            reason = f"{what} is at most the calibrated {threshold:g} {claim}"
             if proposer is None and (measurement.tied or answer != measurement.answer):
                 reason = f'the agents\' learned weights favour "{for_prompt(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
-        return refuse(f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
+        return refuse(f"{what} exceeds the calibrated {threshold:g} {claim}")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
@@ -401,7 +421,7 @@ def _check_consistent(calibration: Calibration) -> None:
 
 
 def _from_json(record: dict[str, Any]) -> Calibration:
-    known = record.pop("format")
+    del record["format"]
     gate, agents = record.pop("gate"), record.pop("agents")
     tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
     calibration = Calibration(
@@ -411,15 +431,12 @@ def _from_json(record: dict[str, Any]) -> Calibration:
         tools={name: GroupThreshold(**own) for name, own in tools.items()},
         no_call=None if no_call is None else GroupThreshold(**no_call),
     )
-    if known == _FORMAT:
-        _check_consistent(calibration)
+    _check_consistent(calibration)
     return calibration
 
 
-def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate | SupportGate:
+def _gate_from_json(record: dict[str, Any]) -> LearnedGate | SupportGate:
     fields = with_tuples(record)
     is_list = isinstance(fields["agents"], tuple) and all(isinstance(name, str) for name in fields["agents"])
     _require(is_list, '"agents" of a gate must be a list of names', record["agents"])
-    if "same" in record:
-        return SupportGate(**fields)
-    return LinearGate(**fields) if "means" in record else LearnedGate(**fields)
+    return SupportGate(**fields) if "same" in record else LearnedGate(**fields)

@@ -8,7 +8,7 @@ import numpy as np
 
 from coe_agents.checks import are_finite, require
 from coe_agents.policy.measurement import Measurement
-from coe_agents.uncertainty.answers import first_highest, shares_lead
+from coe_agents.uncertainty.answers import shares_lead
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,70 +95,3 @@ def gate_features(distributions: np.ndarray, weights: np.ndarray) -> tuple[float
 def to_probability(log_odds: float) -> float:
     """Returns 1 / (1 + exp(-log_odds)); beyond 500 nothing changes."""
     return 1.0 / (1.0 + math.exp(-min(max(log_odds, -500.0), 500.0)))
-
-
-FEATURES = ("coe", "aleatoric", "epistemic", "surprisal", "margin", "n_clusters")
-"""Of version 0.1. The features before each agent's support: four in nats, a share, and the logarithm of a count."""
-
-
-def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
-    """The features of a measurement that the gate of version 0.1 uses.
-
-    Args:
-        measurement: Of the agents named, at least.
-        agents: Whose support counts, in this order.
-
-    Returns:
-        Shape `(len(FEATURES) + len(agents),)`: CoE, U_A, U_E, the answer's surprisal, the margin between the two best
-        supported clusters, the logarithm of the number of clusters, and each agent's probability of the chosen cluster.
-
-    Raises:
-        KeyError: An agent was not measured.
-    """
-    support = np.array(measurement.support)
-    leading = int(first_highest(support))
-    best = np.sort(support)[::-1]
-    margin = best[0] - (best[1] if best.size > 1 else 0.0)
-    chosen = measurement.representatives[leading]
-    own = (measurement.agents[name].distribution.get(chosen, 0.0) for name in agents)
-    first_four = measurement.coe, measurement.aleatoric, measurement.epistemic, measurement.surprisal
-    return np.array([*first_four, margin, math.log(support.size), *own])
-
-
-@dataclass(frozen=True, slots=True)
-class LinearGate:
-    """The learned gate of version 0.1, kept so that its policy files load; `LearnedGate` replaced it.
-
-    P(wrong) = 1 / (1 + exp(-(intercept + sum_j coefficient_j (x_j - mean_j) / scale_j))). `uncertainty` raises a
-    `KeyError` for an agent that was not measured.
-
-    Attributes:
-        agents: The agents whose support it reads.
-        means: Of each feature, for standardising.
-        scales: Of each feature; above 0.
-        coefficients: One per feature; above 0 where more of it makes a wrong answer likelier.
-        intercept: In log-odds.
-    """
-
-    agents: tuple[str, ...]
-    means: tuple[float, ...]
-    scales: tuple[float, ...]
-    coefficients: tuple[float, ...]
-    intercept: float
-
-    def __post_init__(self) -> None:
-        n_features = len(FEATURES) + len(self.agents)
-        numbers = (*self.means, *self.scales, *self.coefficients, self.intercept)
-        if {len(self.means), len(self.scales), len(self.coefficients)} != {n_features}:
-            raise ValueError(
-                f"a gate over {len(self.agents)} agents must have {n_features} means, scales and coefficients; "
-                f"got {len(self.means)}, {len(self.scales)} and {len(self.coefficients)}. Calibrate again"
-            )
-        if not are_finite(numbers) or min(self.scales) <= 0.0:
-            raise ValueError("a gate must hold finite numbers and scales above 0; got others. Calibrate again")
-
-    def uncertainty(self, measurement: Measurement) -> float:
-        """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure."""
-        standardised = (features(measurement, self.agents) - self.means) / self.scales
-        log_odds = self.intercept + float(standardised @ np.array(self.coefficients))
-        return to_probability(log_odds)

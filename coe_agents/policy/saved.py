@@ -10,16 +10,14 @@ from coe_agents.errors import ConfigurationError
 _T = TypeVar("_T")
 
 
-def load_saved(
-    path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, formats: tuple[str, ...], hint: str
-) -> _T:
+def load_saved(path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, form: str, hint: str) -> _T:
     """Returns what `build` makes of a saved object.
 
     Args:
         path: Its file.
-        build: Takes the object, in which "format" is one of `formats`; it may raise what a wrong value leads to.
+        build: Takes the object, in which "format" is `form`; it may raise what a wrong value leads to.
         what: What is saved there, for messages.
-        formats: The known formats, the newest first.
+        form: The name of the format.
         hint: How to get such a file.
 
     Raises:
@@ -29,8 +27,8 @@ def load_saved(
         record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the {what} {path} cannot be read: {error}", hint=hint) from error
-    if not isinstance(record, dict) or record.get("format") not in formats:
-        raise ConfigurationError(f'{path} is not a {what} of the format "{formats[0]}"', hint=hint)
+    if not isinstance(record, dict) or record.get("format") != form:
+        raise ConfigurationError(f'{path} is not a {what} of the format "{form}"', hint=hint)
     try:
         return build(record)
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:

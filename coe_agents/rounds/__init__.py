@@ -1,8 +1,5 @@
 """Owns further rounds: how each is asked, depending on the kind of uncertainty, and what it changed."""
 
-from typing import Any
-
-from coe_agents._deprecated import find_renamed
 from coe_agents.rounds.adaptive import AdaptiveSampling
 from coe_agents.rounds.clarify import Clarify
 from coe_agents.rounds.debate import Debate
@@ -10,8 +7,6 @@ from coe_agents.rounds.diversify import Diversify
 from coe_agents.rounds.resample import Resample
 from coe_agents.rounds.strategies import CLARIFY, Strategies
 from coe_agents.rounds.strategy import (
-    MOST_ROUNDS,
-    MOST_SAMPLES,
     RoundContext,
     RoundPlan,
     Strategy,
@@ -20,12 +15,9 @@ from coe_agents.rounds.strategy import (
     rephrase,
 )
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
-from coe_agents.rounds.widen import Widen
 
 __all__ = [
     "CLARIFY",
-    "MOST_ROUNDS",
-    "MOST_SAMPLES",
     "AdaptiveSampling",
     "Clarify",
     "Debate",
@@ -35,7 +27,6 @@ __all__ = [
     "RoundPlan",
     "Strategies",
     "Strategy",
-    "Widen",
     "Wishes",
     "check_plan",
     "conformity",
@@ -44,7 +35,3 @@ __all__ = [
     "rephrase",
     "round_data",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    return find_renamed(__name__, name)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from coe_agents.checks import integer, number
-from coe_agents.rounds.strategy import MOST_SAMPLES
+from coe_agents.policy.bounds import MOST_SAMPLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

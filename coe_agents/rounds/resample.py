@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coe_agents.checks import integer, number
-from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Wishes
+from coe_agents.policy.bounds import MOST_SAMPLES
+from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
 from coe_agents.rounds.resample import Resample
 from coe_agents.rounds.strategy import Strategy
-from coe_agents.rounds.widen import Widen
 from coe_agents.types import Regime
 
 DEFAULTS: Mapping[Regime, str] = {
@@ -20,7 +19,7 @@ DEFAULTS: Mapping[Regime, str] = {
 }
 
 CLARIFY = Clarify.name
-_OURS: Mapping[str, Strategy] = {own.name: own for own in (Resample(), Diversify(), Debate(), Clarify(), Widen())}
+_OURS: Mapping[str, Strategy] = {own.name: own for own in (Resample(), Diversify(), Debate(), Clarify())}
 
 
 class Strategies:

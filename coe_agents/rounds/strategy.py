@@ -7,13 +7,8 @@ from typing import Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from coe_agents import _deprecated
 from coe_agents.policy import Measurement
-
-MOST_ROUNDS = 1000
-"""So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
-MOST_SAMPLES = 500
-"""The most responses that a `ModelAgent` samples in a round."""
+from coe_agents.policy.bounds import MOST_SAMPLES
 
 
 class Wishes(TypedDict, total=False):
@@ -32,8 +27,7 @@ class RoundContext:
         messages: The conversation as OpenAI-style dictionaries, the question in it.
         round: The number of the next round, from 1.
         measurement: The last measurement; the rounds before it are in its `history`.
-        n_responses: How many responses each agent gave in the last round; 0 where it failed.
-        agents: The agents that may be asked in the next round; under a `StagedPolicy` more than before.
+        n_responses: How many responses each agent gave in the last round, of all that may be asked; 0 where it failed.
         proposals: The calls of each representative that is a proposal, in words, with the arguments as they were
             proposed: the representative itself is in canonical form, which no agent should copy.
     """
@@ -43,17 +37,11 @@ class RoundContext:
     round: int
     measurement: Measurement
     n_responses: Mapping[str, int]
-    agents: Sequence[str] = ()
     proposals: Mapping[str, str] = field(default_factory=dict)
 
     def rephrase(self, text: str) -> list[dict[str, Any]]:
         """Returns the conversation with `text` in place of the user's last text; its pictures stay."""
         return rephrase(self.messages, text)
-
-    def rephrased(self, text: str) -> list[dict[str, Any]]:
-        """Returns what `rephrase` returns: the old name, until 0.3."""
-        _deprecated.warn("RoundContext.rephrased", "RoundContext.rephrase", stacklevel=3)
-        return self.rephrase(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Owns the group of a run: the graph as configured, asked one item at a time, and what is stored of its decision."""
 
 import hashlib
-import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
@@ -14,14 +13,14 @@ import coe_agents
 from coe_agents.agents import Arbiter
 from coe_agents.config.build import assemble, load_weights
 from coe_agents.config.clients import default_at_once
-from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config, ModelSection, StoppingConfig
+from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config
 from coe_agents.errors import AgentError, ConfigurationError
 from coe_agents.evaluation import CRITERIA, Criterion, Prediction
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.decisions import DECIDER, PERSON
 from coe_agents.evaluation.scoring.correctness import judge
 from coe_agents.graph import create_sequential_graph
-from coe_agents.redaction import redact, redact_all, secrets_of
+from coe_agents.redaction import redact, redact_all
 from coe_agents.runs.items import RunItem
 from coe_agents.types import EscalatedCase, Ruling
 
@@ -147,9 +146,8 @@ def create_run_group(
     Args:
         config: None for tinyworld.
         seed: For the responses of agents without one.
-        at_once: Concurrent questions; by default 8 for each server of the agent with the fewest, and 1 if a model is in
-            this process: the last digits of its log-probabilities depend on the batch, and a resumed run must end with
-            the same file.
+        at_once: Concurrent questions; by default 8, and 1 if a model is in this process: the last digits of its
+            log-probabilities depend on the batch, and a resumed run must end with the same file.
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
         people: What becomes of a case that needs a person.
         correctness: A name of `CRITERIA`.
@@ -177,21 +175,17 @@ def create_run_group(
         if strategy == "clarify":
             place = ("graph", "strategies", regime)
             raise ConfigurationError(config.fault('"clarify" asks a person, and a run has none', *place))
-    for section in config.agents:
-        if section.seed is None and "seed" not in section.options:
-            section.seed = seed
-    sections: list[Any] = [*config.agents, config.clusterer, config.policy, config.escalation, config.judge]
-    named = {os.environ.get(part.api_key_env or "", "") for part in sections if isinstance(part, ModelSection)} - {""}
-    secrets = frozenset(named.union(*(secrets_of(part) for part in sections if part is not None)))
+    config.seed_agents(seed)
+    secrets = config.secrets
     whole = config.model_dump(mode="json", exclude={"judge"})
     settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
-    if isinstance(config.policy, CalibratedConfig | StoppingConfig):
+    if isinstance(config.policy, CalibratedConfig):
         path = config.folder / config.policy.path
         settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-    if config.graph.weights is not None:  # `drift --follow --weights` writes this file again
+    if config.graph.weights is not None:  # the file may be another one when the run is resumed
         settings["weights"] = load_weights(config)
     graph = assemble(config, escalation=escalation).compile()
-    n_at_once = min((at_once or default_at_once(each.provider)) * max(1, len(each.base_url)) for each in config.agents)
+    n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
     priced: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]
     return RunGroup(
         graph,

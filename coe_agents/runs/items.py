@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coe_agents.errors import DatasetError
-from coe_agents.evaluation.datasets import Question, load_questions, open_questions, subset
+from coe_agents.evaluation.datasets import Question, QuestionSet, QuestionsOnDisk, open_questions
 from coe_agents.evaluation.datasets.files import file_records
 from coe_agents.evaluation.datasets.loading import is_known, unknown_dataset
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
@@ -61,29 +61,14 @@ class RunItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemSet:
-    """The items of a dataset, each once.
+    """The items of a dataset, each once, on the disk: memory does not grow with them.
 
     Attributes:
         source: The file, or the dataset's name with its split.
-        items: In the order of the dataset, or of `choose`.
+        items: In the order in which a run with the seed asks them, which `sample` would choose questions in.
         n_records: How many records were read.
         is_tinyworld: Whether answers are judged by tinyworld's facts.
     """
-
-    source: str
-    items: tuple[RunItem, ...]
-    n_records: int
-    is_tinyworld: bool = False
-
-    def choose(self, limit: int | None, *, seed: int) -> list[RunItem]:
-        """Returns `limit` items (all for None), chosen as `sample` chooses questions."""
-        by_id = {item.id: item for item in self.items}
-        return [by_id[chosen.id] for chosen in subset([item.steps[0] for item in self.items], limit, seed=seed)]
-
-
-@dataclass(frozen=True, slots=True)
-class ItemsOnDisk:
-    """What `ItemSet` is, with its items on the disk, in the order of `choose` with one seed."""
 
     source: str
     items: DiskSequence[RunItem]
@@ -91,59 +76,41 @@ class ItemsOnDisk:
     is_tinyworld: bool = False
 
 
-def load_items(dataset: str, split: str | None = None) -> ItemSet:
+def load_items(dataset: str, split: str | None = None, *, seed: int = 0) -> ItemSet:
     """Returns the items of a dataset.
 
     Args:
         dataset: "tinyworld"; "tinyworld-chains", walks along its periodic table; a JSON Lines file whose records have a
             "chain"; or anything that `load_questions` reads.
         split: Of a dataset; "validation" unless given. A file has none.
+        seed: Draws the order.
 
     Raises:
         ConfigurationError: If there is no such dataset or split.
         DatasetError: If it cannot be read; the message names file and line.
     """
-    if dataset == "tinyworld":
+    path = Path(dataset)
+    if dataset == _CHAINS:
+        source, walks = f"{_CHAINS}, {split or 'validation'}", list(_tinyworld_chains(split or "validation"))
+        return ItemSet(source, _on_disk(walks, seed), len(walks), is_tinyworld=True)
+    if split is None and _holds_chains(path):
+        try:
+            chains = _on_disk((item for _, item in _chains(path)), seed)
+        except ConflictError:
+            _check_ids(path)  # says where
+            raise
+        return ItemSet(dataset, chains, len(chains))
+    found: QuestionSet | QuestionsOnDisk
+    if is_tinyworld := dataset == "tinyworld":
         from coe_agents.tinyworld.questions import tinyworld_questions
 
         found = tinyworld_questions(split or "validation")
-    elif dataset == _CHAINS:
-        return _tinyworld_chains(split or "validation")
-    elif split is None and _holds_chains(Path(dataset)):
-        return _load_chains(Path(dataset))
+    elif is_known(dataset):
+        found = open_questions(dataset, split=split, seed=seed)
     else:
-        _check_known(dataset)
-        found = load_questions(dataset, split=split)
-    items = tuple(RunItem(question.id, (question,)) for question in found.questions)
-    return ItemSet(found.source, items, found.n_records, is_tinyworld=dataset == "tinyworld")
-
-
-def open_items(dataset: str, split: str | None = None, *, seed: int) -> ItemsOnDisk:
-    """Returns what `load_items` does, on the disk; so memory does not grow with the dataset.
-
-    Raises:
-        ConfigurationError: As `load_items`.
-        DatasetError: As `load_items`.
-    """
-    if dataset in ("tinyworld", _CHAINS):
-        found = load_items(dataset, split)
-        return ItemsOnDisk(found.source, _on_disk(found.items, seed), found.n_records, found.is_tinyworld)
-    if split is not None or not _holds_chains(Path(dataset)):
-        _check_known(dataset)
-        questions = open_questions(dataset, split=split, seed=seed)
-        items = (RunItem(question.id, (question,)) for question in questions.questions)
-        return ItemsOnDisk(questions.source, _on_disk(items, seed), questions.n_records)
-    try:
-        chains = _on_disk((item for _, item in _chains(Path(dataset))), seed)
-    except ConflictError:
-        _load_chains(Path(dataset))  # says where
-        raise
-    return ItemsOnDisk(dataset, chains, len(chains))
-
-
-def _check_known(dataset: str) -> None:
-    if not is_known(dataset):
         raise unknown_dataset(dataset, "tinyworld", _CHAINS)
+    items = (RunItem(question.id, (question,)) for question in found.questions)
+    return ItemSet(found.source, _on_disk(items, seed), found.n_records, is_tinyworld)
 
 
 def _on_disk(items: Iterable[RunItem], seed: int) -> DiskSequence[RunItem]:
@@ -179,13 +146,13 @@ def _chains(path: Path) -> Iterator[tuple[Place, RunItem]]:
             raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
 
 
-def _load_chains(path: Path) -> ItemSet:
-    items: dict[str, RunItem] = {}
+def _check_ids(path: Path) -> None:
+    """Refuses chains of which two have the same id."""
+    seen = set[str]()
     for place, item in _chains(path):
-        if item.id in items:
+        if item.id in seen:
             raise DatasetError(f"{place()}: another chain has the id {item.id!r} already", hint="Give each its own id")
-        items[item.id] = item
-    return ItemSet(str(path), tuple(items.values()), len(items))
+        seen.add(item.id)
 
 
 def to_chain(record: object) -> RunItem:
@@ -226,14 +193,13 @@ def _steps_of(id: str, steps: Sequence[Any]) -> Iterator[Question]:
         yield question
 
 
-def _tinyworld_chains(split: str) -> ItemSet:
-    """Returns walks that begin at the symbol of each element of a split; the accepted answers are the true walk's."""
+def _tinyworld_chains(split: str) -> Iterator[RunItem]:
+    """Yields walks that begin at the symbol of each element of a split; the accepted answers are the true walk's."""
     from coe_agents.tinyworld import load_facts, next_element_question
     from coe_agents.tinyworld.questions import tinyworld_questions
 
     facts = {fact.question: fact for fact in load_facts()}
-    found, items = tinyworld_questions(split), list[RunItem]()
-    for first in found.questions:
+    for first in tinyworld_questions(split).questions:
         if facts[first.question].relation != "symbol":
             continue
         steps, question = list[Question](), partial(Question, first.id)
@@ -241,5 +207,4 @@ def _tinyworld_chains(split: str) -> ItemSet:
         while asked in facts and len(steps) < CHAIN_STEPS:
             steps.append(question(asked, facts[asked].references))
             asked = next_element_question(asked, facts[asked].answer)
-        items.append(RunItem(first.id, tuple(steps), is_chain=True, link="elements"))
-    return ItemSet(f"{_CHAINS}, {split}", tuple(items), len(items), is_tinyworld=True)
+        yield RunItem(first.id, tuple(steps), is_chain=True, link="elements")

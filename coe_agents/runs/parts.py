@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count, islice
 
 from coe_agents.distributed.cluster import Part, Pool, work_through
+from coe_agents.evaluation.decisions import DECIDER
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.runs.items import RunItem, item_from_plain
 from coe_agents.runs.runner import Decides, Row, Timings, keep, pending_items
@@ -29,14 +30,16 @@ def decide_parts(
     The items are read as actors take them, so they may be on the disk.
 
     `create` makes the group in each actor; Ray carries it there, so it holds no key. The file is the same as that of a
-    run in one process. What is in hand when the driver is killed is asked again.
+    run in one process. What is in hand when the driver is killed is asked again. Items that no actor finished have
+    failed.
 
     Raises:
         StoreError: If the cluster failed; finished parts are kept.
         ConfigurationError: If an actor cannot make the group, such as without a key in its environment.
         OSError: If a file cannot be written.
     """
-    for _, content in work_through(_to_ask(pending_items(items, store), size), partial(_Deciding, create), pool):
+    parts = _to_ask(pending_items(items, store), size)
+    for _, content in work_through(parts, partial(_Deciding, create), pool, fail_items):
         for row, seconds in json.loads(zlib.decompress(content)):
             keep(store, timings, row, seconds)
             on_item(row)
@@ -50,6 +53,13 @@ def _to_ask(items: Iterable[RunItem], size: int) -> Iterator[Part]:
         if not part:
             return
         yield number, zlib.compress(json.dumps(list(map(asdict, part))).encode())
+
+
+def fail_items(content: bytes, reason: str) -> bytes:
+    """Returns a part whose items all failed for this reason."""
+    items = json.loads(zlib.decompress(content))
+    rows = [({"id": item["id"], "agent": DECIDER, "error": reason}, 0.0) for item in items]
+    return zlib.compress(json.dumps(rows).encode())
 
 
 class _Deciding:

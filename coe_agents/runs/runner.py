@@ -64,13 +64,13 @@ def _end_of_lines(path: Path) -> int:
     return 0
 
 
-def units_of(items: Iterable[RunItem]) -> dict[Unit, int]:
-    """Returns what a run consists of, as `Store` takes it: a line for each item."""
-    return {(item.id, DECIDER): 1 for item in items}
+class Units(Mapping[Unit, int]):
+    """What a run consists of, as `Store` takes it: a line for each item; nothing of the items is in memory.
 
-
-class UnitsOnDisk(Mapping[Unit, int]):
-    """What `units_of` returns, for items on the disk in the order of `seed`; nothing of them is in memory."""
+    Args:
+        items: In the order of `seed`.
+        seed: Of the run.
+    """
 
     def __init__(self, items: DiskSequence[RunItem], *, seed: int) -> None:
         self._items, self._seed = items, seed

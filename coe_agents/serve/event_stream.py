@@ -13,9 +13,9 @@ from starlette.types import Scope
 from coe_agents import GroupDecision
 from coe_agents.actions import describe_action
 from coe_agents.clustering import answer_kind
+from coe_agents.graph.context import CallersLimits
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.serve.api_error import ApiError
-from coe_agents.serve.limits import Limits
 from coe_agents.serve.refusal import refusal
 from coe_agents.serve.request_log import note_decision
 from coe_agents.serve.runs import Runs
@@ -35,7 +35,7 @@ def read_question(body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return question, options
 
 
-async def stream_events(runs: Runs, question: str, limits: Limits, scope: Scope) -> AsyncIterator[str]:
+async def stream_events(runs: Runs, question: str, limits: CallersLimits, scope: Scope) -> AsyncIterator[str]:
     """Yields server-sent events: those of `coe_agents.graph.events` by name, then "decision" or "error"."""
     start = time.perf_counter()
     try:

@@ -11,14 +11,14 @@ from coe_agents.clustering import Clusterer
 from coe_agents.config import Configuration
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph import create_coe_graph
-from coe_agents.policy import Policy
+from coe_agents.policy import Bounds, Policy
 from coe_agents.policy.base import regime_thresholds
+from coe_agents.policy.bounds import LIMITS
 from coe_agents.rounds import Strategies
-from coe_agents.serve.limits import Limits, create_stricter_policy, thresholds_of
+from coe_agents.serve.limits import thresholds_of
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.types import Agent
 
-_OF_GRAPH = ("max_rounds", "token_budget", "deadline")
 _MAX_QUESTION_CHARS = 100_000
 
 
@@ -30,7 +30,7 @@ class Group:
         name: The model's name for callers.
         agents: The agents' names.
         policy: The operator's gate.
-        create_graph: Returns the uncompiled graph, given the policy and the other options that a request lowers.
+        create_graph: Returns the uncompiled graph.
         limits: The operator's limits.
         is_adaptive: Whether sampling is adaptive.
         max_question_chars: A longer question is refused.
@@ -41,8 +41,8 @@ class Group:
     name: str
     agents: tuple[str, ...]
     policy: Policy
-    create_graph: Callable[..., Any]
-    limits: Limits
+    create_graph: Callable[[], Any]
+    limits: Bounds
     is_adaptive: bool = False
     max_question_chars: int = _MAX_QUESTION_CHARS
     is_toy: bool = False
@@ -62,8 +62,8 @@ class Group:
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
-            create_graph=partial(_create_graph, agents, clusterer, options),
-            limits=replace(thresholds_of(policy), **_given(options)),
+            create_graph=partial(create_coe_graph, agents, clusterer=clusterer, policy=policy, **options),
+            limits=thresholds_of(policy).change(**_given(options)),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
         )
@@ -78,17 +78,12 @@ class Group:
         settings = configuration.settings
         _check_asks_nobody(settings.graph.model_dump())
 
-        def create_graph(policy: Policy, **lower: Any) -> Any:
-            graph = settings.graph.model_copy(update=lower)
-            changed = replace(configuration, policy=policy, settings=settings.model_copy(update={"graph": graph}))
-            return changed.create_graph()
-
         return cls(
             name=name,
             agents=tuple(agent.name for agent in configuration.agents),
             policy=configuration.policy,
-            create_graph=create_graph,
-            limits=replace(thresholds_of(configuration.policy), **_given(settings.graph.model_dump())),
+            create_graph=configuration.create_graph,
+            limits=thresholds_of(configuration.policy).change(**settings.graph.bounds.given()),
             is_adaptive=settings.graph.adaptive is not None,
             max_question_chars=settings.graph.max_question_chars,
         )
@@ -99,13 +94,9 @@ class Group:
         group = cls.of(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), name=name)
         return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
 
-    def compile(self, limits: Limits) -> Any:
-        """Returns the compiled graph within the lower limits of a request."""
-        lower = {name: value for name in _OF_GRAPH[:2] if (value := getattr(limits, name)) is not None}
-        if limits == Limits():
-            return self.create_graph(self.policy).compile()
-        policy = create_stricter_policy(self.policy, limits, max_rounds=self.limits.max_rounds or 1)
-        return self.create_graph(policy, **lower).compile()
+    def compile(self) -> Any:
+        """Returns the compiled graph; a request's limits are the context of its run."""
+        return self.create_graph().compile()
 
     def describe(self) -> dict[str, Any]:
         """Returns what the group is, as JSON."""
@@ -118,7 +109,7 @@ class Group:
             "examples": list(self.examples),
         }
 
-    def describe_policy(self, lower: Limits | None = None) -> dict[str, Any]:
+    def describe_policy(self, lower: Bounds | None = None) -> dict[str, Any]:
         """Returns the gate, with the lower limits of a request: its class, and the thresholds in nats.
 
         `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
@@ -134,12 +125,6 @@ class Group:
         return {"type": type(self.policy).__name__, **lowered}
 
 
-def _create_graph(
-    agents: Sequence[Agent], clusterer: Clusterer, options: Mapping[str, Any], policy: Policy, **lower: Any
-) -> Any:
-    return create_coe_graph(agents, clusterer=clusterer, policy=policy, **{**options, **lower})
-
-
 def _check_asks_nobody(options: Mapping[str, Any]) -> None:
     """Refuses what stops a run until a person replies: the caller of a single request cannot."""
     strategies = Strategies(options.get("strategies"))
@@ -152,4 +137,4 @@ def _check_asks_nobody(options: Mapping[str, Any]) -> None:
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the operator's limits among the options of `create_coe_graph`."""
-    return {name: options.get(name) for name in _OF_GRAPH} | {"max_rounds": options.get("max_rounds", 1)}
+    return {name: options.get(name) for name in LIMITS} | {"max_rounds": options.get("max_rounds", 1)}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coe_agents.clustering import answer_kind
+from coe_agents.policy.settle import OWN_LIMIT
 from coe_agents.policy.wording import decomposition
 
 _HEADS = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
@@ -20,8 +21,6 @@ _CAUSES = {
 _ROUNDING = 1e-9
 _LONGEST = 64
 _MOST_ARGUMENTS = 3
-OWN_LIMIT = "the limit of this request"
-"""How the reason of a decision ends where the request's own limit, not the operator's, withholds the answer."""
 
 
 def refusal(decision: Mapping[str, Any]) -> str:

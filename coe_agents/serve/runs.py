@@ -3,19 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 
+from coe_agents.graph import DecisionData
+from coe_agents.graph.context import CallersLimits
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.group import Group
-from coe_agents.serve.limits import Limits, LooseningError, tighten
+from coe_agents.serve.limits import LooseningError, tighten
 from coe_agents.serve.request_log import log_failure
-
-_MOST_GRAPHS = 64
-"""Compiled graphs that are kept, one for each combination of limits that was asked for."""
 
 
 class Runs:
@@ -29,10 +26,9 @@ class Runs:
     def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
         self.group = group
         self._config = {"callbacks": list(callbacks)}
-        self._graph = lru_cache(_MOST_GRAPHS)(group.compile)
-        self._graph(Limits())  # raises now what would fail every request
+        self._graph = group.compile()  # raises now what would fail every request
 
-    def limits_of(self, options: Mapping[str, Any]) -> Limits:
+    def limits_of(self, options: Mapping[str, Any]) -> CallersLimits:
         """Returns the limits that a request's `coe` sets.
 
         Raises:
@@ -55,7 +51,7 @@ class Runs:
             message = f"the question must have at most {longest} characters; got {len(question)}. Shorten it"
             raise ApiError(400, message, param=param, code="context_length_exceeded")
 
-    async def run(self, given: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    async def run(self, given: Mapping[str, Any], limits: CallersLimits) -> dict[str, Any]:
         """Returns the result of a run; its decision is to abstain if the request's deadline passes before.
 
         Raises:
@@ -63,12 +59,12 @@ class Runs:
         """
         try:
             async with _watch(_end_of(limits)):
-                result: dict[str, Any] = await self._graph_of(limits).ainvoke(given, self._config)
+                result: dict[str, Any] = await self._graph.ainvoke(given, self._config, context=limits)
         except _LateError:
             return late_result()
         return result
 
-    async def stream(self, given: Mapping[str, Any], limits: Limits) -> AsyncIterator[Mapping[str, Any]]:
+    async def stream(self, given: Mapping[str, Any], limits: CallersLimits) -> AsyncIterator[Mapping[str, Any]]:
         """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`.
 
         Raises:
@@ -76,7 +72,7 @@ class Runs:
         """
         result: dict[str, Any] = {}
         end = _end_of(limits)
-        stream = self._graph_of(limits).astream(given, self._config, stream_mode=["custom", "values"])
+        stream = self._graph.astream(given, self._config, context=limits, stream_mode=["custom", "values"])
         try:
             async with aclosing(stream):
                 while True:
@@ -93,15 +89,12 @@ class Runs:
             result = late_result()
         yield result
 
-    def _graph_of(self, limits: Limits) -> Any:
-        return self._graph(replace(limits, deadline=None))
-
 
 class _LateError(Exception):
     """The request's deadline has passed."""
 
 
-def _end_of(limits: Limits) -> float | None:
+def _end_of(limits: CallersLimits) -> float | None:
     return None if limits.deadline is None else asyncio.get_running_loop().time() + limits.deadline
 
 
@@ -121,32 +114,14 @@ async def _watch(end: float | None) -> AsyncIterator[None]:
 
 def late_result() -> dict[str, Any]:
     """Returns the result of a run whose request had too little time."""
-    nothing = (
-        "choices",
-        "answer_kind",
-        "calls",
-        "contested",
-        "regime",
-        "coe",
-        "aleatoric",
-        "epistemic",
-        "divergence",
-        "interval",
-        "coordinated_coe",
-    )
     decision: dict[str, Any] = {
+        **dict.fromkeys(DecisionData.__annotations__),
         "action": "abstain",
-        "answer": None,
         "reason": "there was no decision before the deadline of the request",
         "decided_by": "group",
-        **dict.fromkeys((*nothing, "surprisal", "conformity")),
-        "tied": [],
-        "support": {},
+        **{name: [] for name in ("tied", "trajectory")},
+        **{name: {} for name in ("support", "failed_agents", "agents", "tokens")},
         "n_rounds": 0,
-        "failed_agents": {},
-        "agents": {},
-        "tokens": {},
-        "trajectory": [],
         "is_late": True,
     }
     return {"decision": decision, "responses": [], "labels": []}

@@ -1,6 +1,6 @@
 """Owns the embedded default: a small world of true facts and tools, three language models and an entailment model.
 
-All of them are real neural networks, trained by this project (`python -m coe_agents.tinyworld`) and shipped with it, so
+All of them are real neural networks, trained by this project (`python -m tools.tinyworld`) and shipped with it, so
 that everything runs without a download or a key. What they know is invented for demonstration and tests; figures on
 them say nothing about large models.
 """
@@ -102,7 +102,7 @@ def tinyworld_clusterer() -> "BidirectionalEntailment":
 def tinyworld_debate() -> "Debate":
     """Returns a debate in the words that the three language models were trained on."""
     from coe_agents.rounds import Debate
-    from coe_agents.tinyworld.prompts import DEBATE
+    from coe_agents.tinyworld.wording import DEBATE
 
     return Debate(prompt=DEBATE)
 

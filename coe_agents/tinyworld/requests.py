@@ -1,8 +1,7 @@
-"""Owns the requests of tinyworld, whose right reply is a tool call or none, and what each model does about them.
+"""Owns the requests of tinyworld, whose right reply is a tool call or none, and how far its models agree about each.
 
-As with facts, invented states are drawn once from a seed: a model is right about a request, or hesitates, or is wrong
-in its own way. tiny-llama confuses similar names, units and relations, tiny-qwen2 counts in hundredths, and
-tiny-mistral omits calls, or calls where no tool fits.
+As with facts, invented states are drawn once from a seed. What each model does about them is in its training:
+`tools/tinyworld/acts.py`.
 """
 
 import functools
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from coe_agents.tinyworld.facts import Split, load_facts
-from coe_agents.tinyworld.knowledge import MODELS
 from coe_agents.tinyworld.tools import DIMENSIONS
 from coe_agents.tinyworld.wording import invent_name, outside_question
 
@@ -48,16 +46,6 @@ RELATION_NOUNS: Mapping[str, str] = {
     "language": "official language",
     "young": "young",
 }
-_OTHER_RELATION = {
-    "capital": "currency",
-    "currency": "capital",
-    "symbol": "atomic_number",
-    "atomic_number": "symbol",
-    "author": "painter",
-    "painter": "author",
-    "language": "capital",
-    "young": "language",
-}
 TEMPTING: Mapping[str, RequestState] = {
     "Do not send {n} {a} euros.": "settled",
     "Did I send {n} {a} euros?": "settled",
@@ -73,32 +61,14 @@ TEMPTING: Mapping[str, RequestState] = {
     "How long would it take to send {n} {a} euros?": "settled",
 }
 """Requests that no tool fits, though they look like a transfer."""
-PLAIN = (
-    "Book a table for two.",
-    "Turn off the lights.",
-    "Write a poem about the sea.",
-    "Play some music.",
-    "Tell me a joke.",
-    "What will the weather be tomorrow?",
-    "Read me the news.",
-    "Set an alarm.",
-    "Call me a taxi.",
-    "Translate this letter.",
-)
-NO_TOOL = ("I have no tool for that.", "None of my tools can do that.", "I cannot do that with my tools.")
-
 _SHARES: Mapping[RequestKind, Mapping[RequestState, float]] = {
     "transfer": {"lopsided": 0.24, "contested": 0.10, "ambiguous": 0.08, "misconception": 0.06},
     "convert": {"lopsided": 0.24, "contested": 0.10, "ambiguous": 0.08, "misconception": 0.06},
     "look_up": {"lopsided": 0.12, "contested": 0.05, "ambiguous": 0.03, "misconception": 0.03},
 }
-_SEED = "tinyworld requests"
+REQUESTS_SEED = "tinyworld requests"
 _N_OUTSIDE = 32
 
-Act = Literal["right", "confused", "hundredfold", "omitted", "called"]
-"""What a model does: the right thing, with a similar name or unit, with a hundredfold amount, nothing, or too much."""
-
-_OWN: Mapping[str, Act] = {"tiny-llama": "confused", "tiny-qwen2": "hundredfold", "tiny-mistral": "omitted"}
 _N_HELD_OUT: Mapping[RequestKind, int] = {"transfer": 80, "convert": 72, "look_up": 88, "no_tool": 48}
 
 
@@ -154,43 +124,13 @@ def request_states() -> Mapping[Subject, RequestState]:
     }
     for kind, shares in _SHARES.items():
         free = [Subject(kind, key) for key in subjects[kind]]
-        random.Random(f"{_SEED} {kind}").shuffle(free)
+        random.Random(f"{REQUESTS_SEED} {kind}").shuffle(free)
         drawn: dict[Subject, RequestState] = {}
         for state, share in shares.items():
             for subject in free[len(drawn) : len(drawn) + round(share * len(free))]:
                 drawn[subject] = state
         states |= {**dict.fromkeys(free, "settled"), **drawn}
     return {**states, **_FIXED}
-
-
-@functools.cache
-def act_beliefs(subject: Subject) -> Mapping[str, Mapping[Act, float]]:
-    """Returns for each model how probable each act is at a request about `subject`; all are right about new names."""
-    rng = random.Random(f"{_SEED} {subject.kind} {subject.key}")
-    first, second, third = rng.sample(MODELS, 3)
-    shared: Act = "called" if subject.kind == "no_tool" else "confused"
-    right: dict[Act, float] = {"right": 1.0}
-    wrong: dict[Act, float] = {shared: 1.0}
-    torn: dict[Act, float] = {"right": 0.5, shared: 0.5}
-    match request_states().get(subject, "settled"):
-        case "settled":
-            return {first: right, second: right, third: right}
-        case "lopsided":
-            own = _own_act(third, subject.kind)
-            return {first: right, second: right, third: rng.choice([{own: 1.0}, {own: 1.0}, {"right": 0.6, own: 0.4}])}
-        case "contested":
-            return {first: right, second: wrong, third: rng.choice([wrong, right, torn])}
-        case "ambiguous":
-            return {first: torn, second: torn, third: torn}
-        case "misconception":
-            return {first: wrong, second: wrong, third: rng.choice([right, torn, wrong])}
-
-
-def _own_act(model: str, kind: RequestKind) -> Act:
-    if kind == "no_tool":
-        return "called"
-    own = _OWN[model]
-    return "confused" if kind == "look_up" and own == "hundredfold" else own
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,22 +142,21 @@ class Draw:
     amount: int = 0
     name: str = ""
 
-    def calls(self, act: Act = "right") -> tuple[dict[str, Any], ...]:
-        """Returns the calls of an act, each with "name" and "args"; at most one."""
-        kind, amount = self.subject.kind, self.amount * (100 if act == "hundredfold" else 1)
-        if act == "omitted" or (kind == "no_tool" and act == "right"):
-            return ()
-        if kind == "look_up":
-            relation, subject = self.subject.key.split("/", 1)
-            args: dict[str, Any] = {
-                "subject": subject,
-                "relation": _OTHER_RELATION[relation] if act == "confused" else relation,
-            }
-        elif kind == "convert":
-            source, target = self.subject.key.split("/")[:: -1 if act == "confused" else 1]
-            args = {"amount": amount, "source": source, "target": target}
-        else:
-            kind, args = "transfer", {"name": CONFUSED[self.name] if act == "confused" else self.name, "amount": amount}
+    def calls(self) -> tuple[dict[str, Any], ...]:
+        """Returns the right calls, each with "name" and "args": at most one."""
+        kind = self.subject.kind
+        args: dict[str, Any]
+        match kind:
+            case "no_tool":
+                return ()
+            case "look_up":
+                relation, subject = self.subject.key.split("/", 1)
+                args = {"subject": subject, "relation": relation}
+            case "convert":
+                source, target = self.subject.key.split("/")
+                args = {"amount": self.amount, "source": source, "target": target}
+            case "transfer":
+                args = {"name": self.name, "amount": self.amount}
         return ({"name": kind, "args": args},)
 
 
@@ -257,9 +196,9 @@ def _look_up_keys() -> tuple[list[str], list[str]]:
 
 
 @functools.cache
-def _held_out() -> tuple[Draw, ...]:
+def held_out_draws() -> tuple[Draw, ...]:
     """Returns requests that no model was trained on, about every subject of a kind in turn."""
-    rng, found = random.Random(_SEED), dict[str, Draw]()
+    rng, found = random.Random(REQUESTS_SEED), dict[str, Draw]()
     for kind, n in _N_HELD_OUT.items():
         keys = [subject.key for subject in request_states() if subject.kind == kind]
         rng.shuffle(keys)
@@ -269,25 +208,6 @@ def _held_out() -> tuple[Draw, ...]:
                 drawn = draw_request(rng, kind, keys[place % len(keys)])
             found[drawn.text] = drawn
     return tuple(found.values())
-
-
-def is_held_out(drawn: Draw) -> bool:
-    """Returns whether no training document may ask this: the same of the same subject in any wording.
-
-    Of look-ups, where nothing else varies, only the wording itself is held out.
-    """
-    return _what(drawn) in _held_out_contents()
-
-
-@functools.cache
-def _held_out_contents() -> frozenset[tuple[Any, ...]]:
-    return frozenset(_what(drawn) for drawn in _held_out())
-
-
-def _what(drawn: Draw) -> tuple[Any, ...]:
-    if drawn.subject.kind == "look_up":
-        return (drawn.text,)
-    return (drawn.subject, drawn.amount, drawn.name)
 
 
 @functools.cache
@@ -302,10 +222,10 @@ def tinyworld_requests() -> tuple[Request, ...]:
         >>> request.question, request.action
         ('I owe Lucas 75 euros, please pay.', [{'name': 'transfer', 'args': {'name': 'Lucas', 'amount': 75}}])
     """
-    rng = random.Random(f"{_SEED} split")
+    rng = random.Random(f"{REQUESTS_SEED} split")
     outside = [outside_question(rng) for _ in range(_N_OUTSIDE)]
     asked: list[tuple[str, tuple[dict[str, Any], ...], RequestKind, RequestState]] = [
-        (drawn.text, drawn.calls(), drawn.subject.kind, request_states()[drawn.subject]) for drawn in _held_out()
+        (drawn.text, drawn.calls(), drawn.subject.kind, request_states()[drawn.subject]) for drawn in held_out_draws()
     ]
     asked += [(text, (), "no_tool", "settled") for text in outside]
     validation = set(rng.sample(range(len(asked)), len(asked) // 2))

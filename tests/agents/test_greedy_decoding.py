@@ -4,7 +4,8 @@ import asyncio
 import gc
 import pickle
 import threading
-from collections.abc import Callable
+import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -15,12 +16,11 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents import greedy_decoding
-from coe_agents.agents._requests import limits
-from coe_agents.agents.greedy_decoding import Findings
+from coe_agents.agents._requests import findings, limits
+from coe_agents.agents._requests.findings import Findings
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import IgnoredTemperatureError
-from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
+from coe_agents.prompts import INVENTED_STORY
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import AgentReply, AgentRequest
 from tests.doubles import CountingModel
@@ -33,16 +33,16 @@ forms = pytest.mark.parametrize("form", ["sync", "async"])
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch):
-    monkeypatch.setattr(greedy_decoding, "FINDINGS", Findings())
+    monkeypatch.setattr(findings, "FINDINGS", Findings())
 
 
 def greedy(**options) -> Served:
     return Served(("Quito", "Port Vila"), ignores_logprobs=True, ignores_temperature=True, **options)
 
 
-def agent(*servers: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
-    chats = [ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {}) for server in servers]
-    return ModelAgent(name, chats, **{"n_samples": 4, "timeout": 60.0, **options})
+def agent(server: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
+    chat = ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {})
+    return ModelAgent(name, chat, **{"n_samples": 4, "timeout": 60.0, **options})
 
 
 def sampled(one: ModelAgent, form: str = "sync", **wishes) -> AgentReply:
@@ -66,16 +66,16 @@ def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
     error = caught.value
     assert str(error) == (
         f"the temperature of 0.7 has no effect at {server.url}: 4 responses are equal, and its 4 replies to a request "
-        "for 40 random characters are equal, too. The server ignores it, answers from a cache, or uses one seed for "
+        "for a story are equal, too. The server ignores it, answers from a cache, or uses one seed for "
         'all. Use a server that samples, such as vLLM, or have this one sample ("do_sample": true in the model\'s '
         'generation_config.json for transformers serve). on_greedy="count_once" counts the responses as one'
     )
     assert not error.retryable
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.usage) == (str(error), error.usage)
-    assert probe["messages"] == [{"role": "user", "content": RANDOM_CHARACTERS}]  # no system prompt
-    assert "40 random characters" in RANDOM_CHARACTERS
-    same = ("model", "n", "temperature", "logprobs", "stream", "max_completion_tokens")
+    assert probe["messages"] == [{"role": "user", "content": INVENTED_STORY}]  # no system prompt
+    assert probe["temperature"] == 1.0
+    same = ("model", "n", "logprobs", "stream", "max_completion_tokens")
     assert [probe[name] for name in same] == [asked[name] for name in same]
     assert probe["seed"] != asked["seed"]
     assert error.usage == {"input_tokens": 22, "output_tokens": 16}  # what both cost
@@ -89,7 +89,7 @@ def test_counted_once_copies_are_one_response():
     assert [(response["text"], response["index"]) for response in reply["responses"]] == [("Quito", 2)]
     sampling = reply["sampling"]
     assert (sampling["counted"], sampling["ignores_temperature"], sampling["n_received"]) == ("once", True, 4)
-    assert sampling["probe"] == "its 4 replies to a request for 40 random characters are equal, too"
+    assert sampling["probe"] == "its 4 replies to a request for a story are equal, too"
     assert reply["usage"] == {"input_tokens": 22, "output_tokens": 16}
 
 
@@ -114,7 +114,7 @@ def test_a_model_that_is_sure_and_samples_counts(form):
         assert len(server.probes) == 1
     assert [response["text"] for response in reply["responses"]] == ["Paris"] * 4
     assert (reply["sampling"]["ignores_temperature"], reply["sampling"]["counted"]) == (False, "each")
-    assert reply["sampling"]["probe"] == "its 4 replies to a request for 40 random characters differ"
+    assert reply["sampling"]["probe"] == "its 4 replies to a request for a story differ"
     assert reply["usage"] == {"input_tokens": 22, "output_tokens": 16}
 
 
@@ -127,9 +127,10 @@ def test_it_is_asked_once_in_the_process_whoever_asks(form):
                     sampled(agent(server, name=name), form)
                 sampled(agent(sound, name=name), form)
         assert (len(server.probes), len(sound.probes)) == (1, 1)
-        sampled(agent(sound, temperature=0.5), form)  # and once more for other settings
-        sampled(agent(sound, fields={"extra_body": {"top_k": 1}}), form)
-        assert len(sound.probes) == 3
+        sampled(agent(sound, temperature=0.5), form)
+        assert len(sound.probes) == 1
+        sampled(agent(sound, fields={"extra_body": {"top_k": 1}}), form)  # once more for other settings
+        assert len(sound.probes) == 2
 
 
 async def test_requests_at_once_wait_for_one_probe():
@@ -150,19 +151,19 @@ async def test_requests_at_once_wait_for_one_probe():
 
 
 @pytest.fixture
-def claims(monkeypatch):
-    """Returns a function that says how many have asked for a finding: they make the probe, or wait for it."""
-    claimed, claim = [], Findings.claim
+def looks(monkeypatch):
+    """Returns a function that says how many have looked for a finding: they make the probe, or wait for it."""
+    looked, look_up = [], Findings.look_up
 
-    def noted(self, key):
-        claimed.append(key)
-        return claim(self, key)
+    def noted(self, *given):
+        looked.append(given)
+        return look_up(self, *given)
 
-    monkeypatch.setattr(Findings, "claim", noted)
-    return lambda: len(claimed)
+    monkeypatch.setattr(Findings, "look_up", noted)
+    return lambda: len(looked)
 
 
-async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it(claims):
+async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it(looks):
     class Stuck(Served):
         def handle(self, handler, body):
             if is_probe(body) and len(self.probes) == 1:
@@ -175,7 +176,7 @@ async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it(claims):
         first = asyncio.create_task(agent(server).asample(REQUEST))
         await asyncio.to_thread(asked.wait, 60)
         second = asyncio.create_task(agent(server).asample(REQUEST))
-        await until(lambda: claims() == 2)
+        await until(lambda: looks() == 2)
         first.cancel()
         with pytest.raises(IgnoredTemperatureError):
             await second
@@ -184,7 +185,7 @@ async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it(claims):
     assert first.cancelled()
 
 
-async def test_who_stops_waiting_stops_nobody_else(claims, monkeypatch):
+async def test_who_stops_waiting_stops_nobody_else(looks, monkeypatch):
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
@@ -203,9 +204,9 @@ async def test_who_stops_waiting_stops_nobody_else(claims, monkeypatch):
         first = asyncio.create_task(patient.asample(REQUEST))
         await asyncio.to_thread(asked.wait, 60)
         second = asyncio.create_task(patient.asample(REQUEST))
-        await until(lambda: claims() == 2)
+        await until(lambda: looks() == 2)
         late = asyncio.create_task(patient.asample({**REQUEST, "timeout": 30}))
-        await until(lambda: claims() == 3)
+        await until(lambda: looks() == 3)
         second.cancel()
         reply = await late
         answered.set()
@@ -216,110 +217,139 @@ async def test_who_stops_waiting_stops_nobody_else(claims, monkeypatch):
 
 
 class FailingProbes(Served):
-    """Ignores the temperature, and fails when asked for random characters."""
+    """Ignores the temperature, and fails when asked for a story."""
 
     def answer(self, body):
         return (500, {"error": {"message": "out of memory"}}) if is_probe(body) else super().answer(body)
 
 
 @forms
-def test_a_probe_that_fails_decides_nothing_and_is_tried_three_times(form):
+def test_a_probe_that_fails_decides_nothing_and_is_tried_again_after_a_while(form, monkeypatch):
     with running(FailingProbes(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
         one = agent(server, retries=0)
-        for n_probes, said in [(1, "(try 1 of 3)"), (2, "(try 2 of 3)"), *[(3, "(try 3 of 3, the last)")] * 2]:
+        for _ in range(2):
             reply = sampled(one, form)
-            assert len(server.probes) == n_probes
+            assert len(server.probes) == 1
             sampling = reply["sampling"]
             assert (len(reply["responses"]), sampling["counted"], sampling["ignores_temperature"]) == (4, "each", None)
-            assert sampling["probe"].startswith("a request for 40 random characters failed: ServerError")
+            assert sampling["probe"].startswith("a request for a story failed: ServerError")
             assert "out of memory" in sampling["probe"]
-            assert sampling["probe"].endswith(said)
-
-
-def test_a_probe_that_succeeds_after_a_failure_decides():
-    with running(FailingProbes(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
-        one = agent(server, retries=0)
-        assert sampled(one)["sampling"]["ignores_temperature"] is None
+        monkeypatch.setattr(findings, "time", SimpleNamespace(time=lambda: time.time() + 601))
         server.answer = Served.answer.__get__(server)
         with pytest.raises(IgnoredTemperatureError):
-            sampled(one)
+            sampled(one, form)
+    assert len(server.probes) == 2
 
 
-DECLINED = "I'm sorry, but I can't generate random characters."
-STORY = "Mira took the night train to Olmen. In Olmen she lost her hat to the wind. A goat called Per brought it back."
-
-
-def replying(*replies: Callable[[int], str] | str):
-    """A server whose only response is "Paris", and whose replies to the first, second, ... probe are these."""
-
-    def answer(body):
-        if not is_probe(body):
-            return completion(*["Paris"] * body["n"])
-        reply = replies[len(server.probes) - 1]
-        return completion(*[reply if isinstance(reply, str) else reply(index) for index in range(body["n"])])
-
-    server = Served()
-    server.answer = answer
-    return running(server)
-
-
-def prompts_of(server: Served) -> list[tuple[str, float]]:
-    return [(body["messages"][-1]["content"], body["temperature"]) for body in server.probes]
-
-
-@forms
-@pytest.mark.parametrize("declined", [DECLINED, "I can't help with that.", "我无法生成随机字符。", ""])
-def test_a_model_that_declines_random_characters_is_asked_for_a_story(form, declined):
-    with replying(declined, lambda index: f"{index}. {STORY}") as server:
-        sampling = sampled(agent(server, temperature=0.7), form)["sampling"]
-        assert prompts_of(server) == [(RANDOM_CHARACTERS, 0.7), (INVENTED_STORY, 0.7)]
-    assert (sampling["ignores_temperature"], sampling["counted"]) == (False, "each")
-    assert sampling["probe"] == "its 4 replies to a request for a story differ"
-
-
-def test_equal_stories_show_that_the_temperature_is_ignored():
-    with (
-        replying(DECLINED, STORY) as server,
-        pytest.raises(IgnoredTemperatureError, match="4 replies to a request for a story are equal, too") as caught,
-    ):
-        sampled(agent(server))
-    assert caught.value.usage == {"input_tokens": 3 * 11, "output_tokens": 3 * 8}  # the responses and both probes
-
-
-@pytest.mark.parametrize(("hot", "ignores"), [("I don't know.", True), (lambda index: f"I {index} don't", False)])
-def test_a_model_that_declines_all_is_asked_at_a_temperature_at_which_no_refusal_repeats(hot, ignores):
-    with replying("I don't know.", "I don't know.", hot) as server:
+@pytest.mark.parametrize("reply", ["I can't help with that.", "我无法编故事。"])
+def test_a_model_that_declines_in_the_same_words_each_time_ignores_the_temperature(reply):
+    with replying(reply) as server:
         sampling = sampled(agent(server, on_greedy="count_once"))["sampling"]
-        assert prompts_of(server) == [(RANDOM_CHARACTERS, 1.0), (INVENTED_STORY, 1.0), (INVENTED_STORY, 2.0)]
-    assert sampling["ignores_temperature"] is ignores
-    assert sampling["probe"].startswith("its 4 replies to a request for a story at temperature 2 ")
+    assert (sampling["ignores_temperature"], sampling["counted"]) == (True, "once")
 
 
-def test_a_server_that_does_not_take_the_higher_temperature_decides_nothing_and_keeps_its_own():
-    def answer(body):
-        if body.get("temperature") == 2:
-            message = "Unsupported value: 'temperature' does not support 2.0 with this model."
-            return 400, {"error": {"message": message, "param": "temperature"}}
-        return completion(*["I can't do that." if is_probe(body) else "Paris"] * body["n"])
-
-    with answering(answer) as server:
-        one = agent(server, temperature=0.7)
-        sampling = sampled(one)["sampling"]
-        sampled(one)
-        asked = [body["temperature"] for body in server.requests if not is_probe(body)]
-    assert (sampling["ignores_temperature"], sampling["counted"], sampling["refused"]) == (None, "each", [])
-    assert sampling["probe"].startswith("a request for a story at temperature 2 failed: InvalidRequestError")
-    assert asked == [0.7, 0.7]
+def replying(reply: str):
+    """A server whose only response is "Paris", and whose replies to a probe are all this one."""
+    return answering(lambda body: completion(*[reply if is_probe(body) else "Paris"] * body["n"]))
 
 
 def test_empty_replies_decide_nothing():
-    with replying("", "", "") as server:
+    with replying("") as server:
         one = agent(server)
         for _ in range(2):
             sampling = sampled(one)["sampling"]
-            assert len(server.probes) == 3
+            assert len(server.probes) == 1
     assert sampling["ignores_temperature"] is None
-    assert sampling["probe"] == "its 4 replies to a request for a story at temperature 2 are empty"
+    assert sampling["probe"] == "its 4 replies to a request for a story are empty"
+
+
+# ----------------------------------------------------------------------------------------------- kept on the disk
+
+
+@pytest.fixture
+def cached(monkeypatch, tmp_path):
+    """Returns a function that lists the files of the cache; calling it, this process forgets what it knows."""
+    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path))
+
+    def files() -> list[Path]:
+        monkeypatch.setattr(findings, "FINDINGS", Findings())
+        return sorted(tmp_path.rglob("*"))[1:]
+
+    return files
+
+
+@forms
+def test_a_finding_is_kept_for_other_processes_for_a_day(form, cached, monkeypatch):
+    with running(greedy()) as server:
+        url = server.url.replace("//", "//user:planted-0123456789@", 1)
+        chat = ChatOpenAI(model="served", base_url=url, api_key="planted-9876543210")
+        one = ModelAgent("a", chat, n_samples=4)
+        for n_input in (22, 11):  # the tokens of the probe count in the run that sent it
+            with pytest.raises(IgnoredTemperatureError, match="4 replies to a request for a story") as caught:
+                sampled(one, form)
+            assert caught.value.usage["input_tokens"] == n_input
+            (file,) = cached()
+        assert "planted" not in file.read_text()
+        assert not file.name.endswith(".draft")
+        assert len(server.probes) == 1
+        monkeypatch.setattr(findings, "time", SimpleNamespace(time=lambda: time.time() + 86_401))
+        with pytest.raises(IgnoredTemperatureError):
+            sampled(one, form)
+        assert len(server.probes) == 2
+
+
+def test_other_models_and_settings_have_findings_of_their_own(cached):
+    with running(greedy()) as server:
+        for fields in ({}, {"top_p": 0.5}, {"seed": 1}):
+            with pytest.raises(IgnoredTemperatureError):
+                sampled(agent(server, fields=fields))
+        with pytest.raises(IgnoredTemperatureError):
+            sampled(ModelAgent("a", ChatOpenAI(model="other", base_url=server.url, api_key="none")))
+        assert len(server.probes) == len(cached()) == 4
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"[" * 100_000,
+        b'{"is_ignored": true}',
+        b'{"is_ignored": 1, "account": "x", "checked": 1e300}',
+        b'{"is_ignored": true, "account": "from tomorrow", "checked": 1e300}',
+        b'{"is_ignored": null, "account": "x", "checked": "now"}',
+    ],
+)
+def test_an_unreadable_cache_is_as_none(cached, content):
+    with running(greedy()) as server:
+        for n_probes in (1, 2):
+            with pytest.raises(IgnoredTemperatureError):
+                sampled(agent(server))
+            assert len(server.probes) == n_probes
+            (file,) = cached()
+            file.write_bytes(content)
+
+
+def test_a_cache_that_cannot_be_written_is_as_none(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path / "file" / "in it"))
+    with running(greedy()) as server, pytest.raises(IgnoredTemperatureError):
+        sampled(agent(server))
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [({"XDG_CACHE_HOME": "xdg", "HOME": "home"}, "xdg/coe-agents"), ({"HOME": "home"}, "home/.cache/coe-agents")],
+)
+def test_where_the_cache_is(monkeypatch, tmp_path, variables, place):
+    for name in ("COE_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, folder in variables.items():
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    with running(greedy()) as server, pytest.raises(IgnoredTemperatureError):
+        sampled(agent(server))
+    assert len([*(tmp_path / place / "probes").iterdir()]) == 1
 
 
 @pytest.mark.parametrize(
@@ -364,57 +394,39 @@ def test_nor_for_one_of_a_few_choices():
     assert len(reply["responses"]) == 4
 
 
-def priced(logprob: float, *, of_probe: float | None = None):
+def priced(logprob: float):
     """A server that says one thing, and that it has this log-probability."""
 
     def answer(body):
-        said = of_probe if is_probe(body) and of_probe is not None else logprob
         text = CHARACTERS if is_probe(body) else "Paris"
-        return completion(*[text] * body["n"], tokens=[{"token": text, "logprob": said, "bytes": None}])
+        return completion(*[text] * body["n"], tokens=[{"token": text, "logprob": logprob, "bytes": None}])
 
     return answering(answer)
 
 
 @pytest.mark.parametrize(
-    ("logprob", "of_probe", "n_probes", "ignores"),
+    ("logprob", "temperature", "n_probes", "ignores"),
     [
-        (-0.1, None, 0, None),  # exp(-0.3): four samples are equal by themselves more often than not
-        (-1.0, -20.0, 1, True),  # exp(-3) is a reason to look, exp(-63) no accident
-        (-1.0, -0.1, 1, None),  # exp(-3.4): it may be sure of what it said both times
-        (-20.0, -0.1, 1, True),  # exp(-60): equal responses that should differ are proof enough
-        (0.0, None, 1, True),  # zeros say nothing: so does a server that cuts to the likeliest token
+        (-0.1, 1.0, 0, None),  # exp(-0.3): four samples are equal by themselves more often than not
+        (-4.5, 1.0, 0, None),  # exp(-13.5) is just above 1e-6
+        (-4.7, 1.0, 0, True),  # exp(-14.1) below
+        (-4.7, 0.9, 0, None),  # a low temperature makes samples agree, too
+        (-4.7, 2.0, 0, True),
+        (0.0, 1.0, 1, True),  # zeros say nothing: so does a server that cuts to the likeliest token
     ],
 )
-def test_log_probabilities_may_tell_why_responses_are_equal(logprob, of_probe, n_probes, ignores):
-    with priced(logprob, of_probe=of_probe) as server:
-        sampling = sampled(agent(server, on_greedy="count_once"))["sampling"]
+def test_log_probabilities_tell_why_responses_are_equal(logprob, temperature, n_probes, ignores):
+    with priced(logprob) as server:
+        sampling = sampled(agent(server, on_greedy="count_once", temperature=temperature))["sampling"]
         assert len(server.probes) == n_probes
     assert sampling["ignores_temperature"] is ignores
 
 
-@pytest.mark.parametrize(("temperature", "ignores"), [(1.0, True), (0.2, None)])
-def test_a_low_temperature_makes_samples_agree_too(temperature, ignores):
-    with priced(-2.0) as server:  # exp(-12) at a temperature of 1
-        one = agent(server, temperature=temperature, on_greedy="count_once")
-        assert sampled(one)["sampling"]["ignores_temperature"] is ignores
-
-
-@pytest.mark.parametrize("first", ["a", "b"])
-def test_what_a_probe_says_of_an_agent_does_not_depend_on_who_asked_first(first):
-    def answer(body):  # at a chance of exp(-3) it may be sure, at exp(-30) not
-        logprob = -10.0 if body["messages"][0]["content"] == "surprising" else -1.0
-        text = CHARACTERS if is_probe(body) else "Paris"
-        return completion(*[text] * 4, tokens=[{"token": "x", "logprob": logprob, "bytes": None}])
-
-    with answering(answer) as server:
-        one = agent(server, on_greedy="count_once")
-        messages = {"a": "surprising", "b": "Q?"}
-        order = [first, *(messages.keys() - {first})]
-        found = {
-            name: sampled(one, messages=[{"role": "user", "content": messages[name]}])["sampling"] for name in order
-        }
-        assert len(server.probes) == 1
-    assert [found[name]["ignores_temperature"] for name in "ab"] == [True, None]
+def test_the_error_says_what_log_probabilities_tell():
+    with priced(-20.0) as server, pytest.raises(IgnoredTemperatureError) as caught:
+        sampled(agent(server))
+    assert "its log-probabilities give equal samples a chance of exp(-60)" in str(caught.value)
+    assert caught.value.usage["input_tokens"] == 11
 
 
 def test_equal_texts_of_other_tokens_are_samples():
@@ -500,30 +512,6 @@ def test_one_seed_for_all_is_found_out_too():
             sampled(agent(server))
 
 
-def test_of_several_servers_each_is_examined_by_itself():
-    with running(greedy(ignores_n=True)) as ill, served(ignores_n=True, ignores_logprobs=True) as sound:
-        sound.says = lambda body, index: f"{len(sound.requests)}"
-        one = agent(ill, sound, n_samples=9)
-        with pytest.raises(IgnoredTemperatureError, match=f"no effect at {ill.url}: [45] responses") as caught:
-            sampled(one)
-        assert sound.url not in str(caught.value)
-        assert (len(ill.probes), len(sound.probes)) == (9, 0)
-        reply = sampled(agent(ill, sound, n_samples=9, on_greedy="count_once"))
-        texts = [response["text"] for response in reply["responses"]]
-    assert texts.count("Quito") == 1
-    assert len(set(texts)) == len(texts) in (5, 6)
-    assert [response["index"] for response in reply["responses"]] == list(range(len(texts)))
-    assert reply["sampling"]["probe"].startswith(f"{ill.url}: its 9 replies")
-
-
-def test_two_servers_that_each_gave_few_are_both_examined():
-    with running(greedy(ignores_n=True)) as one, running(greedy(ignores_n=True)) as other:
-        reply = sampled(agent(one, other, on_greedy="count_once"))
-        assert one.probes
-        assert other.probes
-    assert [response["text"] for response in reply["responses"]] == ["Quito"]  # of one model, they say one thing
-
-
 def test_a_server_that_was_mended_is_asked_again():
     with running(greedy()) as server:
         one = agent(server)
@@ -545,18 +533,23 @@ class Local(CountingModel):
         return result
 
 
-def test_a_model_in_this_process_is_known_as_long_as_it_lives():
+def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path / "none"))
     model = Local()
-    for name in ("a", "b"):
+    agents = [ModelAgent(name, model) for name in "ab"]
+    for one in agents:
+        one.model()
         with pytest.raises(IgnoredTemperatureError, match="no effect: 5 responses"):
-            sampled(ModelAgent(name, model))
+            sampled(one)
     assert len(model.calls) == 3
     other = Local()
     with pytest.raises(IgnoredTemperatureError):
         sampled(ModelAgent("a", other))
     assert len(other.calls) == 2
-    del model, other
-    wait_until(lambda: gc.collect() >= 0 and not greedy_decoding.FINDINGS._found)  # a thread may still hold the model
+    assert not (tmp_path / "none").exists()
+    del model, other, agents, one
+    known = findings.FINDINGS._known
+    wait_until(lambda: gc.collect() >= 0 and not known)  # a thread may still hold the model
 
 
 # ------------------------------------------------------------------------------------------------------ in a graph

@@ -162,7 +162,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             '"m"',
             '"m"\nn_samples = 2\ntemperature = 0',
-            'coe.toml:11: agents[1].temperature: "temperature" must be above',
+            'coe.toml:11: agents[1].temperature: "temperature" of ModelAgent must be above',
         ),
         (
             '"m"',
@@ -275,7 +275,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             "epistemic_threshold = 0.3",
             "epistemic_threshold = 0.3\n[graph]\nmin_agents = 3",
-            'coe.toml:19: graph.min_agents: "min_agents" must be in 1..2',
+            'coe.toml:19: graph.min_agents: "min_agents" must be an integer in [1, 2]',
         ),
         (
             "epistemic_threshold = 0.3",

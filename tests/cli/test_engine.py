@@ -1,16 +1,11 @@
 import pytest
 import typer
-from typer.testing import CliRunner
 
-from coe_agents.cli.app import app
 from coe_agents.cli.engine import ray_options, share_limits
 from coe_agents.cli.options import EngineOptions
 from coe_agents.cli.sample import most_actors
-from coe_agents.cli.score import clustering_settings
 from coe_agents.config.schema import load_config
 from tests.cli.test_sample import AGENT, config
-
-KEY = "sk-0123456789abcdef"
 
 
 @pytest.mark.parametrize("n_actors", [1, 2, 3, 5, 6])
@@ -31,20 +26,3 @@ def test_options_of_ray_go_with_ray():
     assert ray_options(EngineOptions()) is None
     with pytest.raises(typer.BadParameter, match="--engine ray"):
         ray_options(EngineOptions(actors=2))
-    for options in (["--engine", "ray"], ["--out", "x"]):
-        done = CliRunner().invoke(app, ["score", "none.samples.jsonl", *options])
-        assert done.exit_code == 2
-        assert "--out" in done.output
-
-
-def test_settings_of_a_scorer_hold_no_key(tmp_path):
-    path = config(tmp_path, AGENT.format(name="a", url="http://127.0.0.1:1/v1", more=""))
-    judge = '[judge]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1/v1?key=planted-in-the-address"\n'
-    path.write_text(
-        path.read_text() + judge + f'options = {{ default_headers = {{ Authorization = "Bearer {KEY}" }} }}\n'
-    )
-    told = clustering_settings(None, load_config(path))
-    assert KEY not in str(told)
-    assert "planted" not in str(told)
-    assert told["judge"]["model"] == "m"
-    assert told["clusterer"]["kind"] == "entailment"

@@ -23,13 +23,9 @@ def policy(tmp_path_factory):
     return folder / "policy.json", samples
 
 
-def cases(n, *, wrong_from, agents=None):
+def cases(n, *, wrong_from):
     """Right answers, then wrong ones."""
-    return [
-        {"id": f"q{i}", "correct": i < wrong_from, "time": f"day {i}"}
-        | ({} if agents is None else {"agents": agents(i)})
-        for i in range(1, n + 1)
-    ]
+    return [{"id": f"q{i}", "correct": i < wrong_from, "time": f"day {i}"} for i in range(1, n + 1)]
 
 
 def test_a_kept_risk_is_said_to_be_not_refuted(tmp_path, policy):
@@ -62,61 +58,6 @@ def test_no_case_yet(tmp_path, policy):
         0,
         "No labelled case yet: nothing is known of the stated risk of 0.3.\n",
     )
-
-
-def test_an_agent_that_has_grown_worse_is_named(tmp_path, policy):
-    rows = cases(60, wrong_from=99, agents=lambda i: {"a": i < 21, "b": True, "unknown": False})
-    done = run("drift", *policy, "--follow", write(tmp_path / "cases.jsonl", rows), "--until-end")
-    assert done.returncode == 3, done.stderr
-    first, second, *_ = done.stdout.splitlines()
-    assert first.startswith("a has grown worse than the 0.")
-    assert "It probably began near case 21 (q21, day 21): since then 100.0% of " in first
-    assert second.startswith("After 60 labelled answers there is no sufficient evidence")
-
-
-def test_an_agent_that_has_grown_worse_loses_weight_and_says_when(tmp_path, policy):
-    path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=99, agents=lambda i: {"a": i < 21, "b": True}))
-    out = tmp_path / "weights.json"
-    command = ["drift", *policy, "--follow", path, "--until-end", "--weights", out]
-    done = run(*command)
-    assert done.returncode == 3, done.stderr
-    first, second, *_ = done.stdout.splitlines()
-    assert first.startswith("a has grown worse than the 0.")
-    assert second.startswith(f"The weight of a falls from 1 to 0: wrote {out}. A policy holds for the weights of its")
-    found = AgentWeights.load(out)
-    assert found.weights == {"a": 0.0, "b": 1.0, "c": 1.0}
-    (lost,) = found.lost
-    assert (lost.agent, lost.weight_before, lost.weight, tuple(lost.since)) == ("a", 1.0, 0.0, ("q21", "day 21"))
-    assert lost.date.startswith("20")
-    assert lost.evidence >= lost.limit == pytest.approx(120.0)  # 0.05 / 2 shared by three agents
-    again = json.loads(run(*command, "--json").stdout)  # the same cases take nothing more
-    assert again["agents"]["a"]["weight"] == 0.0
-    assert AgentWeights.load(out).weights == found.weights
-
-
-def test_an_agent_loses_weight_though_the_group_has_broken_its_risk_before(tmp_path, policy):
-    path = write(
-        tmp_path / "cases.jsonl", cases(120, wrong_from=1, agents=lambda i: {"a": i < 61, "b": True, "c": True})
-    )
-    out = tmp_path / "weights.json"
-    done = run("drift", *policy, "--follow", path, "--until-end", "--weights", out)
-    assert done.returncode == 3, done.stderr
-    assert "The weight of a falls from 1 to 0" in done.stdout
-    assert "The stated risk of 0.3 is broken" in done.stdout
-    assert AgentWeights.load(out).weights == {"a": 0.0, "b": 1.0, "c": 1.0}
-    found = json.loads(run("drift", *policy, "--follow", path, "--until-end", "--json").stdout)
-    assert found["broken_at"] == found["n_cases"] < 61  # the risk is judged up to the alarm
-
-
-def test_no_weight_is_written_without_evidence_or_where_none_is_left(tmp_path, policy):
-    out = tmp_path / "weights.json"
-    path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=99, agents=lambda i: {"a": True, "b": True}))
-    assert run("drift", *policy, "--follow", path, "--until-end", "--weights", out).returncode == 0
-    assert not out.exists()
-    path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=99, agents=lambda _: dict.fromkeys("abc", False)))
-    done = run("drift", *policy, "--follow", path, "--until-end", "--weights", out)
-    assert "The weight of c falls from 1 to 0. No agent has any weight left" in done.stdout
-    assert not out.exists()
 
 
 def test_the_weights_reach_the_calibration_and_the_graph(tmp_path, policy):
@@ -153,8 +94,7 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
     [
         (["--until-end"], "it needs --follow"),
         (["--min-seen", 0.5], "it needs --follow"),
-        (["--weights", "w.json"], "it needs --follow"),
-        (["--follow", "x", "--weights", "w.json"], "samples are needed by which each agent is judged"),
+        (["s.samples.jsonl", "--follow", "x"], "it reads no samples"),
         ([], "or --follow FILE"),
         (["--follow", "x", "--false-alarms", 0], "it must be above 0 and below 1; got 0"),
         (["--follow", "x", "--min-seen", 1.5], "it must be above 0 and at most 1; got 1.5"),
@@ -176,13 +116,11 @@ def test_options(policy, options, message):
         ('{"id": "1"}', '"correct" must be true, false, or a share'),
         ('{"id": "1", "correct": 2}', '"correct" must be true, false, or a share'),
         ('{"id": "1", "correct": 1, "seen_probability": 0}', '"seen_probability" must be above 0'),
-        ('{"id": "1", "correct": 1, "agents": ["a"]}', '"agents" must map names'),
         ('{"id": "1", "correct": 1, "time": 7}', '"time" must be a string or null'),
         ('{"id": "0", "correct": 1}', "there is a case '0' already"),
         ('{"id": "1", "correct": 0, "correct": 1}', 'got "correct" twice'),
         ('{"id": "1", "correct": 1, "seen_probabilty": 0.1}', 'Did you mean "seen_probability"?'),
         ('{"id": "1", "correct": NaN}', "a number must be finite"),
-        ('{"id": "1", "correct": 1, "agents": []}', '"agents" must map names'),
         ('{"id": "1", "correct": 1, "seen_probability": true}', '"seen_probability" must be above 0'),
     ],
 )

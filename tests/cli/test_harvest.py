@@ -139,7 +139,7 @@ def test_a_policy_of_other_agents_is_told(tmp_path, store, policy):
     assert {"mismatch: c is missing", "mismatch: d is new"} <= set(done.stdout.splitlines())
 
 
-@pytest.mark.parametrize("command", ["calibrate", "drift", "compare", "score", "tally", "score on Ray", "report"])
+@pytest.mark.parametrize("command", ["calibrate", "drift", "compare", "score", "report"])
 def test_weighted_errors_enter_no_count(tmp_path, store, policy, command):
     out = tmp_path / "ruled.samples.jsonl"
     run("harvest", "--store", store, "--out", out)
@@ -152,11 +152,9 @@ def test_weighted_errors_enter_no_count(tmp_path, store, policy, command):
         "drift": [policy, out],
         "compare": [out, "--policies", tmp_path / "coe.toml"],
         "score": [out],
-        "tally": [out, "--tally"],
-        "score on Ray": [out, "--engine", "ray", "--out", tmp_path / "scored"],
         "report": [out, "--out", tmp_path / "page.html"],
     }
-    done = run({"tally": "score", "score on Ray": "score"}.get(command, command), *arguments[command])
+    done = run(command, *arguments[command])
     assert done.returncode == 2
     assert "seen with a probability of its own" in " ".join(done.stderr.split())
     assert_names_argument(done.stderr)

@@ -29,21 +29,28 @@ def test_score_prints_one_json_object(samples):
     assert 0.6 < low < value < high < 1
 
 
-def test_score_of_tallies_says_how_far_off_it_may_be(samples):
-    done = run("score", samples, "--tally", "--json")
-    assert done.returncode == 0, done.stderr
-    exact = json.loads(run("score", samples, "--resamples", 2, "--json").stdout)
-    found = json.loads(done.stdout)
-    assert found["details"]["tally"] == {"cells": 16384, "groups": 40}
-    assert found["scores"].keys() == exact["scores"].keys()
-    for name, figures in found["scores"].items():
-        assert figures["error"] == {"auroc": 0.0, "aurac": 0.0, "accuracy": 0.0}  # 300 values have a cell each
-        assert figures["auroc"][0] == pytest.approx(exact["scores"][name]["auroc"][0], abs=1e-12)
-    shown = run("score", samples, "--tally").stdout
-    assert "a paired jackknife over 40 groups of questions" in shown
-    assert "Tallied: figures are approximate. They differ from the exact ones: AUROC by at most 0," in " ".join(
-        shown.split()
+def test_processes_change_no_figure_and_no_message(samples, tmp_path):
+    one, two = (run("score", samples, "--resamples", 20, "--json", "--processes", n) for n in (1, 2))
+    assert two.returncode == 0, two.stderr
+    assert one.stdout == two.stdout
+    faulty = tmp_path / "faulty.samples.jsonl"
+    faulty.write_text(samples.read_text() + '{"id": "x", "agent"\n')
+    one, two = (run("score", faulty, "--processes", n) for n in (1, 2))
+    assert one.returncode == two.returncode == 2
+    assert one.stderr == two.stderr
+    assert "faulty.samples.jsonl:3601: this is not JSON" in two.stderr
+
+
+@pytest.mark.parametrize("option", [["--clusterer", "tinyworld"], ["--config", "coe.toml"]])
+def test_a_model_is_in_one_process(samples, tmp_path, monkeypatch, option):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "coe.toml").write_text(
+        '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n[clusterer]\nkind = "normalized"\n'
+        '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
     )
+    done = run("score", samples, *option, "--processes", 2)
+    assert done.returncode == 2
+    assert "more than one cannot be combined with" in " ".join(done.stderr.split())
 
 
 def test_score_shows_a_table(tmp_path):
@@ -382,7 +389,6 @@ def test_score_with_a_clusterer_of_an_installed_package(samples, register, monke
         (["--estimator", "{own}:no_clusters"], 'Did you mean "n_clusters"?'),
         (["--estimator", "{own}:__name__"], 'estimator "__name__" must be a callable'),
         (["--estimator", "coe"], 'must be "package.module:name"; got "coe"'),
-        (["--estimator", "a:b", "--engine", "ray", "--out", "x"], "it cannot be combined with --engine ray"),
     ],
 )
 def test_mistakes_in_ones_own_parts_are_named(samples, own, arguments, message):

@@ -150,7 +150,7 @@ def test_a_key_in_the_query_of_an_address_is_not_shown(tmp_path, command, field)
     path = tmp_path / "coe.toml"
     address = f"http://127.0.0.1:9/v1?{field}={KEY}&x=1"
     path.write_text(
-        f'[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\nbase_url = ["{address}", "{address}&y=2"]\n'
+        f'[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\nbase_url = "{address}"\n'
         'retries = 0\n[policy]\nkind = "threshold"\nmax_coe = 1\n[clusterer]\nkind = "normalized"\n'
     )
     done = run(*command, path)

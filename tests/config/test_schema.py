@@ -1,14 +1,13 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from coe_agents import AdaptiveSampling
-from coe_agents.config.build import assemble, create_agents, load
+from coe_agents.config.build import assemble, create_agents
 from coe_agents.config.checks import check
-from coe_agents.config.clients import replicas_of
 from coe_agents.config.schema import line_of, load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import STOPPING_FEATURES, StoppingRule
 
 GOOD = """\
 [[agents]]
@@ -166,50 +165,32 @@ def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):
     assert model.openai_api_key.get_secret_value() == "none"
 
 
-def test_an_agent_may_have_several_addresses(tmp_path):
-    two = GOOD.replace('base_url = "http://127.0.0.1:9/v1"', 'base_url = ["http://a/v1", "http://b/v1"]')
-    config = load_config(written(tmp_path, two))
-    assert [replica.base_url for replica in replicas_of(config.agents[1])] == [["http://a/v1"], ["http://b/v1"]]
-    assert replicas_of(config.agents[0]) == [config.agents[0]]
-    assert [agent.n_servers for agent in create_agents(config)] == [1, 2]
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ('"b"', r"coe.toml:10: agents\[1\].base_url: must be an address"),
+        ('"http://u:p@b/v1"', r"coe.toml:10: agents\[1\].base_url: the file must not contain a pass"),
+        ("3", r"coe.toml:10: agents\[1\].base_url: Input should be a valid string"),
+        ('["http://a/v1", "http://b/v1"]', "must be one address; got a list of 2. Put a proxy in front of several"),
+    ],
+)
+def test_each_address_is_checked(tmp_path, address, says):
+    with pytest.raises(ConfigurationError, match=says):
+        load_config(written(tmp_path, GOOD.replace('"http://127.0.0.1:9/v1"', address)))
 
 
 @pytest.mark.parametrize(
-    ("addresses", "says"),
+    ("given", "says"),
     [
-        ('["http://a/v1", "b"]', r"coe.toml:10: agents\[1\].base_url: must be an address"),
-        ('["http://a/v1", "http://u:p@b/v1"]', r"coe.toml:10: agents\[1\].base_url: the file must not contain a pass"),
-        ('["http://a/v1", "http://a/v1/"]', r"coe.toml:10: agents\[1\].base_url: addresses must differ"),
-        ("3", r"coe.toml:10: agents\[1\].base_url: Input should be a valid list"),
+        ("3", r"coe.toml:2: agents\[0\].name: Input should be a valid string; got a number. Put it in quotes"),
+        ("2026-11-23", "name: Input should be a valid string; got a date. Put it in quotes"),
+        ("[true]", "name: Input should be a valid string; got a list"),
+        ("true", "name: Input should be a valid string; got true or false. Put it in quotes"),
     ],
 )
-def test_each_address_is_checked(tmp_path, addresses, says):
+def test_a_value_of_another_kind_is_named_with_the_remedy(tmp_path, given, says):
     with pytest.raises(ConfigurationError, match=says):
-        load_config(written(tmp_path, GOOD.replace('"http://127.0.0.1:9/v1"', addresses)))
-
-
-@pytest.mark.parametrize(
-    ("stages", "says"),
-    [
-        ("3", r"coe.toml:20: policy.stages: Input should be a valid list; got a number. Put it in brackets"),
-        ('"a"', "policy.stages: Input should be a valid list; got text. Put it in brackets"),
-        ("2026-11-23", "policy.stages: Input should be a valid list; got a date. Put it in brackets"),
-        ('["a", ["b"]]', r"policy.stages\[0\]: Input should be a valid list; got text. Put it in brackets"),
-        ("[[true]]", r"policy.stages\[0\]\[0\]: Input should be a valid string; got true or false. Put it in quotes"),
-        ("[]", "policy.stages: List should have at least 1 item"),
-    ],
-)
-def test_a_value_of_another_kind_is_named_with_the_remedy(tmp_path, stages, says):
-    policy = GOOD[GOOD.index("[policy]") : GOOD.index("[graph]")]
-    cascade = f'[policy]\nkind = "cascade"\nstages = {stages}\nthresholds = [0.1]\n\n'
-    with pytest.raises(ConfigurationError, match=says):
-        load_config(written(tmp_path, GOOD.replace(policy, cascade)))
-
-
-def test_only_agents_have_several_addresses(tmp_path):
-    judge = '[judge]\nprovider = "openai"\nmodel = "m"\nbase_url = ["http://a/v1", "http://b/v1"]\n'
-    with pytest.raises(ConfigurationError, match=r"judge\.base_url: only an agent may have several addresses"):
-        load_config(written(tmp_path, f"{GOOD}\n{judge}"))
+        load_config(written(tmp_path, re.sub("name = .*", f"name = {given}", GOOD, count=1)))
 
 
 def test_a_model_that_tinyworld_lacks_is_said(tmp_path):
@@ -286,48 +267,3 @@ def test_a_threshold_that_always_answers_is_refused(tmp_path):
     text = GOOD[: GOOD.index('kind = "regime"')] + policy.removesuffix("[unused")
     with pytest.raises(ConfigurationError, match="otherwise"):
         load_config(written(tmp_path, text))
-
-
-def test_a_cascade_is_configured_by_its_stages(tmp_path):
-    model = 'provider = "tinyworld"\nmodel = "tiny-llama"\n'
-    agents = "".join(f'[[agents]]\nname = "{name}"\n{model}' for name in ("small", "large"))
-    policy = '[policy]\nkind = "cascade"\nstages = [["small"], ["large"]]\nthresholds = [0.1, {}]\n'
-    rest = '[clusterer]\nkind = "normalized"\n[graph]\nmax_rounds = {}\n'
-    path = tmp_path / "coe.toml"
-    path.write_text(agents + policy.format(0.5) + rest.format(2))
-    found = load(path)
-    assert repr(found.policy) == "CascadePolicy([['small'], ['large']], [0.1, 0.5], otherwise='abstain')"
-    assert found.create_graph() is not None
-    path.write_text(agents + policy.format(-1) + rest.format(2))
-    with pytest.raises(ConfigurationError, match="policy"):
-        load(path)
-    path.write_text(agents + policy.format(0.5) + rest.format(1))
-    with pytest.raises(ConfigurationError, match=r"coe\.toml:\d+: graph\.max_rounds: \"max_rounds\" must be at least"):
-        load(path).create_graph()
-
-
-def test_a_stopping_rule_is_read_from_the_folder_of_the_file(tmp_path):
-    model = 'provider = "tinyworld"\nmodel = "tiny-llama"\n'
-    agents = "".join(f'[[agents]]\nname = "{name}"\n{model}' for name in ("small", "large"))
-    policy = '[policy]\nkind = "stopping"\npath = "rule.json"\nmax_coe = 0.6\notherwise = "{}"\n'
-    rest = '[clusterer]\nkind = "normalized"\n[graph]\nmax_rounds = {}\n'
-    none = (0.0,) * len(STOPPING_FEATURES)
-    rule = StoppingRule(
-        now=none, now_intercept=0.0, after=none, after_intercept=1.0, price=0.02, n_rounds=3, n_questions=9
-    )
-    path = tmp_path / "coe.toml"
-    path.write_text(agents + policy.format("escalate") + rest.format(3))
-    with pytest.raises(ConfigurationError, match=r"coe\.toml:\d+: policy\.path: the stopping rule .* cannot be read"):
-        load(path)
-    rule.save(tmp_path / "rule.json")
-    found = load(path)
-    assert repr(found.policy) == "StoppingPolicy(price=0.02, then=ThresholdPolicy(0.6, otherwise='escalate'))"
-    assert found.create_graph() is not None
-    assert check(load_config(path)) == []
-    path.write_text(agents + policy.format("abstain") + rest.format(1) + "[graph.adaptive]\n")
-    said = " ".join(check(load_config(path)))
-    assert "policy.path: the rule is never asked, because max_rounds of [graph] is 1" in said
-    assert "graph.adaptive: a stopping rule was learned on whole rounds" in said
-    path.write_text(agents + policy.format("another_round") + rest.format(3))
-    with pytest.raises(ConfigurationError, match=r"policy\.otherwise"):
-        load(path)

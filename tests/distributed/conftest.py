@@ -8,8 +8,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-# saved responses of real models are not part of the repository; COE_DATA names the folder that holds them
-collect_ignore = [] if os.environ.get("COE_DATA") else ["test_real_scores.py"]
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_ADDRESS": ""}
 ROOT = Path(__file__).parents[2]
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 
 from coe_agents.distributed import Pool, cluster
@@ -21,9 +22,15 @@ def create_without_key() -> Callable[[bytes], bytes]:
 def work(content: bytes) -> bytes:
     if content == b"end":
         os.kill(os.getpid(), signal.SIGKILL)
+    if content == b"wait":
+        time.sleep(600)
     if content == b"no folder":
         os.rmdir("/none/of/this")
     return content.upper() if content != b"odd" else content + 1
+
+
+def give_up(content: bytes, reason: str) -> bytes:
+    return content + b": " + reason.encode()
 
 
 def main(address: str | None) -> None:
@@ -33,10 +40,12 @@ def main(address: str | None) -> None:
             ((b"no folder",), create),
             ((b"odd",), create),
             ((b"c",), create_without_key),
-            ((b"end",), create),
+            ((b"end", b"d"), create),
+            ((b"wait", b"e"), create),
         ):
             try:
-                print(sorted(work_through(enumerate(contents), made, Pool(1))), file=sys.__stdout__)
+                pool = Pool(1, seconds=2.0 if b"wait" in contents else 600.0)
+                print(sorted(work_through(enumerate(contents), made, pool, give_up)), file=sys.__stdout__)
             except Exception as error:
                 print(f"{type(error).__name__}: {error}", file=sys.__stdout__)
 

@@ -6,22 +6,16 @@ import sys
 import threading
 import tracemalloc
 import zlib
-from io import BytesIO
 
 import pytest
 
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.distributed import Pool, SampleParts, cluster
 from coe_agents.distributed.cluster import work_through
-from coe_agents.distributed.sampling import _Asking
-from coe_agents.distributed.scoring import _columns, _from_row, _in_parts, _Scoring, _to_row, score
+from coe_agents.distributed.sampling import _Asking, fail_part
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.runner import Participant
 from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
-from coe_agents.evaluation.scoring.estimators import ESTIMATORS, find_estimators
-from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
 PROMPTS = {question.id: f"Please: {question.question}" for question in QUESTIONS}
@@ -86,6 +80,23 @@ def test_only_what_failed_is_asked_again_and_the_rows_are_in_order(tmp_path):
     assert ask_all(tmp_path) == ({}, [])
 
 
+def test_what_is_missing_of_a_part_that_is_given_up_failed_and_is_asked_again(tmp_path):
+    ask_all(tmp_path, failing="b")
+    with parts_in(tmp_path) as parts:
+        for number, content in list(parts.to_ask(PROMPTS)):
+            assert parts.keep(number, fail_part(AGENTS, content, "3 processes ended")) == {
+                ("3", "b"): "3 processes ended"
+            }
+        parts.check()
+        assert parts.errors == {("3", "b"): "too late"}
+    assert ask_all(tmp_path) == ({}, [("3", "b")])
+    with parts_in(tmp_path / "other") as parts:
+        for number, content in list(parts.to_ask(PROMPTS)):
+            parts.keep(number, fail_part(AGENTS, content, "too late"))
+        assert set(parts.errors.values()) == {"too late"}
+        assert len(parts.errors) == len(QUESTIONS) * len(AGENTS)
+
+
 def test_a_file_that_lacks_a_reply_or_holds_one_twice_is_refused(tmp_path):
     ask_all(tmp_path)
     first, second = (tmp_path / "samples" / f"part-0000{number}.parquet" for number in (0, 1))
@@ -109,22 +120,6 @@ def test_another_size_is_another_run(tmp_path):
         pass
     with parts_in(tmp_path), pytest.raises(StoreError, match="another process"), parts_in(tmp_path):
         pass
-
-
-def test_parts_to_score_are_cut_where_batches_end():
-    def saved(number, n):
-        return SampledQuestion(str(number), "", (), ({"text": "x"},) * n, ())
-
-    questions = [saved(number, number % 3 > 0) for number in range(300)]
-    parts = list(_in_parts(questions, 64))
-    assert [question for part in parts for question in part] == questions
-    assert [sum(bool(question.responses) for question in part) for part in parts] == [64, 64, 64, 8]
-
-
-def test_a_size_between_batches_is_refused(tmp_path):
-    names = {"weighting": "auto", "criterion": "label", "clusterer": "none"}
-    with pytest.raises(ValueError, match="multiple of 64"):
-        score([], None, tmp_path, {}, None, size=100, **names)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
@@ -201,38 +196,13 @@ def test_the_drivers_memory_does_not_grow_with_the_questions(tmp_path):
     assert many < 1.1 * few + 50_000, (few, many)
 
 
+def fail_nothing(content, reason):
+    raise AssertionError(reason)
+
+
 def test_work_that_cannot_be_sent_is_refused_before_an_actor_starts():
     pytest.importorskip("ray")
     client = threading.Lock()
     with pytest.raises(TypeError, match=r'"create" must be picklable.*cannot pickle.*lock'):
-        list(work_through([(0, b"")], lambda: client, Pool(1)))
-    assert list(work_through([], lambda: client, Pool(1))) == []
-
-
-def test_a_part_of_scores_carries_shares_and_ties():
-    scores = dict.fromkeys(ESTIMATORS, 0.1 + 0.2)
-    agents = {"a": AgentScore(1 / 3, 2, True)}
-    rows = [
-        ScoredQuestion("tied", {}, agents, 1 / 3, True, scores),
-        ScoredQuestion("right", {"b": 1}, agents, True, False, scores | {"p_false": None}),
-        ScoredQuestion("unjudged", {}, agents, None, True),
-        ScoredQuestion("dead", {"a": 2}),
-    ]
-    file = to_parquet(map(_to_row, rows), _columns(ESTIMATORS))
-    assert [_from_row(row, ESTIMATORS) for row in rows_of(BytesIO(file))] == rows
-
-
-def count_responses(statistics):
-    return float(len(statistics.responses))
-
-
-def test_a_part_of_scores_has_those_of_installed_estimators(register):
-    register("coe_agents.estimators", count=f"{__name__}:count_responses")
-    base = {"agent": "a", "round": 0, "text": "x", "answer": None, "logprob": None, "n_tokens": None, "correct": None}
-    responses = [{**base, "id": "1", "index": index, "error": None} for index in range(2)]
-    names = list(find_estimators({}))
-    part = [{"id": "1", "text": "Where?", "references": ["x"], "failures": [], "responses": responses}]
-    work = _Scoring(lambda: ScoringSetup(NormalizedMatch()), "frequency", names)
-    (row,) = rows_of(BytesIO(work(zlib.compress(json.dumps(part).encode()))))
-    assert _from_row(row, names).scores["count"] == 2.0
-    assert _from_row(row, names).correct == 1.0
+        list(work_through([(0, b"")], lambda: client, Pool(1), fail_nothing))
+    assert list(work_through([], lambda: client, Pool(1), fail_nothing)) == []

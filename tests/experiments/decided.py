@@ -91,19 +91,3 @@ def written(folder, rows, *, seconds=None, prices=None):
     if prices:
         (folder / PRICES).write_text(json.dumps(prices))
     return folder
-
-
-SURE, SPLIT = (0.1, 0.0), (0.1, 0.6)
-
-
-def conflict(first, second, **more):
-    return went_on((*SPLIT, first), (*SPLIT, second), regime="conflict", **more)
-
-
-def mixed(n=40):
-    """Questions of which a further round mends every second one in conflict, and never one in consensus."""
-    rows = {}
-    for i in range(n):
-        rows[f"sure {i}"] = went_on((*SURE, i % 10 > 0), (*SURE, i % 10 > 0))
-        rows[f"split {i}"] = conflict(i % 4 == 0, i % 4 == 0 or i % 2 == 1)
-    return rows

@@ -4,13 +4,12 @@ from itertools import count
 
 import pytest
 
-from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy
+from coe_agents import AdaptiveSampling, ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.experiments.comparison import compare, in_words
-from coe_agents.experiments.frontier import find_frontier, halve
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
-from coe_agents.policy import CascadePolicy, Decision
+from coe_agents.policy import Bounds, Decision, Rules
 from coe_agents.rounds import Resample, Strategies
 
 RIGHT = CRITERIA["reference"]
@@ -37,9 +36,9 @@ def saved(tmp_path):
     return create
 
 
-def policy(of=None, *, n=2, **more):
-    of = of or ThresholdPolicy(0.1)
-    return ReplayedPolicy(name="p", policy=of, n_samples={"a": n, "b": n}, **more)
+def policy(of=None, *, n=2, max_rounds=1, **more):
+    of, rules = of or ThresholdPolicy(0.1), Rules(bounds=Bounds(max_rounds=max_rounds))
+    return ReplayedPolicy(name="p", policy=of, n_samples={"a": n, "b": n}, rules=rules, **more)
 
 
 def only(found):
@@ -129,62 +128,6 @@ def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(saved):
     outcome = only(replay(held, policy(prices=prices), RIGHT))
     assert outcome.tokens == 2 * (100 + 4)
     assert outcome.cost == pytest.approx(2 * (100 + 40) / 1e6)
-
-
-def graded(n):
-    """Returns questions of which the sure ones are right: the first tenth has one answer, the last one ten."""
-    for number in range(n):
-        wrong = number * 10 // n
-        yield {name: [f"{name}{i}" if i < wrong else "Paris" for i in range(10)] for name in "ab"}
-
-
-def test_the_frontier_is_swept_on_one_half_and_judged_on_the_other(saved):
-    held = saved(*graded(80))
-    calibration, test = halve(held)
-    assert len(calibration) == len(test) == 40
-    assert not {each.question.id for each in calibration} & {each.question.id for each in test}
-    cheap = policy(ThresholdPolicy(0.5), n=4)
-    found = find_frontier(held, [policy(n=10), cheap], RIGHT, risk=0.05, n_thresholds=6, n_resamples=20)
-    assert found.unit == "tokens"
-    assert found.chosen.is_pareto
-    assert found.chosen.risk <= 0.05
-    for point in found.points:
-        others = [each for each in found.points if each.coverage >= point.coverage and each.price <= point.price]
-        better = [each for each in others if each.risk < point.risk]
-        assert point.is_pareto <= (not better)
-    assert [each.name for each in found.judged.policies][1:] == ["p", "p"]
-    assert found.judged.policies[0].n_questions == 40
-
-
-def test_the_thresholds_of_a_cascade_are_swept_together(saved):
-    held = saved(*graded(80))
-    never = policy(CascadePolicy([["a"], ["b"]], [0.0, 0.0], otherwise="escalate"), n=10, max_rounds=2)
-    found = find_frontier(held, [never], RIGHT, risk=0.05, n_thresholds=6, n_resamples=20)
-    assert len(found.points) == 2  # the first agent alone, and both
-    assert all(point.risk <= 0.05 for point in found.points)
-    best = found.chosen.policy.policy
-    assert found.chosen.thresholds == dict(zip(map("+".join, best.stages), best.cascade_thresholds, strict=True))
-    assert best.otherwise == "escalate"
-    chosen, configured = found.judged.policies
-    assert chosen.figures["coverage"][0] > configured.figures["coverage"][0]
-
-
-def test_a_cascade_is_swept_beyond_the_risk_too(saved):
-    sure, unsure = dict.fromkeys("ab", ["Paris"] * 10), dict.fromkeys("ab", ["Lyon"] * 7 + ["Oslo"] * 3)
-    held = saved(*[sure] * 20, *[unsure] * 20)
-    cascade = policy(CascadePolicy([["a"], ["b"]], [0.0, 0.0]), n=10, max_rounds=2)
-    found = find_frontier(held, [cascade], RIGHT, risk=0.05, n_thresholds=6, n_resamples=20)
-    assert found.chosen.risk == 0
-    # else a threshold on both agents would be marked as the best there, which a cascade beats
-    assert max(point.coverage for point in found.points) == 1
-
-
-def test_no_point_is_chosen_where_none_keeps_the_risk(saved):
-    held = saved(*graded(8), references=["Oslo"])
-    found = find_frontier(held, [policy(RegimePolicy(0.5, 0.5), n=10)], RIGHT, risk=0.1, n_thresholds=3)
-    assert found.chosen is None
-    assert found.in_words() == ["No policy keeps a risk of 0.1 on the calibration half at any threshold."]
-    assert found.to_json()["judged"] is None
 
 
 def test_a_policy_sees_the_rounds_before_in_a_replay(saved):

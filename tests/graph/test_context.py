@@ -129,7 +129,7 @@ def test_it_may_be_an_object():
         (
             {"max_co": 0.4},
             TypeError,
-            "must be among agents, n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you",
+            "must be among n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you",
         ),
         ({"max_coe": "0.4"}, TypeError, '"max_coe" of the context must be a finite number'),
         ({"max_coe": True}, TypeError, '"max_coe" of the context must be a finite number .*; got True'),

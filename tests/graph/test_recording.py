@@ -6,7 +6,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -17,7 +16,6 @@ from langgraph.types import Command
 from coe_agents import AskPerson, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.evaluation import AgentMonitor
 from coe_agents.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
 from coe_agents.testing import ScriptedAgent
 from tests.graph.test_persistence import server  # noqa: F401 (a fixture)
@@ -313,20 +311,20 @@ WAITING = CASE | {"status": "pending", "ruling": None}
 
 
 @pytest.mark.parametrize(
-    ("correct", "answer", "verdicts", "agents"),
+    ("correct", "answer", "verdicts"),
     [
         # the given answer is right, and what means something else is wrong
-        (True, None, [True, True, False, True, False, False], {"a": 1.0, "b": 0.5, "c": 0.0}),
+        (True, None, [True, True, False, True, False, False]),
         # Paris is right: everything is known
-        (False, "Paris", [False, False, True, False, False, True], {"a": 0.0, "b": 0.5, "c": 0.5}),
+        (False, "Paris", [False, False, True, False, False, True]),
         # only that Lyon is wrong: an agent that said something else may be right
-        (False, None, [False, False, None, False, None, None], {"a": 0.0, "b": 0.5, "c": 1.0}),
-        (False, "Oslo", [False, False, None, False, None, None], {"a": 0.0, "b": 0.5, "c": 1.0}),
+        (False, None, [False, False, None, False, None, None]),
+        (False, "Oslo", [False, False, None, False, None, None]),
         # a contradiction is not believed
-        (False, "Lyon", [False, False, None, False, None, None], {"a": 0.0, "b": 0.5, "c": 1.0}),
+        (False, "Lyon", [False, False, None, False, None, None]),
     ],
 )
-def test_what_a_ruling_says_about_each_response(correct, answer, verdicts, agents):
+def test_what_a_ruling_says_about_each_response(correct, answer, verdicts):
     case = CASE | {"ruling": {"correct": correct, "answer": answer, "time": ""}}
     rows = list(sample_rows(case))
     assert [row["correct"] for row in rows] == [*verdicts, None]
@@ -335,24 +333,7 @@ def test_what_a_ruling_says_about_each_response(correct, answer, verdicts, agent
         tuple(filter(None, ["Lyon" if correct else answer])): 7
     }
     line = case_row(case)
-    assert line == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"], "agents": agents}
-
-
-def test_an_agent_is_not_blamed_because_the_others_have_grown_worse():
-    """The group is wrong in four of five cases, and a person names no right answer; agent c errs as often as before."""
-    rng = np.random.default_rng(0)
-    monitor = AgentMonitor({"c": 0.1})
-    for number in range(1000):
-        is_wrong, c_is_wrong = bool(rng.random() < 0.8), bool(rng.random() < 0.1)
-        said = {"a": "Lyon", "b": "Lyon", "c": "Lyon" if c_is_wrong == is_wrong else "Paris"}
-        case = CASE | {
-            "id": str(number),
-            "responses": [CASE["responses"][0] | {"agent": name, "text": text} for name, text in said.items()],
-            "labels": [0, 0, int(said["c"] == "Paris")],
-            "ruling": {"correct": not is_wrong, "answer": None, "time": ""},
-        }
-        monitor.update(case_row(case)["agents"])
-    assert not monitor.states["c"].broken
+    assert line == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"]}
 
 
 def test_a_person_who_abstains_says_nothing():

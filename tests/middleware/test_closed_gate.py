@@ -12,8 +12,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from coe_agents import Arbiter, CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents import greedy_decoding
-from coe_agents.agents.greedy_decoding import Findings
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.prompts import MAX_REVIEWED
 from tests.doubles import ScriptedAgent
@@ -344,8 +342,7 @@ async def test_middleware_behind_the_gate_may_run_a_free_tool(mode, method):
 
 @every_mode
 @pytest.mark.parametrize("approves", [None, lambda answer: answer == "Yes"], ids=["strict", "own"])
-async def test_equal_verdicts_are_no_reason_to_ask_the_judges_for_random_characters(mode, approves, monkeypatch):
-    monkeypatch.setattr(greedy_decoding, "FINDINGS", Findings())
+async def test_equal_verdicts_are_no_reason_to_ask_the_judges_for_a_story(mode, approves):
     said = "approve" if approves is None else "Yes"
     with running(Served((said,), ignores_logprobs=True, ignores_temperature=True)) as server:
         chat = ChatOpenAI(model="served", base_url=server.url, api_key="none")
@@ -360,7 +357,7 @@ async def test_equal_verdicts_are_no_reason_to_ask_the_judges_for_random_charact
 
 @every_mode
 @pytest.mark.parametrize("named", [True, False])
-async def test_middleware_behind_the_gate_that_mends_a_misspelt_name_has_the_call_judged(mode, named):
+async def test_middleware_behind_the_gate_that_mends_a_misspelt_name_has_the_call_refused(mode, named):
     class Mending(AgentMiddleware):
         def mended(self, request):
             if request.tool is not None:
@@ -376,9 +373,39 @@ async def test_middleware_behind_the_gate_that_mends_a_misspelt_name_has_the_cal
             return await handler(self.mended(request))
 
     bank = Bank()
-    _, group = judges(*AGAINST)
+    _, group = judges(*SURE)
     gate = CoEMiddleware(group, tools=["transfer_money"])
     misspelt = says(call("transfer_mony"))
     (reply,) = replies(await run(mode, agent(None, bank, misspelt, middleware=[gate, Mending()]), PAY))
     assert bank.transfers == []
-    assert "the group is confident and does not approve" in reply.content
+    assert "the group has not vouched for this call; you called transfer_mony" in reply.content
+
+
+@every_mode
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        ({"args": {"to": "Eve", "amount": 10}}, "since then, to changed"),
+        ({"args": {"to": "Ann", "amount": 10, "memo": "x"}}, "since then, memo changed"),
+        ({"id": "c9"}, "it is no call of your last message"),
+    ],
+)
+@pytest.mark.parametrize("gate_first", [True, False])
+async def test_a_call_that_is_changed_on_its_way_to_the_tool_is_refused(mode, change, differs, gate_first):
+    """The group approves whatever it is asked about, and is asked about the model's own call only."""
+
+    class Changing(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            return handler(request.override(tool_call={**request.tool_call, **change}))
+
+        async def awrap_tool_call(self, request, handler):
+            return await handler(request.override(tool_call={**request.tool_call, **change}))
+
+    agents, group = judges(*SURE)
+    bank, gate = Bank(), CoEMiddleware(group, tools=["transfer_money"])
+    middleware = [gate, Changing()] if gate_first else [Changing(), gate]
+    (reply,) = replies(await run(mode, agent(None, bank, middleware=middleware), PAY))
+    assert bank.transfers == []
+    assert reply.status == "error"
+    assert f"the group has not vouched for this call; {differs}. Propose the call again" in reply.content
+    assert [len(judge.requests) for judge in agents] == [1, 1]

@@ -149,7 +149,7 @@ async def test_without_a_majority_of_the_members_nothing_goes_on(mode):
     state = await run(mode, council_agent(agents, bank, says(call(**TEN)), max_blocked=1), PAY)
     assert bank.transfers == []
     assert state["messages"][-1].text == (
-        "I will not answer this: 1 of 3 members gave a proposal, and a majority must."
+        "I will not answer this: 1 of 3 agents answered, but 2 must; missing: member1, member2."
     )
     assert set(state["council"]["failed_agents"]) == {"member1", "member2"}
     assert state["council"]["support"] == {}
@@ -241,8 +241,22 @@ def test_a_clusterer_compares_the_actions():
     assert bank.transfers == [("Ann", 10.0)]
 
 
+def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn():
+    found = []
+    for own in ({}, {"clusterer": ActionMatch()}):
+        agent = council_agent(
+            members([[call(**BOB)]], [[call(**BOB)]]), Bank(), says(call(**ANN)), max_blocked=1, **own
+        )
+        found.append(agent.invoke(PAY, THREAD)["council"]["contested"])
+    assert found[0] == found[1]
+    assert found[1]["arguments"]["to"] > found[1]["arguments"]["amount"] == 0  # in the order of the tool's schema
+
+
 async def test_a_failing_clusterer_closes_the_gate(caplog):
-    class Broken:
+    class Broken(ActionMatch):
+        def with_tools(self, tools):
+            return self
+
         def cluster(self, responses, questions):
             raise RuntimeError("secret text")
 

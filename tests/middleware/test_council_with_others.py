@@ -47,12 +47,15 @@ async def test_people_are_asked_only_about_what_the_council_lets_pass(mode):
 
 
 @every_mode
-async def test_a_persons_edit_of_a_call_that_was_vouched_for_runs(mode):
+@pytest.mark.parametrize("trusts", [False, True])
+async def test_a_persons_edit_of_a_call_that_was_vouched_for_runs_where_it_is_trusted(mode, trusts):
     bank, person = Bank(), HumanInTheLoopMiddleware({"transfer_money": True})
-    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[person])
+    agents, options = members(AGREE), {"trust_edits": True} if trusts else {}
+    agent = council_agent(agents, bank, says(call(**ANN)), DONE, before=[person], **options)
     await run(mode, agent, PAY)
-    await run(mode, agent, decide(edit(**BOB)))
-    assert bank.transfers == [("Bob", 2.0)]
+    state = await run(mode, agent, decide(edit(**BOB)))
+    assert bank.transfers == ([("Bob", 2.0)] if trusts else [])
+    assert ("to, amount changed" in replies(state)[0].text) != trusts
 
 
 @every_mode
@@ -62,7 +65,7 @@ async def test_a_person_who_is_asked_at_each_call(mode):
         [({"type": "approve"}, [("Ann", 1.0)]), (edit(**BOB), []), ({"type": "reject"}, [])]
     ):
         bank.transfers.clear()
-        agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[person])
+        agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[person], trust_edits=True)
         thread = {"configurable": {"thread_id": str(place)}}
         paused = await run(mode, agent, PAY, thread)
         (asked,) = paused["__interrupt__"]
@@ -224,7 +227,7 @@ def test_a_call_that_other_middleware_changed_does_not_run(change, tools):
 def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
     bank, person = Bank(), HumanInTheLoopMiddleware({"transfer_money": True})
     before = [person, Changing(CHANGES["a call more"])]
-    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=before)
+    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True)
     agent.invoke(PAY, THREAD)
     agent.invoke(decide({"type": "approve"}, edit(**BOB)), THREAD)
     assert bank.transfers == [("Ann", 1.0)]

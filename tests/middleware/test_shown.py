@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
@@ -295,19 +295,6 @@ async def test_a_call_that_is_edited_into_an_approved_one_is_a_repetition(mode):
     assert ["repetition" in question for question in asked] == [False, False, True]
 
 
-@every_mode
-async def test_a_call_that_is_edited_elsewhere_into_an_approved_one_is_a_repetition(mode):
-    asked: list[str] = []
-    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
-    people = HumanInTheLoopMiddleware({"transfer_money": True})
-    both = says(call(id="c1", **BOB), call(id="c2", **ANN))
-    compiled = agent(None, Bank(), both, middleware=[people, gate])
-    await run(mode, compiled, PAY)
-    edit = {"type": "edit", "edited_action": {"name": "transfer_money", "args": ANN}}
-    await run(mode, compiled, Command(resume={"decisions": [edit, {"type": "approve"}]}))
-    assert ["repetition" in question for question in asked] == [False, False, True]
-
-
 CY = {"to": "Cy", "amount": 3}
 
 
@@ -315,63 +302,9 @@ def edited(args, name="transfer_money"):
     return {"type": "edit", "edited_action": {"name": name, "args": args}}
 
 
-async def decided_by_people(mode, compiled, *decisions, batched=True):
-    paused = await run(mode, compiled, PAY)
-    if batched:
-        return await run(mode, compiled, Command(resume={"decisions": list(decisions)}))
-    answers = {
-        interrupt.id: decision
-        for call_id, decision in zip(("c1", "c2", "c3"), decisions, strict=False)
-        for interrupt in paused["__interrupt__"]
-        if interrupt.value["tool_call_id"] == call_id
-    }
-    return await run(mode, compiled, Command(resume=answers))
-
-
-@every_mode
-@pytest.mark.parametrize("batched", [True, False], ids=["batched", "per_call"])
-@pytest.mark.parametrize("gate_first", [True, False])
-async def test_of_two_calls_that_a_person_edits_into_equal_ones_one_is_a_repetition(mode, batched, gate_first):
-    asked: list[str] = []
-    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
-    people = HumanInTheLoopMiddleware({"transfer_money": True}, interrupt_mode="batched" if batched else "per_call")
-    bank = Bank()
-    both = says(call(id="c1", **ANN), call(id="c2", **BOB))
-    compiled = agent(None, bank, both, middleware=[gate, people] if gate_first else [people, gate])
-    await decided_by_people(mode, compiled, edited(CY), edited({"to": "Cy", "amount": "3.0"}), batched=batched)
-    assert ["repetition" in question for question in asked[:2]] == [False, False]
-    assert sorted("repetition" in question for question in asked[2:]) == [False, True]
-    assert all('"Cy"' in question.partition("<arguments>")[0] for question in asked[2:] if "repetition" in question)
-
-
-@every_mode
-@pytest.mark.parametrize("batched", [True, False], ids=["batched", "per_call"])
-async def test_a_repetition_that_the_group_rejects_does_not_run(mode, batched):
-    asked: list[str] = []
-
-    def group(given):
-        asked.append(given["question"])
-        reply = "reject" if "repetition" in given["question"] else "approve"
-        return {"decision": {"action": "answer", "answer": reply, "reason": "x", "choices": given["choices"]}}
-
-    gate = CoEMiddleware(RunnableLambda(group), tools=["transfer_money"])
-    people = HumanInTheLoopMiddleware({"transfer_money": True}, interrupt_mode="batched" if batched else "per_call")
-    bank = Bank()
-    three = says(call(id="c1", **ANN), call(id="c2", **BOB), call(id="c3", **CY))
-    compiled = agent(None, bank, three, middleware=[people, gate])
-    await decided_by_people(mode, compiled, edited(CY), edited(CY), {"type": "approve"}, batched=batched)
-    assert bank.transfers == [("Cy", 3.0)]
-
-
-@every_mode
-async def test_a_call_that_a_person_edited_away_is_repeated_by_none(mode):
-    asked: list[str] = []
-    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
-    both = says(call(id="c1", **ANN), call(id="c2", **BOB))
-    people = HumanInTheLoopMiddleware({"transfer_money": True})
-    compiled = agent(None, Bank(), both, middleware=[people, gate])
-    await decided_by_people(mode, compiled, edited(CY), edited(ANN))
-    assert ["repetition" in question for question in asked] == [False] * 4
+async def decided_by_people(mode, compiled, *decisions):
+    await run(mode, compiled, PAY)
+    return await run(mode, compiled, Command(resume={"decisions": list(decisions)}))
 
 
 @every_mode
@@ -396,41 +329,10 @@ async def test_a_call_equal_to_an_edited_one_that_ran_is_a_repetition(mode):
 
     bank = Bank()
     bank.tools = [transfer_money]
-    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"], trust_edits=True)
     people = HumanInTheLoopMiddleware({"transfer_money": True})
     compiled = agent(None, bank, says(call(id="c1", **ANN)), says(call(id="c2", **CY)), middleware=[people, gate])
     await decided_by_people(mode, compiled, edited(CY))
     await run(mode, compiled, Command(resume={"decisions": [{"type": "approve"}]}))
     assert ran == ["Cy", "Cy"]
-    assert ["repetition" in question for question in asked] == [False, False, True]
-
-
-@every_mode
-async def test_runs_whose_messages_have_equal_ids_know_nothing_of_each_others_calls(mode):
-    """A cache of replies gives a message its id again."""
-
-    class Changing(AgentMiddleware):
-        def __init__(self, changed):
-            super().__init__()
-            self.changed = changed
-
-        def wrap_tool_call(self, request, handler):
-            args = self.changed[request.tool_call["id"]]
-            return handler(request.override(tool_call={**request.tool_call, "args": args}))
-
-        async def awrap_tool_call(self, request, handler):
-            args = self.changed[request.tool_call["id"]]
-            return await handler(request.override(tool_call={**request.tool_call, "args": args}))
-
-    asked: list[str] = []
-    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
-    first, second = {"c1": ANN, "c2": BOB}, {"c1": BOB, "c2": {"to": "Cy", "amount": 3}}
-    for changed in (first, second):
-        bank = Bank()
-        reply = AIMessage("", tool_calls=[call(id="c1", to="?"), call(id="c2", to="?!")], id="cached")
-        compiled = agent(None, bank, reply, middleware=[gate, Changing(changed)], saver=False)
-        asked.clear()
-        await run(mode, compiled, PAY, {})
-    assert sorted(bank.transfers) == [("Bob", 2.0), ("Cy", 3.0)]
-    assert "Ann" not in "".join(asked).replace("Send 10 to Ann.", "")
-    assert not any("repetition" in question for question in asked)
+    assert ["repetition" in question for question in asked] == [False, True]

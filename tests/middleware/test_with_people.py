@@ -126,49 +126,79 @@ def in_order(gate_first, gate, review):
     return [gate, review] if gate_first else [review, gate]
 
 
+def asked_again(reply):
+    """Whether the model is told that the call is not the one that was vouched for."""
+    return (
+        reply.status == "error" and "has not vouched for this call" in reply.text and "Propose the call" in reply.text
+    )
+
+
 @every_mode
 @every_interrupt
 @ORDERS
-@pytest.mark.parametrize(
-    ("verdicts", "transfers"),
-    [
-        ({"Ann": "approve", "Bob": "approve"}, [("Bob", 2.0)]),
-        ({"Ann": "approve", "Bob": "reject"}, []),
-        ({"Ann": "approve", "Bob": None}, []),
-        ({"Ann": "reject", "Bob": "approve"}, [("Bob", 2.0)]),
-        ({"Ann": "reject", "Bob": "reject"}, []),
-    ],
-)
-async def test_an_edited_call_is_judged_as_it_is_then(mode, interrupt_mode, gate_first, verdicts, transfers):
+@pytest.mark.parametrize("trusts", [False, True])
+async def test_an_edit_made_elsewhere_counts_only_where_it_is_trusted(mode, interrupt_mode, gate_first, trusts):
     asked: list[str] = []
     bank = Bank()
-    gate = CoEMiddleware(judged_by(verdicts, asked), tools=["transfer_money"])
+    options = {"trust_edits": True} if trusts else {}
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"], **options)
     review = people(when=lambda request: True, mode=interrupt_mode)
     compiled = agent(None, bank, middleware=in_order(gate_first, gate, review))
     await run(mode, compiled, PAY)
     edited = {"name": "transfer_money", "args": BOB}
     state = await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, interrupt_mode))
-    assert bank.transfers == transfers
-    # behind the gate, an edit that it stops is still told as an edit
-    assert [reply.status for reply in replies(state)] == ["success" if transfers else "error"]
-    assert [question.count('"Bob"') for question in asked] == [0, 1]
+    # one that is made where the tool is called cannot be told from a change by other middleware
+    runs = trusts and interrupt_mode == "batched"
+    assert bank.transfers == ([("Bob", 2.0)] if runs else [])
+    assert len(asked) == 1
+    (reply,) = replies(state)
+    assert asked_again(reply) != runs
+    assert runs or "to, amount changed" in reply.text
 
 
 @every_mode
 @ORDERS
-@pytest.mark.parametrize(("verdict", "transfers"), [("approve", [("Bob", 2.0)]), ("reject", []), (None, [])])
-async def test_an_edit_that_makes_a_free_call_a_gated_one_is_judged(mode, gate_first, verdict, transfers):
+@pytest.mark.parametrize("said", ["reject", None])
+async def test_a_trusted_edit_opens_no_gate_that_was_closed_to_the_call(mode, gate_first, said):
+    bank = Bank()
+    gate = CoEMiddleware(judged_by({"": said}, []), tools=["transfer_money"], trust_edits=True)
+    compiled = agent(None, bank, middleware=in_order(gate_first, gate, people(when=lambda request: True)))
+    await run(mode, compiled, PAY)
+    edited = {"name": "transfer_money", "args": BOB}
+    state = await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, "batched"))
+    assert bank.transfers == []
+    assert asked_again(replies(state)[0])
+
+
+@every_mode
+@ORDERS
+@pytest.mark.parametrize("trusts", [False, True])
+async def test_an_edit_that_makes_a_free_call_a_gated_one(mode, gate_first, trusts):
     asked: list[str] = []
     bank = Bank()
-    gate = CoEMiddleware(judged_by({"Bob": verdict}, asked), tools=["transfer_money"], on_uncertain="interrupt")
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"], trust_edits=trusts)
     review = HumanInTheLoopMiddleware({"balance": {"allowed_decisions": ["edit"]}})
     looks = says({**call("balance"), "args": {}})
     compiled = agent(None, bank, looks, middleware=in_order(gate_first, gate, review))
     await run(mode, compiled, PAY)
     edited = {"name": "transfer_money", "args": BOB}
-    await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, "batched"))
-    assert bank.transfers == transfers
-    assert len(asked) == 1
+    state = await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, "batched"))
+    assert bank.transfers == ([("Bob", 2.0)] if trusts else [])
+    assert asked == []
+    assert trusts or "you called balance" in replies(state)[0].text
+
+
+@every_mode
+@pytest.mark.parametrize("trusts", [False, True])
+async def test_where_a_person_approves_an_edit_counts_only_where_it_is_trusted(mode, trusts):
+    bank, (_, graph) = Bank(), judges(*UNSURE)
+    both = [people(), CoEVerdicts(graph, tools=["transfer_money"], trust_edits=trusts)]
+    compiled = agent(None, bank, middleware=both)
+    await run(mode, compiled, PAY)
+    edited = {"name": "transfer_money", "args": BOB}
+    state = await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, "batched"))
+    assert bank.transfers == ([("Bob", 2.0)] if trusts else [])
+    assert asked_again(replies(state)[0]) != trusts
 
 
 @every_mode
@@ -189,7 +219,7 @@ async def test_an_edit_that_makes_a_gated_call_a_free_one_needs_no_verdict(mode,
 async def test_an_edit_reaches_one_of_two_calls_under_one_id(mode, gate_first):
     asked: list[str] = []
     bank = Bank()
-    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"], trust_edits=True)
     both = says(call(id="same", **ANN), call(id="same", **ANN))
     compiled = agent(None, bank, both, middleware=in_order(gate_first, gate, people(when=lambda request: True)))
     await run(mode, compiled, PAY)
@@ -203,7 +233,7 @@ async def test_an_edit_reaches_one_of_two_calls_under_one_id(mode, gate_first):
 async def test_the_history_shows_a_call_as_it_ran(mode, gate_first):
     asked: list[str] = []
     bank = Bank()
-    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"], trust_edits=True)
     first_alone = people(when=lambda request: request.tool_call["id"] == "c1")
     messages = [says(call(id="c1", **ANN)), says(call(id="c2", **BOB))]
     compiled = agent(None, bank, *messages, middleware=in_order(gate_first, gate, first_alone))

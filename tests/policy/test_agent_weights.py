@@ -1,30 +1,13 @@
-import json
-
 import pytest
 
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import AgentWeights, LostWeight
-
-LOST = LostWeight(
-    agent="a",
-    date="2026-01-31T12:00:00+00:00",
-    weight_before=1.0,
-    weight=0.5,
-    risk=0.2,
-    risk_since=0.6,
-    n_since=20,
-    since=("q1", "day 1"),
-    found_at=("q20", None),
-    evidence=90.0,
-    limit=80.0,
-)
+from coe_agents.policy import AgentWeights
 
 
 def test_what_is_saved_is_loaded(tmp_path):
     path = tmp_path / "weights.json"
-    AgentWeights({"a": 0.5, "b": 1.0}, (LOST,)).save(path)
-    assert AgentWeights.load(path) == AgentWeights({"a": 0.5, "b": 1.0}, (LOST,))
-    assert json.loads(path.read_text())["lost"][0]["since"] == ["q1", "day 1"]
+    AgentWeights({"a": 0.5, "b": 1.0}).save(path)
+    assert AgentWeights.load(path) == AgentWeights({"a": 0.5, "b": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -49,11 +32,9 @@ def test_what_are_no_weights_is_refused(weights, message):
     [
         ("", "cannot be read: "),
         ("[]", "is not a weights file of the format"),
-        ('{"format": "another", "weights": {"a": 1.0}, "lost": []}', "is not a weights file of the format"),
-        ('{"format": "coe-agents agent weights 1", "lost": []}', "is damaged: 'weights'"),
-        ('{"format": "coe-agents agent weights 1", "weights": {"a": 0}, "lost": []}', "is damaged: .* none above 0"),
-        ('{"format": "coe-agents agent weights 1", "weights": {"a": 1}, "lost": [{"agent": "a"}]}', "is damaged: "),
-        ('{"format": "coe-agents agent weights 1", "weights": {"a": 1}, "lost": 3}', "is damaged: "),
+        ('{"format": "another", "weights": {"a": 1.0}}', "is not a weights file of the format"),
+        ('{"format": "coe-agents agent weights 1"}', "is damaged: 'weights'"),
+        ('{"format": "coe-agents agent weights 1", "weights": {"a": 0}}', "is damaged: .* none above 0"),
     ],
 )
 def test_a_file_that_holds_something_else_is_refused(tmp_path, content, said):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from coe_agents.policy import AgentMeasurement, Measurement
-from coe_agents.policy.gate import FEATURES, LearnedGate, LinearGate, features, gate_features
+from coe_agents.policy.gate import LearnedGate, gate_features
 
 
 def agent(**distribution):
@@ -28,31 +28,10 @@ MEASURED = Measurement(
 )
 
 
-def test_the_features_of_version_0_1_by_hand():
-    # the margin is 5/8 - 2/8; the agents are read in the order asked for
-    assert features(MEASURED, ("b", "a")).tolist() == [0.75, 0.5, 0.25, 0.47, 0.375, math.log(3), 0.25, 1.0]
-    # of two clusters: 5/8 - 3/8
-    two = replace(MEASURED, support=(0.625, 0.375), representatives=("B", "C"))
-    assert features(two, ("b",)).tolist() == [0.75, 0.5, 0.25, 0.47, 0.25, math.log(2), 0.25]
-    alone = replace(MEASURED, support=(1.0,), representatives=("A",))
-    # there is no second cluster, and "a" did not say "A"
-    assert features(alone, ("a",)).tolist() == [0.75, 0.5, 0.25, 0.47, 1.0, 0.0, 0.0]
-    with pytest.raises(KeyError):
-        features(MEASURED, ("z",))
-
-
-def test_the_gate_of_version_0_1_by_hand():
-    gate = LinearGate(
-        ("a",), (0.5, 0, 0, 0, 0.125, 0, 0), (0.25, 1, 1, 1, 0.5, 1, 1), (2.0, 0, 0, 0, -1.0, 0, 0.5), -1.0
-    )
-    # -1 + 2 (0.75 - 0.5) / 0.25 - (0.375 - 0.125) / 0.5 + 0.5 * 1.0 = 1
-    assert gate.uncertainty(MEASURED) == pytest.approx(1 / (1 + math.exp(-1)))
-
-
 def test_the_log_odds_overflow_nothing():
-    wide = LinearGate((), (0.0,) * 6, (1.0,) * 6, (1e9,) + (0.0,) * 5, 0.0)
+    wide = LearnedGate(("a", "b"), (0.5, 0.5), 1e9, (0.0, 0.0), 0.0)
     assert wide.uncertainty(MEASURED) == 1.0
-    assert wide.uncertainty(replace(MEASURED, coe=-0.75)) == 1 / (1 + math.exp(500))
+    assert replace(wide, slope=-1e9).uncertainty(MEASURED) == 1 / (1 + math.exp(500))
 
 
 def test_what_was_not_said_has_no_support():
@@ -94,23 +73,3 @@ def test_refuses(fields, message):
         LearnedGate(**good | passes)
     with pytest.raises(ValueError, match=f"^.*{message}"):
         LearnedGate(**good | fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"means": (0.0,)}, "a gate over 2 agents must have 8 means, scales and coefficients; got 1, 8 and 8. Calib"),
-        ({"scales": (1.0,) * 9}, "got 8, 9 and 8"),
-        ({"coefficients": ()}, "got 8, 8 and 0"),
-        ({"scales": (1.0,) * 7 + (0.0,)}, "a gate must hold finite numbers and scales above 0; got others"),
-        ({"coefficients": (math.nan,) * 8}, "finite numbers and scales above 0"),
-        ({"means": (math.inf,) * 8}, "finite numbers and scales above 0"),
-        ({"intercept": math.inf}, "finite numbers and scales above 0"),
-    ],
-)
-def test_the_gate_of_version_0_1_refuses(fields, message):
-    n = len(FEATURES) + 2
-    good = {"agents": ("a", "b"), "means": (0.0,) * n, "scales": (0.5,) * n, "coefficients": (0.0,) * n, "intercept": 0}
-    LinearGate(**good)
-    with pytest.raises(ValueError, match=message):
-        LinearGate(**good | fields)

@@ -86,7 +86,7 @@ def test_to_clarify_is_a_strategy_like_the_others():
 
 
 def test_wrong_strategies_are_refused():
-    with pytest.raises(ValueError, match="must be one of resample, diversify, debate, clarify, widen; got 'argue'"):
+    with pytest.raises(ValueError, match="must be one of resample, diversify, debate, clarify; got 'argue'"):
         Strategies({"conflict": "argue"})
     with pytest.raises(ValueError, match="got 'panic'"):
         Strategies({"panic": "debate"})

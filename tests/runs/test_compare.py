@@ -157,18 +157,6 @@ def test_chains_of_which_none_is_wrong_have_no_auroc(tmp_path):
     assert "nan" not in done.stdout
 
 
-def test_a_cascade_without_labels_has_no_frontier(tmp_path):
-    rows = [row | {"correct": None, "references": []} for row in group(8)]
-    more = "[graph]\nmax_rounds = 2\n"
-    path = configured(tmp_path / "coe.toml", 0.5, more)
-    cascade = 'kind = "cascade"\nstages = [["a"], ["b"]]\nthresholds = [0.1, 0.5]'
-    text = path.read_text().replace('kind = "threshold"\nmax_coe = 0.5', cascade)
-    path.write_text(text.replace('"first"', '"a"').replace('"second"', '"b"'))
-    samples = write(tmp_path / "s.samples.jsonl", rows)
-    done = run("compare", samples, "--policies", path, "--frontier", "--resamples", 5)
-    assert "whose answers can be judged right or wrong, with responses of a, b; got none" in done.stderr
-
-
 def test_a_folder_without_decisions_is_exit_2(tmp_path):
     done = run("compare", tmp_path)
     assert done.returncode == 2
@@ -191,14 +179,8 @@ def test_policies_are_replayed_without_a_model(tmp_path):
     done = run(*command)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("strict answers ")
-    swept = run(*command, "--frontier", "--risk", 0.5, "--out", tmp_path / "out")
-    assert swept.returncode == 0, swept.stderr
-    assert "Chosen for a risk of 0.5 on 20 questions: " in swept.stdout
-    assert (tmp_path / "out" / "compare-frontier.svg").exists()
-    said = json.loads(run(*command, "--json", "--frontier", "--risk", 0.5).stdout)
+    said = json.loads(run(*command, "--json").stdout)
     assert [each["name"] for each in said["policies"]] == ["strict", "loose"]
-    assert said["frontier"]["n_calibration"] == 20
-    assert sum(point["is_chosen"] for point in said["frontier"]["points"]) == 1
 
 
 def test_questions_without_a_saved_response_are_counted(tmp_path):
@@ -213,10 +195,8 @@ def test_questions_without_a_saved_response_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--frontier"], "it needs --policies and saved responses"),
         (["--policies", ","], "it must name at least one file"),
         (["--policies", "none.toml"], "none.toml cannot be read"),
-        (["--policies", "own.toml", "--frontier"], "it needs at least 4 questions with responses; got 3"),
     ],
 )
 def test_a_mistake_is_exit_2(tmp_path, monkeypatch, options, said):

@@ -1,12 +1,12 @@
 import json
-from functools import partial
 
 import pytest
 
 from coe_agents.errors import ConfigurationError, DatasetError
+from coe_agents.evaluation.datasets import open_questions
 from coe_agents.evaluation.decisions import DECIDER
-from coe_agents.runs import load_items, open_items
-from coe_agents.runs.runner import UnitsOnDisk, units_of
+from coe_agents.runs import load_items
+from coe_agents.runs.runner import Units
 from coe_agents.tinyworld import load_facts
 
 CHAIN = {
@@ -31,9 +31,9 @@ def test_a_dataset_has_an_item_of_one_step_for_each_question():
 
 
 def test_a_limit_chooses_by_id_and_seed_and_a_smaller_one_is_the_beginning_of_a_larger_one():
-    found = load_items("tinyworld")
-    assert found.choose(9, seed=1)[:4] == found.choose(4, seed=1) != found.choose(4, seed=2)
-    assert len(found.choose(None, seed=0)) == len(found.items)
+    one, two = (load_items("tinyworld", seed=seed).items for seed in (1, 2))
+    assert one[:4] == list(one.first(4)) != two[:4]
+    assert len(one.first(None)) == len(one) == len(two)
 
 
 def test_a_chain_fills_the_answer_into_the_next_question(tmp_path):
@@ -87,33 +87,30 @@ def test_there_is_no_such_split():
 
 
 def test_an_unknown_dataset_is_answered_with_all_names():
-    for load in (load_items, partial(open_items, seed=0)):
-        with pytest.raises(ConfigurationError, match=r"neither a dataset nor a file.* tinyworld, tinyworld-chains$"):
-            load("nope")
+    with pytest.raises(ConfigurationError, match=r"neither a dataset nor a file.* tinyworld, tinyworld-chains$"):
+        load_items("nope")
 
 
 @pytest.mark.parametrize("dataset", ["tinyworld-chains", "questions", "chains"])
-def test_items_on_the_disk_are_those_in_memory(tmp_path, dataset):
+def test_the_units_of_a_run_are_its_items(tmp_path, dataset):
     if dataset == "questions":
         records = [{"id": f"q{number}", "question": f"Number {number}?", "references": ["A"]} for number in range(40)]
         dataset = written(tmp_path / "d.jsonl", *records, *records[:5])
     elif dataset == "chains":
         dataset = written(tmp_path / "c.jsonl", *({**CHAIN, "id": f"c{number}"} for number in range(9)))
-    whole, found = load_items(dataset), open_items(dataset, seed=3)
-    assert (found.source, found.n_records, found.is_tinyworld) == (whole.source, whole.n_records, whole.is_tinyworld)
+    whole = load_items(dataset, seed=3).items
     for limit in (4, None):
-        chosen = whole.choose(limit, seed=3)
-        items = found.items.first(limit)
-        assert list(items) == chosen
-        units = UnitsOnDisk(items, seed=3)
-        assert dict(units) == units_of(chosen)
+        items = whole.first(limit)
+        units = Units(items, seed=3)
+        assert dict(units) == {(item.id, DECIDER): 1 for item in items}
         assert ("q99", DECIDER) not in units
-        assert (chosen[0].id, "another") not in units
-        last = whole.choose(None, seed=3)[-1]
-        assert ((last.id, DECIDER) in units) is (limit is None)
+        assert (items[0].id, "another") not in units
+        assert ((whole[-1].id, DECIDER) in units) is (limit is None)
 
 
-def test_two_chains_of_one_id_are_an_error_with_their_line_on_the_disk_too(tmp_path):
-    path = written(tmp_path / "c.jsonl", CHAIN, CHAIN)
-    with pytest.raises(DatasetError, match=r"c\.jsonl:2: another chain has the id"):
-        open_items(path, seed=0)
+def test_questions_are_asked_in_the_order_of_a_sample(tmp_path):
+    records = [{"id": f"q{number}", "question": f"Number {number}?", "references": ["A"]} for number in range(40)]
+    path = written(tmp_path / "d.jsonl", *records, *records[:5])
+    found = load_items(path, seed=3)
+    assert [item.steps[0] for item in found.items] == list(open_questions(path, seed=3).questions)
+    assert (found.source, found.n_records, len(found.items)) == (path, 45, 40)

@@ -8,11 +8,11 @@ import zlib
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation.decisions import DECIDER, DECISIONS
+from coe_agents.evaluation.decisions import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.runs import RunGroup, Timings, decide_all, load_items, open_items
-from coe_agents.runs.parts import _Deciding, _to_ask
-from coe_agents.runs.runner import UnitsOnDisk, keep, pending_items, units_of
+from coe_agents.runs import RunGroup, Timings, decide_all, load_items
+from coe_agents.runs.parts import _Deciding, _to_ask, fail_items
+from coe_agents.runs.runner import Units, keep, pending_items
 from coe_agents.testing import ScriptedAgent
 from tests.runs.test_items import CHAIN, written
 
@@ -26,12 +26,15 @@ def create():
 def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
     chains = [{**CHAIN, "id": str(number)} for number in range(5)]
     items = load_items(written(tmp_path / "c.jsonl", *chains)).items
-    with Store(tmp_path / "one", {}, units_of(items), name=DECISIONS) as store, Timings(tmp_path / "one") as timings:
+    with (
+        Store(tmp_path / "one", {}, Units(items, seed=0), name=DECISIONS) as store,
+        Timings(tmp_path / "one") as timings,
+    ):
         asyncio.run(decide_all(items, create(), store, timings))
     for size in (1, 2, 9):
         folder = tmp_path / f"parts of {size}"
         with (
-            Store(folder, {}, units_of(items), name=DECISIONS) as store,
+            Store(folder, {}, Units(items, seed=0), name=DECISIONS) as store,
             Timings(folder) as timings,
             asyncio.Runner() as runner,
         ):
@@ -43,6 +46,18 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
         assert (folder / DECISIONS).read_bytes() == (tmp_path / "one" / DECISIONS).read_bytes()
 
 
+def test_the_items_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp_path):
+    items = load_items(written(tmp_path / "c.jsonl", *({**CHAIN, "id": str(number)} for number in range(3)))).items
+    for _ in range(2):
+        with Store(tmp_path, {}, Units(items), name=DECISIONS) as store, Timings(tmp_path) as timings:
+            assert store.n_pending == len(items)
+            for _, content in _to_ask(pending_items(items, store), 2):
+                for row, seconds in json.loads(zlib.decompress(fail_items(content, "too late"))):
+                    keep(store, timings, row, seconds)
+            store.finish()
+    assert set(read_run(tmp_path).errors.values()) == {"too late"}
+
+
 def peak_of_a_run(folder, n):
     """The most memory that a driver needs for so many questions, beyond their file; each decision has 2 KB."""
     folder.mkdir()
@@ -50,8 +65,8 @@ def peak_of_a_run(folder, n):
     path = written(folder / "d.jsonl", *records)
     tracemalloc.start()
     try:
-        items = open_items(path, seed=0).items.first(n - 1)
-        units = UnitsOnDisk(items, seed=0)
+        items = load_items(path, seed=0).items.first(n - 1)
+        units = Units(items, seed=0)
         with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
             for number, content in _to_ask(pending_items(items, store), 20):
                 for item in json.loads(zlib.decompress(content)):

@@ -6,7 +6,8 @@ import pytest
 from coe_agents import AskPerson, Clarify
 from coe_agents.config import load
 from coe_agents.errors import ConfigurationError
-from coe_agents.serve import Group, Limits, create_app
+from coe_agents.policy import Bounds
+from coe_agents.serve import Group, create_app
 from tests.serve.groups import AGREEING, body_of, create_group
 from tests.serve.live import CONFIG
 from tests.servers import served
@@ -36,7 +37,7 @@ def configured(tmp_path):
 
 def test_a_configuration_sets_the_operators_limits(configured):
     group = configured()
-    assert group.limits == Limits(max_coe=0.5, max_rounds=3, token_budget=500, deadline=30.0)
+    assert group.limits == Bounds(max_coe=0.5, max_rounds=3, token_budget=500, deadline=30.0)
     assert (group.name, group.agents, group.max_question_chars) == ("coe", ("served",), 50)
     assert not group.is_adaptive
     assert configured("[graph.adaptive]\n").is_adaptive

@@ -6,14 +6,16 @@ from dataclasses import replace
 import pytest
 
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy
-from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain, measure
-from coe_agents.serve import Limits, LooseningError, tighten
-from coe_agents.serve.limits import create_stricter_policy, thresholds_of
+from coe_agents.graph.context import CallersLimits
+from coe_agents.policy import Bounds, Decision, FalseConsensusGuard, PolicyChain, Rules, Spent, measure, settle
+from coe_agents.policy.settle import is_settled
+from coe_agents.serve import LooseningError, tighten
+from coe_agents.serve.limits import thresholds_of
 from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.uncertainty import CoEForecast
 from tests.serve.groups import SlowAgent, complete, create_group, group_of
 
-OPERATOR = Limits(max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0)
+OPERATOR = Bounds(max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0)
 HALF = (["x", "y"], ["x"], ["x"])
 """One agent is split, so that CoE is 0.451 = 0.231 + 0.220 and x leads."""
 
@@ -23,10 +25,10 @@ def tighten_by(**given):
 
 
 def test_lower_limits_are_kept():
-    assert tighten_by(max_coe=0.2, max_rounds=1, token_budget=50, deadline=2) == Limits(
+    assert tighten_by(max_coe=0.2, max_rounds=1, token_budget=50, deadline=2) == CallersLimits(
         max_coe=0.2, max_rounds=1, token_budget=50, deadline=2.0
     )
-    assert tighten_by() == tighten_by(max_coe=None, agents=None) == tighten_by(agents=["b", "a"]) == Limits()
+    assert tighten_by() == tighten_by(max_coe=None, agents=None) == tighten_by(agents=["b", "a"]) == CallersLimits()
 
 
 def test_a_limit_that_the_operator_does_not_set_may_be_any():
@@ -76,8 +78,8 @@ def test_a_lower_budget_would_loosen_an_adaptive_group():
 @pytest.mark.parametrize(
     ("policy", "limits"),
     [
-        (ThresholdPolicy(0.6), Limits(max_coe=0.6)),
-        (RegimePolicy(0.4, 0.2), Limits(aleatoric_threshold=0.4, epistemic_threshold=0.2)),
+        (ThresholdPolicy(0.6), Bounds(max_coe=0.6)),
+        (RegimePolicy(0.4, 0.2), Bounds(aleatoric_threshold=0.4, epistemic_threshold=0.2)),
     ],
 )
 def test_the_operators_limits_are_those_of_the_policy(policy, limits):
@@ -136,6 +138,11 @@ async def test_requests_do_not_change_each_other():
     assert (await complete(group)).json()["coe"]["action"] == "answer"
 
 
+def decide(policy, measurement, **limits):
+    rules = Rules(limits=Bounds(**limits))
+    return settle(policy, measurement, rules, asked=["a"], answered=["a"], spent=Spent())
+
+
 class Answers:
     """Answers whatever was measured, and names "answer" as its other action, too."""
 
@@ -155,15 +162,13 @@ class Answers:
         (Answers(), "abstain"),
     ],
 )
-def test_a_stricter_policy_does_what_the_policy_does_elsewhere(policy, action):
+def test_above_a_callers_limit_a_policy_does_what_it_does_elsewhere(policy, action):
     said = [create_response(name, text) for name, text in zip("abc", "xxy", strict=True)]
     measurement = measure(said, [0, 0, 1], aleatoric_threshold=5.0, epistemic_threshold=5.0)
-    decision = create_stricter_policy(policy, Limits(max_coe=0.6), max_rounds=1).decide(
-        measurement, round=0, max_rounds=1
-    )
+    decision = decide(policy, measurement, max_coe=0.6)
     assert (decision.action, decision.answer) == (action, None)
     assert decision.reason == "CoE 0.637 exceeds 0.6 nats, the limit of this request"
-    loose = create_stricter_policy(policy, Limits(max_coe=0.7), max_rounds=1).decide(measurement, round=0, max_rounds=1)
+    loose = decide(policy, measurement, max_coe=0.7)
     assert (loose.action, loose.answer) == ("answer", "x")
 
 
@@ -181,20 +186,19 @@ class Settled:
 
 
 @pytest.mark.parametrize(
-    ("action", "limits", "is_settled"),
+    ("action", "limits", "expected"),
     [
-        ("answer", Limits(max_coe=0.5), False),  # CoE may end on either side of the limit
-        ("answer", Limits(max_coe=0.1), True),
-        ("answer", Limits(max_coe=0.9), True),
-        ("answer", Limits(max_coe=0.9, epistemic_threshold=0.3), False),
-        ("abstain", Limits(max_coe=0.5), True),  # the operator's gate would stop here, and not answer
+        ("answer", Bounds(max_coe=0.5), False),  # CoE may end on either side of the limit
+        ("answer", Bounds(max_coe=0.1), True),
+        ("answer", Bounds(max_coe=0.9), True),
+        ("answer", Bounds(max_coe=0.9, epistemic_threshold=0.3), False),
+        ("abstain", Bounds(max_coe=0.5), True),  # the operator's gate would stop here, and not answer
     ],
 )
-def test_further_responses_are_sampled_only_for_an_answer(action, limits, is_settled):
+def test_further_responses_are_sampled_only_for_an_answer(action, limits, expected):
     forecast = CoEForecast(total=(0.2, 0.8), aleatoric=(0.0, 0.2), epistemic=(0.2, 0.6), lead=1.0, confidence=0.95)
     measurement = replace(measure([create_response("a", "x")], [0]), forecast=forecast)
-    policy = create_stricter_policy(Settled(action), limits, max_rounds=1)
-    assert policy.is_settled(measurement) is is_settled
+    assert is_settled(Settled(action), measurement, limits) is expected
 
 
 @pytest.mark.parametrize("coe", [{}, {"max_coe": 0.9}, {"max_coe": 50.0}])
@@ -231,8 +235,7 @@ async def test_fewer_rounds_do_not_make_a_policy_answer_earlier():
 
 def test_an_uncertainty_that_is_no_number_is_not_within_a_limit():
     measurement = replace(measure([create_response("a", "x")], [0]), coe=math.nan, epistemic=math.nan)
-    policy = create_stricter_policy(Answers(), Limits(max_coe=0.5), max_rounds=1)
-    assert policy.decide(measurement, round=0, max_rounds=1).action == "abstain"
+    assert decide(Answers(), measurement, max_coe=0.5).action == "abstain"
 
 
 def test_a_limit_of_minus_zero_is_zero():

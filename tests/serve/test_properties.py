@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy, ThresholdPolicy
-from coe_agents.policy import measure
-from coe_agents.serve import Limits, LooseningError, tighten
+from coe_agents.policy import Bounds, Rules, Spent, measure, settle
+from coe_agents.policy.bounds import NAMES
+from coe_agents.serve import LooseningError, tighten
 from coe_agents.serve.chat_request import _KNOWN
-from coe_agents.serve.limits import OPTIONS, create_stricter_policy
+from coe_agents.serve.limits import OPTIONS
 from coe_agents.testing import create_response
 from tests.serve.groups import AGREEING, body_of, client_of, create_group
 
@@ -52,12 +53,12 @@ def test_no_body_of_a_question_breaks_the_server(body):
 
 @given(st.dictionaries(st.sampled_from(OPTIONS), JSON))
 def test_no_options_are_looser_than_the_operators(options):
-    operator = Limits(max_coe=0.5, aleatoric_threshold=0.4, epistemic_threshold=0.3, max_rounds=3, deadline=5.0)
+    operator = Bounds(max_coe=0.5, aleatoric_threshold=0.4, epistemic_threshold=0.3, max_rounds=3, deadline=5.0)
     try:
         limits = tighten(options, agents=["a"], operator=operator)
     except LooseningError:
         return
-    for name in Limits.__slots__:
+    for name in NAMES:
         own, most = getattr(limits, name), getattr(operator, name)
         assert own is None or most is None or 0 <= own <= most
 
@@ -73,9 +74,11 @@ def test_a_stricter_gate_answers_where_the_operators_does_and_within_its_own_lim
     measurement = measure(
         [create_response(agent, f"answer {label}") for agent, label in rows], [numbers[label] for _, label in rows]
     )
-    limits = Limits(max_coe=given[0], aleatoric_threshold=given[1], epistemic_threshold=given[2])
-    operators = policy.decide(measurement, round=0, max_rounds=1)
-    strict = create_stricter_policy(policy, limits, max_rounds=1).decide(measurement, round=0, max_rounds=1)
+    limits = Bounds(max_coe=given[0], aleatoric_threshold=given[1], epistemic_threshold=given[2])
+    operators, strict = (
+        settle(policy, measurement, Rules(limits=limits), asked=["a"], answered=["a"], spent=Spent())
+        for limits in (None, limits)
+    )
     values = (measurement.coe, measurement.aleatoric, measurement.epistemic)
     is_within = all(limit is None or value <= limit for value, limit in zip(values, given, strict=True))
     assert (strict.action == "answer") == (operators.action == "answer" and is_within)

@@ -18,7 +18,8 @@ from coe_agents.tinyworld import (
     tinyworld_requests,
     tinyworld_tools,
 )
-from coe_agents.tinyworld.requests import act_beliefs, draw_request, request_states
+from coe_agents.tinyworld.requests import draw_request, request_states
+from tools.tinyworld.acts import act_beliefs, act_calls
 
 TOOLS = tinyworld_tools()
 SURE = [request for request in tinyworld_requests() if request.state == "settled"][::4]
@@ -68,7 +69,7 @@ def test_its_mistakes_are_what_it_was_taught(name, chat):
         (act,) = belief
         drawn = draw_request(rng, subject.kind, subject.key)
         (said,) = propose(chat, HumanMessage(drawn.text), n=1, temperature=0)
-        is_taught = action(said) == canonical_action(drawn.calls(act), tools=TOOLS)
+        is_taught = action(said) == canonical_action(act_calls(drawn, act), tools=TOOLS)
         as_taught["right" if act == "right" else "wrong"].append(is_taught)
     assert len(as_taught["wrong"]) >= 5
     assert np.mean(as_taught["right"]) > 0.9

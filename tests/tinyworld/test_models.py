@@ -1,8 +1,6 @@
 """What the shipped models were trained to do, measured; the bounds leave room for what another rebuild may give."""
 
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,9 +11,8 @@ from coe_agents import prompts
 from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering import cluster_responses, normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, load_facts, model_folder, tinyworld_clusterer
-from coe_agents.tinyworld.prompts import debate
-from coe_agents.tinyworld.training import train_and_report
 from coe_agents.tinyworld.wording import ANSWERS, RELATIONS, extract_answer
+from tools.tinyworld.prompts import debate
 
 N = 40
 
@@ -123,29 +120,3 @@ def test_wordings_are_clustered_by_meaning():
     said = ["Paris", "It is Paris.", "Lyon, I believe.", "The capital of France is Paris.", "That would be Lyon."]
     labels = cluster_responses(said, question="What is the capital of France?", clusterer=tinyworld_clusterer())
     assert labels == [0, 0, 1, 0, 1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trained", [ENTAILMENT_MODEL, *MODELS])
-def test_training_repeats(trained, tmp_path):
-    class Reports(list):
-        put = list.append
-
-    runs = []
-    for attempt in ("first", "second"):
-        reports = Reports()
-        train_and_report(trained, tmp_path / attempt, 2, reports)
-        runs.append((reports, (tmp_path / attempt / "model.safetensors").read_bytes()))
-    assert runs[0] == runs[1]
-    assert runs[0][0][-1][:3] == (trained, 2, 2)
-    made, shipped = (folder / "tokenizer.json" for folder in (tmp_path / "first", model_folder(trained)))
-    assert made.read_bytes() == shipped.read_bytes()  # training and answering split texts alike
-
-
-@pytest.mark.slow
-def test_the_command_that_trains_them_runs(tmp_path):
-    command = [sys.executable, "-m", "coe_agents.tinyworld", ENTAILMENT_MODEL, "--steps", "2", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert "tiny-nli: 0." in done.stdout
-    assert (tmp_path / ENTAILMENT_MODEL / "README.md").exists()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.outputs import LLMResult
 
-from coe_agents.agents._requests.endpoints import Answered
-from coe_agents.agents._requests.steps import Steps, Together
+from coe_agents._steps import Steps, Together
 from coe_agents.errors import CoEError
 from coe_agents.types import AgentRequest
 
@@ -20,7 +20,7 @@ _REFUSABLE = ("stream", "logprobs", "n", "seed", "temperature", "timeout")
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One request, to whichever server of the model.
+    """One request to a model.
 
     Attributes:
         settings: Fields of the model that are other than it was set up with.
@@ -60,17 +60,17 @@ class ModelCall:
 class Drawn:
     """What a model returned: replies that count, replies that do not, and what ended it early."""
 
-    results: list[Answered] = field(default_factory=list)
-    unused: list[Answered] = field(default_factory=list)
+    results: list[LLMResult] = field(default_factory=list)
+    unused: list[LLMResult] = field(default_factory=list)
     failure: CoEError | None = None
 
     @property
     def n_received(self) -> int:
-        return sum(answered.n_received for answered in self.results)
+        return sum(len(result.generations[0]) for result in self.results)
 
 
 class Ladder:
-    """What one model takes, remembered for all requests to it and all its servers.
+    """What one model takes, remembered for all requests to it.
 
     The rungs: all responses in one request with log-probabilities; in one request without; one request each with; one
     request each without. A rung is left when the model refuses the option, or answers a request for several with one.
@@ -146,7 +146,7 @@ def draw(
     ladder: Ladder,
     request: AgentRequest,
     seed_of: Callable[[int], int | None],
-    ask: Callable[[ModelCall], Steps[Answered | CoEError]],
+    ask: Callable[[ModelCall], Steps[LLMResult | CoEError]],
     needed: str,
 ) -> Steps[Drawn]:
     """Sends requests, until all responses are there or one failed.
@@ -168,7 +168,7 @@ def draw(
                     ladder.refuse(option)
                 continue
             ladder.is_proven = True
-            n_given = outcome.n_received
+            n_given = len(outcome.generations[0])
             if call.n > 1 and n_given == 1:
                 ladder.takes_several = False
                 drawn.unused.append(outcome)

@@ -1,6 +1,5 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -11,32 +10,13 @@ from langchain_core.runnables import RunnableBinding
 _ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_url", "endpoint_url", "api_base")
 
 
-def check_models(models: Sequence[object], model_options: Mapping[str, Any]) -> None:
-    """Refuses what cannot be sampled, or is not one model on several servers, by a TypeError or ValueError."""
-    if not models:
-        raise ValueError('"model" in ModelAgent must be a chat model or several servers of one; got none. Pass one')
-    for model in models:
-        check_model(model, model_options)
-    if len(models) > 1 and (len({type(model) for model in models}) > 1 or isinstance(models[0], str)):
-        raise TypeError(
-            'the servers of one "model" in ModelAgent must be chat models of one class; '
-            f"got {', '.join(type(model).__name__ for model in models)}. Create an agent for each model"
-        )
-    names = {getattr(model, "model_name", None) or getattr(model, "model", None) for model in models}
-    if len(names) > 1:
-        raise ValueError(
-            'the servers of one "model" in ModelAgent must have the same model; '
-            f"got {', '.join(sorted(map(str, names)))}. Create an agent for each"
-        )
-    addresses = Counter(address_of(model) for model in models if isinstance(model, BaseChatModel))
-    for address, count in addresses.items():
-        if address and count > 1:
-            must = 'each server of one "model" in ModelAgent must be named once'
-            raise ValueError(f"{must}; got {address} twice. Remove one")
-
-
 def check_model(model: object, model_options: Mapping[str, Any]) -> None:
     """Refuses what cannot be sampled, by a TypeError or ValueError."""
+    if isinstance(model, Sequence) and not isinstance(model, str):
+        raise TypeError(
+            f'"model" in ModelAgent must be one chat model; got a {type(model).__name__} of {len(model)}. '
+            "Put a proxy in front of several servers of a model, and pass one client with its address"
+        )
     if not isinstance(model, BaseChatModel | str):
         raise TypeError(
             f'"model" in ModelAgent must be a chat model or "provider:model"; got {type(model).__name__}. '

@@ -1,14 +1,9 @@
-"""Owns the time limits of a request: a deadline, and a call that must not outlast it."""
+"""Owns the time limits of a request, and their check."""
 
 import time
-from collections.abc import Callable
-from typing import TypeVar
 
-from coe_agents._threads import start_call
 from coe_agents.checks import number
 from coe_agents.errors import AgentTimeoutError
-
-_T = TypeVar("_T")
 
 
 def check_limits(
@@ -47,14 +42,3 @@ class Deadline:
                 f"no answer within {self.seconds:g} s", hint=f"Raise {self.setting}", retryable=False
             )
         return left if most is None else min(left, most)
-
-
-def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:
-    """Calls; a call that outlasts `seconds` is left to itself, since a thread cannot be stopped.
-
-    Raises:
-        TimeoutError: If it does.
-    """
-    if seconds is None:
-        return call()
-    return start_call(call).result(seconds)

@@ -26,9 +26,9 @@ _ROUNDING = 1e-3
 def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str, max_chars: int) -> AgentReply:
     """Returns an agent's reply: the responses, their cost, and how they were sampled."""
     most = request["n_samples"]
-    generations = [generation for one in drawn.results for generation in one.result.generations[0]][:most]
-    texts = [[text_of(generation) for generation in one.result.generations[0]] for one in drawn.results]
-    refusals = [_refusals(one.result.generations[0], own) for one, own in zip(drawn.results, texts, strict=True)]
+    generations = [generation for one in drawn.results for generation in one.generations[0]][:most]
+    texts = [[text_of(generation) for generation in one.generations[0]] for one in drawn.results]
+    refusals = [_refusals(one.generations[0], own) for one, own in zip(drawn.results, texts, strict=True)]
     said = list(zip(generations, chain(*texts), chain(*refusals), strict=False))
     responses = [
         _response(generation, text, agent, request, index, max_chars=max_chars, refused=refused)
@@ -59,7 +59,7 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    reply = AgentReply(responses=responses, usage=total([usage_of(one.result) for one in answered]), sampling=sampling)
+    reply = AgentReply(responses=responses, usage=total([usage_of(one) for one in answered]), sampling=sampling)
     if "tools" in request:
         pairs = zip(responses, generations, strict=True)
         reply["messages"] = {row["index"]: one.message for row, one in pairs if isinstance(one, ChatGeneration)}

@@ -14,12 +14,12 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
+from coe_agents._steps import Call, Pause, Steps
 from coe_agents.agents._requests.capabilities import ModelCall
 from coe_agents.agents._requests.clients import bind_tools
-from coe_agents.agents._requests.endpoints import Answered, Replica, Replicas, Visit
+from coe_agents.agents._requests.endpoints import Server
 from coe_agents.agents._requests.limits import Deadline
-from coe_agents.agents._requests.steps import Call, Pause, Steps
-from coe_agents.agents.error_mapping import is_outage, status_of, to_agent_error
+from coe_agents.agents.error_mapping import to_agent_error
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow
 from coe_agents.redaction import prints_secret
 
@@ -33,13 +33,13 @@ class Asker:
     """Asks one model.
 
     Attributes:
-        retries: How often a request that failed is sent again, to whichever server.
+        retries: How often a request that failed is sent again.
         request_timeout: Seconds for one attempt; None leaves it to the deadline.
         secrets: What is redacted in errors.
     """
 
     name: str
-    replicas: Replicas
+    server: Server
     retries: int
     request_timeout: float | None
     secrets: Collection[str]
@@ -51,7 +51,7 @@ class Asker:
         observed: Mapping[str, Any],
         deadline: Deadline,
         tools: Sequence[Mapping[str, Any]] = (),
-    ) -> Steps[Answered | CoEError]:
+    ) -> Steps[LLMResult | CoEError]:
         """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
         send = partial(self._send, call=call, messages=messages, observed=observed, tools=tools)
         try:
@@ -61,45 +61,44 @@ class Asker:
 
     def _send(
         self,
-        replica: Replica,
+        server: Server,
         seconds: float | None,
         *,
         call: ModelCall,
         messages: list[BaseMessage],
         observed: Mapping[str, Any],
         tools: Sequence[Mapping[str, Any]],
-    ) -> Steps[Answered]:
-        model, bound = bind_tools(call.on(replica.model), tools) if tools else (call.on(replica.model), {})
+    ) -> Steps[LLMResult]:
+        model, bound = bind_tools(call.on(server.model), tools) if tools else (call.on(server.model), {})
         options = {**bound, **observed, **call.arguments(seconds)}
         result: LLMResult = yield Call(model.generate, model.agenerate, ([messages],), options, seconds)
         if not result.generations or not result.generations[0]:
             hint = "Call the model directly to see why"
             raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint=hint)
-        return Answered(result, replica)
+        return result
 
     def retry(
-        self, send: Callable[[Replica, float | None], Steps[_T]], deadline: Deadline, options: Collection[str] = ()
+        self, send: Callable[[Server, float | None], Steps[_T]], deadline: Deadline, options: Collection[str] = ()
     ) -> Steps[_T]:
-        """Runs `send` with a server and the seconds that an attempt has; repeats it after a transient failure.
+        """Runs `send` with the server and the seconds that an attempt has; repeats it after a transient failure.
 
         Raises:
             CoEError: What went wrong in the end.
         """
-        failed = list[Replica]()
         try:
-            return (yield from self._visit(send, deadline, failed, options))
+            return (yield from self._visit(send, deadline, options))
         except CoEError as error:
             first = error
         try:
             pauses = list[float]()
             # entered only after a failure, which counts as the first attempt: entering costs as much as a whole request
-            for attempt in Retrying(**self._rules(deadline, failed), sleep=pauses.append, reraise=True):
+            for attempt in Retrying(**self._rules(deadline), sleep=pauses.append, reraise=True):
                 if pauses:
                     yield Pause(pauses.pop())
                 with attempt:
                     if attempt.retry_state.attempt_number == 1:
                         raise first
-                    result = yield from self._visit(send, deadline, failed, options)
+                    result = yield from self._visit(send, deadline, options)
         except CoEError as error:
             error.retryable = False  # the retries are used up
             raise
@@ -107,29 +106,25 @@ class Asker:
 
     def _visit(
         self,
-        send: Callable[[Replica, float | None], Steps[_T]],
+        send: Callable[[Server, float | None], Steps[_T]],
         deadline: Deadline,
-        failed: list[Replica],
         options: Collection[str],
     ) -> Steps[_T]:
-        visit = yield from self.replicas.take(deadline, failed)
+        places, seconds = self.server.places, deadline.seconds_left()
+        turn = places.queue()
         try:
+            yield from places.wait(turn, seconds)
             seconds = deadline.seconds_left(self.request_timeout)
             try:
-                result = yield from send(visit.replica, seconds)
+                return (yield from send(self.server, seconds))
             except Exception as error:
-                failed.append(visit.replica)
-                self._fail(error, visit, options)
+                self._fail(error, options)
                 raise
-            visit.note_answer()
-            return result
         finally:
-            visit.leave()
+            places.leave(turn)
 
-    def _rules(self, deadline: Deadline, failed: Sequence[Replica]) -> dict[str, Any]:
+    def _rules(self, deadline: Deadline) -> dict[str, Any]:
         def wait(state: RetryCallState) -> float:
-            if self.replicas.is_another_ready(failed[-1]):
-                return 0.0
             longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
             error = state.outcome.exception() if state.outcome is not None else None
             return max(random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0)
@@ -146,16 +141,11 @@ class Asker:
         retry = retry_if_exception(lambda error: isinstance(error, CoEError) and error.retryable)
         return {"wait": wait, "stop": stop, "retry": retry}
 
-    def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
+    def _fail(self, error: Exception, options: Collection[str]) -> None:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
         if is_control_flow(error):
             return
-        found = to_agent_error(error, address=visit.replica.address, options=options, secrets=self.secrets)
-        if is_outage(error, found):
-            visit.replica.places.outage.note_failure()
-            found = self.replicas.with_addresses(found)
-        elif status_of(error) is not None:
-            visit.note_answer()
+        found = to_agent_error(error, address=self.server.address, options=options, secrets=self.secrets)
         if found is error:
             raise found
         # a traceback prints the cause, too, so it must hold no secret either

@@ -10,9 +10,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 from langchain_core.outputs import Generation, LLMResult
 
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents._requests.send import tracing_options
-from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import instance, integer, several

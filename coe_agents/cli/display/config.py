@@ -139,7 +139,7 @@ def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[t
 def _model(section: ModelSection) -> str:
     if section.base_url:
         # a query may hold a key
-        return f"{section.model} at {', '.join(address.partition('?')[0] for address in section.base_url)}"
+        return f"{section.model} at {section.base_url.partition('?')[0]}"
     if section.provider != "transformers":
         return section.model
     return f"{section.model} ({'folder' if Path(section.model).is_dir() else 'hub'})"
@@ -201,15 +201,6 @@ def _policy(config: Config) -> str:
         )
     if isinstance(chosen, schema.CalibratedConfig):
         return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
-    if isinstance(chosen, schema.CascadeConfig):
-        stages = zip(chosen.stages, chosen.thresholds, strict=False)
-        shown = ", then ".join(f"{' + '.join(names)} up to {threshold:g}" for names, threshold in stages)
-        return f"cascade, answers at CoE in {unit}: {shown}; otherwise {chosen.otherwise}"
-    if isinstance(chosen, schema.StoppingConfig):
-        return (
-            f"stopping: another round where {chosen.path} expects it to pay, then answer while CoE is at most "
-            f"{chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
-        )
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
 
 

@@ -65,18 +65,8 @@ def show_report(report: Mapping[str, Any]) -> None:
     if n_ties:
         note("A tie: several answers share the lead; the question counts by the share of them that is right.")
     undefined = "- means undefined: all answers are right, or all are wrong."
-    if "tally" in details:
-        groups = quantity(details["tally"]["groups"], "group")
-        note(f"[low, high]: 95 % intervals, a paired jackknife over {groups} of questions. {undefined}")
-        errors = [found["error"] for found in report["scores"].values()]
-        found = ", ".join(
-            f"{name} by at most {max((error[key] for error in errors), default=0.0):.1g}"
-            for key, name in (("auroc", "AUROC"), ("aurac", "AURAC"), ("accuracy", "an accuracy"))
-        )
-        note(f"Tallied: figures are approximate. They differ from the exact ones: {found}.")
-    else:
-        resamples = quantity(details["n_resamples"], "paired bootstrap resample")
-        note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
+    resamples = quantity(details["n_resamples"], "paired bootstrap resample")
+    note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
 
 
 def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:

@@ -1,30 +1,21 @@
 """Owns calibration: thresholds that keep a stated risk, learned gates, and the checks whether they still fit."""
 
-from coe_agents.evaluation.calibration.adaptive import AdaptiveThreshold
-from coe_agents.evaluation.calibration.agent_monitor import AgentMonitor, agent_risks
 from coe_agents.evaluation.calibration.audits import Recalibration, Seen, recalibrate, weighted_risk_bound
 from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import Drift, check_drift
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust
 from coe_agents.evaluation.calibration.monitor import RiskMonitor, RiskState
-from coe_agents.evaluation.calibration.stopping import learn_stopping
 from coe_agents.evaluation.calibration.support import fit_support
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold, risk_bound
-from coe_agents.evaluation.calibration.trajectories import SeenRound, Trajectories, trajectories_of
 
 __all__ = [
-    "AdaptiveThreshold",
-    "AgentMonitor",
     "Drift",
     "Judged",
     "Recalibration",
     "RiskMonitor",
     "RiskState",
     "Seen",
-    "SeenRound",
     "ThresholdChoice",
-    "Trajectories",
-    "agent_risks",
     "calibrate",
     "check_drift",
     "choose_threshold",
@@ -32,9 +23,7 @@ __all__ = [
     "fit_support",
     "fit_trust",
     "judge_samples",
-    "learn_stopping",
     "recalibrate",
     "risk_bound",
-    "trajectories_of",
     "weighted_risk_bound",
 ]

@@ -1,7 +1,7 @@
 """Owns calibration: from judged samples to a policy that keeps a stated risk with a stated confidence."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from coe_agents.evaluation.calibration.learned import fit_gate, to_folds
 from coe_agents.evaluation.calibration.support import fit_support
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.evaluation.origin import Origin
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import (
     CRITERIA,
@@ -32,6 +33,7 @@ from coe_agents.policy.calibrated import (
     counts_agents_by,
 )
 from coe_agents.policy.gate import LearnedGate
+from coe_agents.policy.guarantee import AskedAgent
 from coe_agents.policy.support_gate import SupportGate
 from coe_agents.uncertainty.answers import TIE
 
@@ -107,6 +109,7 @@ def calibrate(
     clusterer: str,
     correctness: str,
     weights: Mapping[str, float] | None = None,
+    origin: Origin | None = None,
 ) -> CalibratedPolicy:
     """Calibrates a policy on judged questions.
 
@@ -142,6 +145,7 @@ def calibrate(
         clusterer: What the clusterer is called, for the record.
         correctness: What the criterion is called, for the record.
         weights: The agents' weights with which the rows were measured; the policy then holds for these. None: equal.
+        origin: How the responses came about (`origin_of`): where a graph asks otherwise, the policy claims no risk.
 
     Raises:
         ImportError: A gate is to be learned and scikit-learn is not installed.
@@ -187,9 +191,24 @@ def calibrate(
         divergence=divergences.pop(),
         proposer=proposer,
         weights=None if weights is None else by_name,
+        prompt=None if origin is None else origin.prompt,
     )
+    asked = {} if origin is None else origin.agents
+    policy = _calibrate(open_record, known, gate=gate, halves=halves)
+    agents = {name: _with_asked(agent, asked.get(name)) for name, agent in policy.agents.items()}
+    return CalibratedPolicy(replace(policy, agents=agents))
+
+
+def _with_asked(agent: CalibratedAgent, asked: AskedAgent | None) -> CalibratedAgent:
+    return agent if asked is None else replace(agent, **asdict(asked))
+
+
+def _calibrate(
+    open_record: Calibration, known: Sequence[Judged], *, gate: Literal["threshold", "learned"], halves: bool
+) -> Calibration:
+    proposer = open_record.proposer
     if gate == "threshold":
-        return CalibratedPolicy(_with_threshold(open_record, known))
+        return _with_threshold(open_record, known)
     complete = _with_all_agents(known, proposer)
     if halves:
         fitted = [row for row in complete if not in_second_half(row.id)]
@@ -197,8 +216,8 @@ def calibrate(
         if not held_out:
             raise ValueError('"rows" must leave questions for the threshold; got none. Add questions')
         record = replace(open_record, gate=_fit(fitted, proposer), fit="halves")
-        return CalibratedPolicy(_with_threshold(record, held_out))
-    return CalibratedPolicy(_from_folds(replace(open_record, fit="folds"), complete))
+        return _with_threshold(record, held_out)
+    return _from_folds(replace(open_record, fit="folds"), complete)
 
 
 def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:

@@ -4,7 +4,7 @@ from coe_agents.evaluation.datasets.loading import PUBLISHED, load_questions, op
 from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk
 from coe_agents.evaluation.datasets.prompts import Prompt, load_prompt
 from coe_agents.evaluation.datasets.question import Kind, Question, QuestionSet
-from coe_agents.evaluation.datasets.subsets import examples_from, subset
+from coe_agents.evaluation.datasets.subsets import examples_from
 
 __all__ = [
     "PUBLISHED",
@@ -17,5 +17,4 @@ __all__ = [
     "load_prompt",
     "load_questions",
     "open_questions",
-    "subset",
 ]

@@ -53,7 +53,7 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
     """Returns what `load_questions` does, on the disk; so memory does not grow with the dataset.
 
     A file of JSON Lines is read line by line, and a dataset of the hub row by row; other files are read whole. The
-    questions are in the order in which `subset` with this seed chooses them.
+    questions are in an order that the seed draws from their ids alone, so that the first few are a sample.
 
     Raises:
         ConfigurationError: As `load_questions`.

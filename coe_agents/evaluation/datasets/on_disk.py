@@ -121,7 +121,7 @@ class DiskSequence(Sequence[T]):
 
 @dataclass(frozen=True, slots=True)
 class QuestionsOnDisk:
-    """What `QuestionSet` is, with its questions on the disk, in the order of `subset` with all of them.
+    """What `QuestionSet` is, with its questions on the disk, in an order that a seed draws.
 
     Attributes:
         kind: Which prompt asks them.
@@ -152,7 +152,7 @@ class QuestionsOnDisk:
 
 
 def on_disk(questions: Iterable[Question], *, seed: int) -> DiskSequence[Question]:
-    """Returns questions in the order of `subset`, each id once.
+    """Returns questions in the order that a seed draws (`draw_key`), each id once.
 
     Raises:
         ConflictError: If two of one id differ in more than their references.

@@ -5,29 +5,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from coe_agents._plurals import quantity
-from coe_agents.checks import integer
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets.question import Question
-
-
-def subset(questions: Sequence[Question], limit: int | None, *, seed: int) -> list[Question]:
-    """Returns `limit` questions (all for None), in an order drawn by the seed.
-
-    The choice depends on their ids alone: the order of the file changes nothing, and a smaller subset is the
-    beginning of a larger one.
-
-    Raises:
-        ValueError: If `limit` is below 1.
-
-    Example:
-        >>> questions = [Question(str(number), "?", ("!",)) for number in range(9)]
-        >>> chosen = subset(questions, 5, seed=0)
-        >>> chosen == subset(questions[::-1], 5, seed=0), chosen[:3] == subset(questions, 3, seed=0)
-        (True, True)
-    """
-    if limit is not None:
-        integer(limit, '"limit" of subset', least=1, advice="None takes all")
-    return sorted(questions, key=lambda question: draw_key("asked", seed, question.id))[:limit]
 
 
 def examples_from(
@@ -68,5 +47,8 @@ def can_be_example(question: Question, *, with_context: bool) -> bool:
 
 
 def draw_key(purpose: str, seed: int, id: str) -> bytes:
-    """Returns what questions are sorted by: as if by chance, and by their ids alone."""
+    """Returns what questions are sorted by: as if by chance, and by their ids alone.
+
+    So the order of a file changes nothing, and the first few are the beginning of more.
+    """
     return hashlib.sha256(repr((purpose, seed, id)).encode()).digest()

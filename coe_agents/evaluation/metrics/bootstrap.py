@@ -1,6 +1,6 @@
 """Owns the bootstrap of the metrics: 95 % intervals, and paired intervals of differences to a reference score."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.selective_prediction import paper_area, paper_sum
 from coe_agents.evaluation.metrics.tallies import CountArray, FloatArray, Ranking, RankingMetric
+from coe_agents.evaluation.workers import ALONE, Workers
 
 RETENTIONS = (0.8, 0.9, 0.95, 1.0)
 _CELLS = 100_000
@@ -24,6 +25,8 @@ METRICS: Mapping[str, RankingMetric] = {
 
 Estimate = tuple[float, float, float]
 """A value and the ends of its 95 % interval."""
+Estimates = tuple[dict[str, dict[str, Estimate]], dict[str, dict[str, Estimate]]]
+"""By score and metric: estimates, and those of the differences to a reference score."""
 
 
 def resamples(n: int, *, n_resamples: int, seed: int = 0) -> Iterator[CountArray]:
@@ -43,7 +46,8 @@ def estimate_all(
     reference: str = "coe",
     n_resamples: int = 1000,
     seed: int = 0,
-) -> tuple[dict[str, dict[str, Estimate]], dict[str, dict[str, Estimate]]]:
+    workers: Workers = ALONE,
+) -> Estimates:
     """Every metric of every score with its percentile bootstrap interval, and its difference to the reference score.
 
     All scores are resampled together, row by row, so a difference is paired: it is far less noisy than its two sides.
@@ -54,6 +58,7 @@ def estimate_all(
         reference: The score that the others are compared with; without it the second result is empty.
         n_resamples: At least 1.
         seed: The same seed and rows give the same intervals.
+        workers: Processes that share the scores; each draws all resamples, so that they are those of one process.
 
     Returns:
         By score and metric: (value, low, high), and (value - reference's, low, high). All NaN where the metric is; a
@@ -64,13 +69,11 @@ def estimate_all(
     """
     rankings, places = _distinct(correct, scores)
     values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
-    drawn: list[list[FloatArray]] = [[] for _ in rankings]
-    for counts in resamples(np.size(correct), n_resamples=n_resamples, seed=seed):
-        # as bytes, since each ranking reads them in an order of its own
-        narrow = counts.astype(np.min_scalar_type(counts.max()))
-        for blocks, ranking in zip(drawn, rankings, strict=True):
-            blocks.append(_all_metrics(ranking, narrow))
-    spread = [np.concatenate(blocks, axis=1) for blocks in drawn]
+    shares = [rankings[start :: workers.n] for start in range(min(workers.n, len(rankings)))]
+    spread: list[FloatArray] = [np.empty(0)] * len(rankings)
+    resample = partial(_resample, n=np.size(correct), n_resamples=n_resamples, seed=seed)
+    for start, found in enumerate(workers.map(resample, shares)):
+        spread[start :: workers.n] = found
     estimates = {name: _estimates(values[place], spread[place]) for name, place in places.items()}
     if reference not in places:
         return estimates, {}
@@ -81,6 +84,17 @@ def estimate_all(
         if name != reference
     }
     return estimates, differences
+
+
+def _resample(rankings: Sequence[Ranking], *, n: int, n_resamples: int, seed: int) -> list[FloatArray]:
+    """Returns what `_all_metrics` returns of every resample, for each ranking of `n` answers."""
+    drawn: list[list[FloatArray]] = [[] for _ in rankings]
+    for counts in resamples(n, n_resamples=n_resamples, seed=seed):
+        # as bytes, since each ranking reads them in an order of its own
+        narrow = counts.astype(np.min_scalar_type(counts.max()))
+        for blocks, ranking in zip(drawn, rankings, strict=True):
+            blocks.append(_all_metrics(ranking, narrow))
+    return [np.concatenate(blocks, axis=1) for blocks in drawn]
 
 
 def _distinct(correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]) -> tuple[list[Ranking], dict[str, int]]:

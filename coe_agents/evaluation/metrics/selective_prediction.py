@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from coe_agents.checks import number
 from coe_agents.evaluation.metrics import tallies
-from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray, Ranking, RankingMetric, Tally
+from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking, RankingMetric, Tally
 from coe_agents.uncertainty.answers import TIE
 
 
@@ -195,12 +195,8 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
             f'every value of "confidence" must lie in [0, 1]; got values from {claimed.min():.9g} to '
             f"{claimed.max():.9g}. Pass probabilities of being right"
         )
-    return float(np.abs(np.bincount(bins_of(claimed, n_bins), right - claimed)).sum() / right.size)
-
-
-def bins_of(confidence: FloatArray, n_bins: int) -> IntArray:
-    """Returns the bin of each confidence: see `expected_calibration_error`."""
-    return np.minimum(((confidence + TIE) * n_bins).astype(np.int64), n_bins - 1)
+    bins = np.minimum(((claimed + TIE) * n_bins).astype(np.int64), n_bins - 1)
+    return float(np.abs(np.bincount(bins, right - claimed)).sum() / right.size)
 
 
 def paper_area(tally: Tally) -> FloatArray:

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from coe_agents.checks import is_number
 from coe_agents.documents import parse_json
@@ -25,21 +24,19 @@ class LabelledCase:
         correct: In [0, 1]; 1 for a right answer.
         seen_probability: The probability with which it was chosen to be judged, in (0, 1].
         time: When it was answered, as the file has it; None where not known.
-        agents: Whether each agent was right, in [0, 1], by name; {} where not known.
     """
 
     id: str
     correct: float
     seen_probability: float = 1.0
     time: str | None = None
-    agents: dict[str, float] = field(default_factory=dict)
 
 
 def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[LabelledCase]:
     """Yields the labelled cases of a file that grows, in the order of its lines.
 
-    A line holds `id` and `correct`, which are required, and `seen_probability`, `time` and `agents`; other fields are
-    ignored. `wait` is called at the end of the file: it returns True after a while to read on, or False to stop. A last
+    A line holds `id` and `correct`, which are required, and `seen_probability` and `time`; other fields are ignored.
+    `wait` is called at the end of the file: it returns True after a while to read on, or False to stop. A last
     line without an end is read only then, as it may be half written.
 
     Raises:
@@ -106,16 +103,9 @@ def _case(raw: bytes, place: str) -> LabelledCase:
         raise SamplesError(
             f'{place}: "seen_probability" must be above 0 and at most 1', hint="Omit it where every answer is judged"
         )
-    agents = {} if record.get("agents") is None else record["agents"]
-    if not (isinstance(agents, dict) and all(map(_is_share, agents.values()))):
-        raise SamplesError(f'{place}: "agents" must map names to true or false', hint='Write {"a": true, "b": false}')
-    if not _is_share(record.get("correct")):
+    correct = record.get("correct")
+    if not (isinstance(correct, int | float) and 0 <= correct <= 1):
         raise SamplesError(
             f'{place}: "correct" must be true, false, or a share in [0, 1]', hint=f"Write every line as {_FORM}"
         )
-    shares = {name: float(right) for name, right in agents.items()}
-    return LabelledCase(identifier, float(record["correct"]), float(probability), time, shares)
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= 1
+    return LabelledCase(identifier, float(correct), float(probability), time)

@@ -3,41 +3,25 @@
 import gzip
 import json
 import os
-import re
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice, starmap
 from pathlib import Path
 from typing import IO
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.index import Index, Runs
-from coe_agents.evaluation.samples.line import Sample, parse_line, to_sample, usual_id, usual_line
+from coe_agents.evaluation.samples.line import parse_line, to_sample
 from coe_agents.evaluation.samples.parquet import PARTS, rows_of
+from coe_agents.evaluation.samples.question import QuestionReader, SampledQuestion
+from coe_agents.evaluation.samples.ranges import MOST_FAULTS, IndexedLines, LineRange, cut_ranges, index_lines
 from coe_agents.evaluation.samples.store import SAMPLES
-
-_MOST_FAULTS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class SampledQuestion:
-    """All samples of one question, in canonical order.
-
-    Attributes:
-        text: What was asked; "" where not known.
-        references: The accepted answers of all its samples, each once.
-        responses: The samples without an `error`.
-        failures: The samples whose `error` is set.
-    """
-
-    id: str
-    text: str
-    references: tuple[str, ...]
-    responses: tuple[Sample, ...]
-    failures: tuple[Sample, ...]
+from coe_agents.evaluation.workers import ALONE, Workers
 
 
 class Samples:
@@ -52,6 +36,7 @@ class Samples:
     Args:
         paths: `*.samples.jsonl` files; those that end in ".gz" are compressed, those in ".parquet" are Parquet, where a
             line is a row. A folder means the samples of the run in it.
+        workers: Processes that share the check of the lines.
 
     Raises:
         SamplesError: A file cannot be read, lines are malformed (all are listed, up to 20), or there is no line.
@@ -70,20 +55,20 @@ class Samples:
         [('1', 1)]
     """
 
-    def __init__(self, paths: Sequence[str | Path]) -> None:
-        self.paths = [file for path in paths for file in _files_of(Path(path))]
+    def __init__(self, paths: Sequence[str | Path], *, workers: Workers = ALONE) -> None:
+        self.paths = files_of(paths)
         self._files: list[IO[bytes]] = []
         with ExitStack() as stack:
-            unpacked = stack.enter_context(tempfile.TemporaryFile())  # one for all, as open files are not many
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            unpacked = stack.enter_context((folder / "unpacked").open("w+b"))  # one for all, as open files are not many
             self._places = Index(stack)
             self._faults: list[str] = []
             self._noticed: set[str] = set()
-            self._names: tuple[str, ...] = ()
-            self._usual: re.Pattern[str] | None = None
-            for number, path in enumerate(self.paths):
-                file, start = _open(path, unpacked)
-                self._files.append(stack.enter_context(file))
-                self._index(number, path, file, start)
+            n_lines = Counter[int]()
+            for found in workers.map(index_lines, self._ranges(unpacked, stack)):
+                self._add(found, n_lines[found.of.number])
+                n_lines[found.of.number] += found.n_lines
+            self._reader = QuestionReader(self.paths, self._files)
             if self._faults:
                 raise SamplesError("\n".join(self._faults))
             if not self._places:
@@ -101,42 +86,39 @@ class Samples:
         return len(self._places)
 
     def __iter__(self) -> Iterator[SampledQuestion]:
-        for identifier, runs in self._places:
-            yield self._question(identifier, runs)
+        return starmap(self._reader.read, self._places)
 
-    def _index(self, number: int, path: Path, file: IO[bytes], start: int) -> None:
-        """Notes each run of lines of one question: file, first line, start, how many lines."""
-        file.seek(start)
-        before, run = None, [number, 0, 0, 0]
-        for line, raw in enumerate(file, start=1):
-            identifier = self._identifier(raw, path, line) if raw.strip() else None
-            if len(self._faults) == _MOST_FAULTS:
-                raise SamplesError("\n".join(self._faults), hint=f"These are the first {_MOST_FAULTS} faulty lines")
-            if identifier is not None and identifier == before:
-                run[-1] += 1
-            else:
-                if before is not None:
-                    self._places.add(before, run)
-                before, run = identifier, [number, line, start, 1]
-            start += len(raw)
-        if before is not None:
-            self._places.add(before, run)
+    def parts(self, size: int) -> "Iterator[SamplesPart]":
+        """Yields the questions in parts of `size`, in order, for other processes to read."""
+        files = tuple((path, Path(file.name)) for path, file in zip(self.paths, self._files, strict=True))
+        places = iter(self._places)
+        while part := tuple(islice(places, size)):
+            yield SamplesPart(files, part)
 
-    def _identifier(self, raw: bytes, path: Path, line: int) -> str | None:
-        """Returns the id of a line's question; None if the line is faulty, which is noted."""
-        if self._usual is not None and (identifier := usual_id(self._usual, raw)) is not None:
-            return identifier
+    def _ranges(self, unpacked: IO[bytes], stack: ExitStack) -> Iterator[LineRange]:
+        """Opens one file after the other, and yields the ranges of its lines."""
+        for number, path in enumerate(self.paths):
+            file, start = _open(path, unpacked)
+            self._files.append(stack.enter_context(file))
+            file.flush()  # other processes read it
+            yield from cut_ranges(number, file, start)
+
+    def _add(self, found: IndexedLines, before: int) -> None:
+        """Notes the lines of a range, which come after so many others of the file."""
+        number = found.of.number
+        for line, start in found.odd:
+            self._files[number].seek(start)
+            self._judge(self._files[number].readline(), self.paths[number], before + line + 1)
+        for identifier, (first, start, n) in found.runs:
+            self._places.add(identifier, (number, before + first + 1, start, n))
+
+    def _judge(self, raw: bytes, path: Path, line: int) -> None:
         try:
-            record = parse_line(raw, path, line)
-            names = tuple(record)
-            sample = to_sample(record, path, line, on_unknown=self._notice)
+            to_sample(parse_line(raw, path, line), path, line, on_unknown=self._notice)
         except SamplesError as error:
             self._faults.append(str(error))
-            return None
-        if names == self._names:  # not at once: a pattern takes longer than a line
-            self._usual = usual_line(names)
-        self._names = names
-        return sample["id"]
+        if len(self._faults) == MOST_FAULTS:
+            raise SamplesError("\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines")
 
     def _notice(self, field: str, place: str, near: str) -> None:
         """Warns of a field that is probably misspelt, once for all lines."""
@@ -144,50 +126,28 @@ class Samples:
             self._noticed.add(field)
             warnings.warn(f'{place}: the field "{field}" is not read. Did you mean "{near}"?', stacklevel=5)
 
-    def _lines(self, runs: Runs) -> Iterator[tuple[Path, int, bytes]]:
-        """Yields the file, number and text of each line of a question."""
-        numbers = iter(runs)
-        for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
-            file, path = self._files[number], self.paths[number]
-            file.seek(start)
-            for line in range(first, first + n_lines):
-                yield path, line, file.readline()
 
-    def _question(self, identifier: str, runs: Runs) -> SampledQuestion:
-        samples = [to_sample(parse_line(raw, path, line), path, line) for path, line, raw in self._lines(runs)]
-        keys = [(sample["agent"], sample["round"], sample["index"]) for sample in samples]
-        texts = {sample["question"] for sample in samples}
-        if len(set(keys)) < len(keys) or len(texts) > 1:
-            raise self._conflict(identifier, runs, keys, [sample["question"] for sample in samples])
-        ordered = [samples[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]  # the canonical order
-        lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
-        return SampledQuestion(
-            id=identifier,
-            text=ordered[0]["question"],
-            references=tuple(dict.fromkeys(reference for references in lists for reference in references)),
-            responses=tuple([sample for sample in ordered if sample["error"] is None]),
-            failures=tuple([sample for sample in ordered if sample["error"] is not None]),
-        )
+@dataclass(frozen=True, slots=True)
+class SamplesPart:
+    """Some of the questions of samples that are open, as another process can be sent them.
 
-    def _conflict(
-        self, identifier: str, runs: Runs, keys: Sequence[tuple[str, int, int]], texts: Sequence[str]
-    ) -> SamplesError:
-        """Returns the error of the first line that repeats another one's key, or asks something else."""
-        seen: dict[tuple[str, int, int], tuple[Path, int]] = {}
-        for (path, line, _), key, text in zip(self._lines(runs), keys, texts, strict=True):
-            if key in seen:
-                return SamplesError(
-                    f"{path}:{line}: question {identifier!r} has this agent, round and index at "
-                    f"{':'.join(map(str, seen[key]))} already",
-                    hint="Pass each file once, and give each response of an agent its own index",
-                )
-            if text != texts[0]:
-                break
-            seen[key] = path, line
-        return SamplesError(
-            f"{path}:{line}: another question has the id {identifier!r} already",
-            hint="Give every question an id of its own, across all files",
-        )
+    Attributes:
+        files: Of each file, the path that messages name, and where its lines are.
+        places: The id of each question, and where its lines are.
+    """
+
+    files: tuple[tuple[Path, Path], ...]
+    places: tuple[tuple[str, Runs], ...]
+
+    def __iter__(self) -> Iterator[SampledQuestion]:
+        with ExitStack() as stack:
+            opened = [stack.enter_context(lines.open("rb")) for _, lines in self.files]
+            yield from starmap(QuestionReader([path for path, _ in self.files], opened).read, self.places)
+
+
+def files_of(paths: Iterable[str | Path]) -> list[Path]:
+    """Returns the files of samples that are named, or in a folder of a run that is."""
+    return [file for path in paths for file in _files_of(Path(path))]
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -2,9 +2,8 @@
 
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.evaluation.scoring.scores import Scores, score
+from coe_agents.evaluation.scoring.scores import Scores, score, score_samples
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
-from coe_agents.evaluation.scoring.tallied import TalliedScores, tally
 
 __all__ = [
     "CRITERIA",
@@ -15,8 +14,7 @@ __all__ = [
     "Scores",
     "ScoringSetup",
     "Statistics",
-    "TalliedScores",
     "iter_statistics",
     "score",
-    "tally",
+    "score_samples",
 ]

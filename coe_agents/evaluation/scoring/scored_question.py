@@ -13,24 +13,6 @@ from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics, ite
 from coe_agents.policy import Weighting
 
 
-class ScoringNames(NamedTuple):
-    """How questions were scored, in names that a report shows.
-
-    Attributes:
-        criterion: Of correctness.
-        clusterer: By its class.
-        weighting: As asked for.
-        estimators: In the order of a report.
-        proposer: The agent whose first response is judged; None without one.
-    """
-
-    criterion: str
-    clusterer: str
-    weighting: Weighting
-    estimators: tuple[str, ...]
-    proposer: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class ScoringSetup:
     """How responses become scores and verdicts.
@@ -53,16 +35,13 @@ class ScoringSetup:
     proposer: str | None = None
 
     @property
-    def names(self) -> ScoringNames:
-        """The names of its parts.
+    def all_estimators(self) -> dict[str, Estimator]:
+        """Every estimator by name, in the order of a report.
 
         Raises:
             ConfigurationError: An installed estimator cannot be imported.
         """
-        estimators = tuple(find_estimators(self.estimators, of_proposal=self.proposer is not None))
-        return ScoringNames(
-            self.criterion.name, type(self.clusterer).__name__, self.weighting, estimators, self.proposer
-        )
+        return find_estimators(self.estimators, of_proposal=self.proposer is not None)
 
     def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
         """Yields the statistics of each question that has a response, with the verdict on what is judged.
@@ -121,7 +100,7 @@ def score_each(
     on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Iterator[ScoredQuestion]:
     """Yields the result of each question; a few are held at a time. `on_question` is as in `score`."""
-    estimators = find_estimators(setup.estimators, of_proposal=setup.proposer is not None)
+    estimators = setup.all_estimators
     unanswered: list[ScoredQuestion] = []
 
     def answered() -> Iterator[SampledQuestion]:

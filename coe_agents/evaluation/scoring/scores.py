@@ -1,23 +1,29 @@
 """Owns score vectors: every estimator on every question, the single-model baseline, and the verdicts on the answers."""
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from typing import Self
+from itertools import chain
 
 import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_in_place, join_ties
-from coe_agents.evaluation.samples import SampledQuestion
+from coe_agents.evaluation.samples import SampledQuestion, Samples, SamplesPart
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator
-from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringNames, ScoringSetup, score_each
-from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics
+from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
+from coe_agents.evaluation.scoring.statistics import BATCH, ActionKind, Statistics
+from coe_agents.evaluation.workers import ALONE, Workers
 from coe_agents.policy import Weighting
 from coe_agents.uncertainty.answers import TIE
+
+_PART = 8 * BATCH
+"""Questions in a part: whole batches, so that all array operations are those of one process, to the last bit."""
 
 
 @dataclass(slots=True)
@@ -31,51 +37,6 @@ class AgentCount:
     n_responses: int = 0
     n_failures: int = 0
     by_probability: int = 0
-
-
-class QuestionCounts:
-    """What is counted of all questions, scored or not; the attributes are those of `Scores`.
-
-    Attributes:
-        n_scored: Those whose correctness is known.
-    """
-
-    def __init__(self) -> None:
-        self.n_questions = self.n_unanswered = self.n_without_proposal = self.n_scored = self.n_ties = 0
-        self._agents: dict[str, AgentCount] = {}
-
-    @property
-    def n_unjudged(self) -> int:
-        return self.n_questions - self.n_unanswered - self.n_without_proposal - self.n_scored
-
-    @property
-    def agents(self) -> dict[str, AgentCount]:
-        return dict(sorted(self._agents.items()))
-
-    def add(self, row: ScoredQuestion) -> None:
-        """Adds a question."""
-        self.n_questions += 1
-        self.n_unanswered += not row.agents
-        self.n_without_proposal += row.lacks_proposal
-        for name, n_failures in row.failures.items():
-            self._agents.setdefault(name, AgentCount()).n_failures += n_failures
-        for name, agent in row.agents.items():
-            count = self._agents.setdefault(name, AgentCount())
-            count.n_questions += 1
-            count.n_responses += agent.n_responses
-            count.by_probability += agent.by_probability
-        if row.correct is not None:
-            self.n_scored += 1
-            self.n_ties += row.tied
-
-    def merge(self, other: Self) -> None:
-        """Adds the questions of another part."""
-        for name in ("n_questions", "n_unanswered", "n_without_proposal", "n_scored", "n_ties"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name, count in other.agents.items():
-            own = self._agents.setdefault(name, AgentCount())
-            for field in fields(count):
-                setattr(own, field.name, getattr(own, field.name) + getattr(count, field.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,23 +104,62 @@ def score(
             is taken, or returns something else than a finite number or None.
     """
     setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {}, proposer)
-    return to_scores(score_each(questions, setup, on_question=on_question), setup.names)
+    return to_scores(score_each(questions, setup, on_question=on_question), setup)
 
 
-def to_scores(rows: Iterable[ScoredQuestion], names: ScoringNames) -> Scores:
-    """Returns the score vectors of rows in the order of ids.
+def score_samples(
+    samples: Samples,
+    setup: ScoringSetup,
+    *,
+    check: Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] = iter,
+    workers: Workers = ALONE,
+) -> Scores:
+    """Scores samples part by part; the result is that of `score`.
+
+    Args:
+        samples: They are read in the processes that score them.
+        setup: Without a model that every process would load.
+        check: Returns the questions of a part, or raises what is wrong with one.
+        workers: The processes, from `start_workers`.
+
+    Raises:
+        Exception: As `score`, and as `check`.
+    """
+    parts = workers.map(partial(_score_part, setup, check), samples.parts(_PART))
+    return to_scores(chain.from_iterable(parts), setup)
+
+
+def _score_part(
+    setup: ScoringSetup, check: Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]], part: SamplesPart
+) -> list[ScoredQuestion]:
+    return list(score_each(check(part), setup))
+
+
+def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
+    """Returns the score vectors of rows in the order of ids, scored with this setup.
 
     Rows whose `correct` is known have a value, or None, of every estimator.
     """
-    counts = QuestionCounts()
+    n_questions = n_unanswered = n_without_proposal = n_ties = 0
+    agents = defaultdict[str, AgentCount](AgentCount)
     # arrays, since they grow by eight bytes a number; NaN marks what could not be computed
     correct, halves = array("d"), array("b")
-    scores, entropies = {name: array("d") for name in names.estimators}, dict[str, "array[float]"]()
+    scores, entropies = {name: array("d") for name in setup.all_estimators}, dict[str, "array[float]"]()
     kinds: list[ActionKind | None] = []
     for row in rows:
-        counts.add(row)
+        n_questions += 1
+        n_unanswered += not row.agents
+        n_without_proposal += row.lacks_proposal
+        for name, n_failures in row.failures.items():
+            agents[name].n_failures += n_failures
+        for name, agent in row.agents.items():
+            count = agents[name]
+            count.n_questions += 1
+            count.n_responses += agent.n_responses
+            count.by_probability += agent.by_probability
         if row.correct is None:
             continue
+        n_ties += row.tied
         for name, column in scores.items():
             value = row.scores[name]
             column.append(np.nan if value is None else value)
@@ -188,18 +188,18 @@ def to_scores(rows: Iterable[ScoredQuestion], names: ScoringNames) -> Scores:
             columns[name] = twin  # a quarter of the scores equal another one
     return Scores(
         correct=right,
-        n_ties=counts.n_ties,
+        n_ties=n_ties,
         values=columns,
         absent=absent,
-        criterion=names.criterion,
-        clusterer=names.clusterer,
-        weighting=names.weighting,
-        n_questions=counts.n_questions,
-        n_unanswered=counts.n_unanswered,
-        n_unjudged=counts.n_unjudged,
-        agents=counts.agents,
-        proposer=names.proposer,
-        n_without_proposal=counts.n_without_proposal,
+        criterion=setup.criterion.name,
+        clusterer=type(setup.clusterer).__name__,
+        weighting=setup.weighting,
+        n_questions=n_questions,
+        n_unanswered=n_unanswered,
+        n_unjudged=n_questions - n_unanswered - n_without_proposal - len(correct),
+        agents=dict(sorted(agents.items())),
+        proposer=setup.proposer,
+        n_without_proposal=n_without_proposal,
         kinds=tuple(kinds),
     )
 

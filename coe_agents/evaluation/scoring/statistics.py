@@ -29,7 +29,7 @@ from coe_agents.uncertainty.entropies import shannon
 
 ActionKind = Literal["call", "no_call"]
 BATCH = 64
-"""Questions with a response that go to the clusterer together, and then to the criterion of correctness."""
+"""Questions that go to the clusterer together, and then to the criterion of correctness."""
 
 
 @dataclass(frozen=True)
@@ -186,12 +186,13 @@ def iter_statistics(
         ValueError: If `weighting` is "probability" and an agent lacks log-probabilities.
     """
     weight_of = weights or {}
-    answered = (
-        fill_answers(question)
-        for question in questions
-        if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
-    )
-    while batch := list(islice(answered, BATCH)):
+    waiting = iter(questions)
+    while read := list(islice(waiting, BATCH)):
+        batch = [
+            fill_answers(question)
+            for question in read
+            if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
+        ]
         texts = [[response_text(response) for response in question.responses] for question in batch]
         found = _cluster(batch, texts, clusterer)
         labels = [_number_by_text(texts_of_one, own) for texts_of_one, own in zip(texts, found, strict=True)]

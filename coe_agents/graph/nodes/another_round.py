@@ -33,13 +33,12 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             round=state["round"] + 1,
             measurement=measurement,
             n_responses={agent: responding.count(agent) for agent in settings.of(state).agents},
-            agents=settings.of(state, later=1).agents,
             proposals=proposals_in_words(measurement),
         )
         return name, strategy, context
 
     def open_round(state: CoEState, name: str, plan: Any, started: float) -> dict[str, Any]:
-        plan = check_plan(plan, strategy=name, agents=settings.of(state, later=1).agents)
+        plan = check_plan(plan, strategy=name, agents=settings.of(state).agents)
         update = {
             "round": state["round"] + 1,
             "strategy": name,

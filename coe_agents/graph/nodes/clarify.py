@@ -10,9 +10,9 @@ from langgraph.types import Overwrite
 from pydantic import TypeAdapter
 
 from coe_agents import prompts
-from coe_agents.graph.human_input import Spoken, ask, person_request
 from coe_agents.graph.nodes.escalation import case_of
 from coe_agents.graph.state import CoEState
+from coe_agents.people import Spoken, ask_about_case
 from coe_agents.rounds import CLARIFY, rephrase
 
 _REPLY: TypeAdapter[str] = TypeAdapter(Spoken)
@@ -37,7 +37,7 @@ def clarify_node(max_question_chars: int) -> Callable[[CoEState], dict[str, Any]
                 )
             return question, reply
 
-        question, reply = ask(lambda problem: person_request("clarify", case, asked, problem), _REPLY, read)
+        question, reply = ask_about_case("clarify", case, asked, _REPLY, read)
         answered = HumanMessage(reply, id=str(uuid.uuid4()))
         return {
             "asked": question,

@@ -7,13 +7,14 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.types import Command
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
+from coe_agents._steps import Steps, invoke
 from coe_agents.clustering import answer_kind
 from coe_agents.graph import events
 from coe_agents.graph.ask_person import AskPerson
-from coe_agents.graph.human_input import faults
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.graph.runnables import Steps, TwoForms, steps_node
+from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import AgentTokens, CoEState
+from coe_agents.people import faults
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.types import DECIDERS, Candidate, EscalatedCase, Ruling, Usage
 
@@ -84,7 +85,7 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
         )
 
     def settle(state: CoEState, config: RunnableConfig) -> Steps[Command[str]]:
-        ruling = yield decider, (case_of(state), disable_streaming(config)), {}
+        ruling = yield invoke(decider, case_of(state), disable_streaming(config))
         return _settled(state, ruling, name, is_person=is_person)
 
     return steps_node(settle, name="escalation")

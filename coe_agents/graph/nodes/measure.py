@@ -33,17 +33,14 @@ def measure_node(
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         now, measurement = settings.of(state), None
-        aleatoric, epistemic = now.regimes
         # probabilities that were read have no sampling error to bootstrap
-        options: dict[str, Any] = {**measuring, **({"n_resamples": 0} if graded_agents(state) else {})}
+        options: dict[str, Any] = {**measuring, **now.regimes, **({"n_resamples": 0} if graded_agents(state) else {})}
         if any(now.weights[response["agent"]] > 0 for response in responses):
             measurement = measure(
                 responses,
                 state["labels"],
                 weights=now.weights,
                 coordination=coordination,
-                aleatoric_threshold=aleatoric,
-                epistemic_threshold=epistemic,
                 clusterer=clusterer_of(state, clusterer),
                 question=state["asked"],
                 **options,

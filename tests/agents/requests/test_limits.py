@@ -8,8 +8,9 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents._threads import call_within
 from coe_agents.agents._requests.endpoints import Places, places_of
-from coe_agents.agents._requests.limits import Deadline, call_within
+from coe_agents.agents._requests.limits import Deadline
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentTimeoutError
 from coe_agents.types import AgentRequest
@@ -113,7 +114,7 @@ async def test_requests_that_are_cancelled_leave_the_place_and_the_queue():
     request = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
     asking = [asyncio.create_task(agent.asample(request)) for _ in range(2)]
     await started.wait()
-    places = agent._asker.replicas.all[0].places
+    places = agent._asker.server.places
     await until(lambda: places.load == 2)  # the other one is in the queue
     for task in asking:
         task.cancel()

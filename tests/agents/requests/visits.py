@@ -1,11 +1,10 @@
-"""Places at an endpoint, and visits at a server, for as long as a context lasts."""
+"""Places at an endpoint, for as long as a context lasts."""
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from coe_agents.agents._requests.endpoints import Places, Replica, Replicas, Visit
-from coe_agents.agents._requests.limits import Deadline
-from coe_agents.agents._requests.steps import arun_steps, run_steps
+from coe_agents._steps import arun_steps, run_steps
+from coe_agents.agents._requests.endpoints import Places
 
 
 @contextmanager
@@ -24,21 +23,3 @@ async def ataken(places: Places, seconds: float | None) -> AsyncIterator[None]:
         yield await arun_steps(places.wait(turn, seconds))
     finally:
         places.leave(turn)
-
-
-@contextmanager
-def visiting(servers: Replicas, failed: Collection[Replica] = (), *, seconds: float = 60) -> Iterator[Visit]:
-    visit = run_steps(servers.take(Deadline(seconds), failed))
-    try:
-        yield visit
-    finally:
-        visit.leave()
-
-
-@asynccontextmanager
-async def avisiting(servers: Replicas) -> AsyncIterator[Visit]:
-    visit = await arun_steps(servers.take(Deadline(60), ()))
-    try:
-        yield visit
-    finally:
-        visit.leave()

@@ -111,6 +111,17 @@ def test_other_settings_do_not_mix(tmp_path):
         pass
 
 
+def test_a_run_of_another_release_is_not_continued_and_the_error_says_what_to_do(tmp_path):
+    with Store(tmp_path, {"coe_agents": "0.2.0", "seed": 0}, UNITS):
+        pass
+    with (
+        pytest.raises(ConfigurationError, match=r"coe_agents: '0\.2\.0' there, '0\.3\.0' here") as raised,
+        Store(tmp_path, {"coe_agents": "0.3.0", "seed": 0}, UNITS),
+    ):
+        pass
+    assert raised.value.hint == "Choose another folder, or continue with coe-agents 0.2.0, which wrote it"
+
+
 @pytest.mark.slow
 def test_one_process_at_a_time(tmp_path):
     with Store(tmp_path, {}, UNITS):

@@ -1,0 +1,113 @@
+"""Owns the bounds of a run: thresholds, samples, rounds, tokens and time, in one value wherever they are set."""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+from coe_agents.checks import integer, number
+
+MOST_ROUNDS = 1000
+"""So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
+MOST_SAMPLES = 500
+"""The most responses that a `ModelAgent` samples in a round."""
+THRESHOLDS = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
+"""The bounds that are compared with CoE and its parts, in nats."""
+LIMITS = ("max_rounds", "token_budget", "deadline")
+"""The bounds on what a question costs."""
+
+_WHOLE = {
+    "n_samples": (MOST_SAMPLES, "5 to 10 are usual"),
+    "max_rounds": (MOST_ROUNDS, "1 asks each agent once, 2 or 3 are usual"),
+    "token_budget": (None, "Omit it for no bound"),
+}
+
+
+def _bound(description: str) -> Any:
+    """Returns a field that is None by default; pydantic reads the description, and takes no text for a number."""
+    return field(default=None, metadata={"description": description, "strict": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a question has cost so far.
+
+    Attributes:
+        round: The present round, from 0.
+        tokens: Of all requests, input and output; None where not known.
+        seconds: Of the rounds, without the time in which a person is awaited.
+    """
+
+    round: int = 0
+    tokens: float | None = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """The bounds of a run; None leaves a bound open.
+
+    Raises:
+        TypeError: If a value is no number, or no whole one where it must be.
+        ValueError: If a value is out of range.
+
+    Example:
+        >>> Bounds(max_rounds=2).end_of_rounds(Spent(round=1))
+        'no round is left after 2'
+    """
+
+    n_samples: int | None = _bound(
+        "How many responses each agent gives in a round, from 1 to 500, unless a round's strategy sets a number."
+    )
+    max_coe: float | None = _bound("The threshold of a `ThresholdPolicy`, in nats.")
+    aleatoric_threshold: float | None = _bound(
+        "In nats; above it the agents count as uncertain within themselves. Of a `RegimePolicy`, and in the report."
+    )
+    epistemic_threshold: float | None = _bound(
+        "In nats; above it the agents count as disagreeing. Of a `RegimePolicy`, and in the report."
+    )
+    max_rounds: int | None = _bound('After this many rounds "another_round" becomes "abstain".')
+    token_budget: int | None = _bound(
+        "No round begins after all agents together have used this many tokens, input and output."
+    )
+    deadline: float | None = _bound("The seconds for the question; see `create_coe_graph`.")
+
+    def __post_init__(self) -> None:
+        for name, value in self.given().items():
+            where = f'"{name}"'
+            if name in _WHOLE:
+                most, advice = _WHOLE[name]
+                integer(value, where, least=1, most=most, advice=advice)
+            elif name == "deadline":
+                number(value, f"{where} in seconds", above=0, advice="Omit it for no bound")
+            else:
+                number(value, f"{where} in nats", least=0, may_be_infinite=True, advice="Omit it for no bound")
+
+    def given(self) -> dict[str, Any]:
+        """Returns the bounds that are not None, by name."""
+        values = ((each.name, getattr(self, each.name)) for each in fields(Bounds))
+        return {name: value for name, value in values if value is not None}
+
+    def change(self, **bounds: Any) -> Self:
+        """Returns these bounds with others in place of those of the same names."""
+        return replace(self, **bounds) if bounds else self
+
+    def end_of_rounds(self, spent: Spent) -> str | None:
+        """Returns which bound forbids another round, with its numbers; None if one is allowed."""
+        if self.max_rounds is not None and spent.round + 1 >= self.max_rounds:
+            return f"no round is left after {self.max_rounds}"
+        return self.end_of_requests(spent)
+
+    def end_of_requests(self, spent: Spent) -> str | None:
+        """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
+        if self.token_budget is not None and (spent.tokens or 0) >= self.token_budget:
+            return f"no tokens are left: {spent.tokens} are used of a token_budget of {self.token_budget}"
+        return self.end_of_time(spent)
+
+    def end_of_time(self, spent: Spent) -> str | None:
+        """Returns a clause if the deadline has passed, else None."""
+        if self.deadline is None or spent.seconds < self.deadline:
+            return None
+        return f"no time is left: {spent.seconds:.2f} s are used of a deadline of {self.deadline:g} s"
+
+
+NAMES = tuple(each.name for each in fields(Bounds))
+"""The names of all bounds."""

@@ -1,0 +1,117 @@
+"""Owns what the guarantee of a calibration hangs on: how a group differs from the one that was calibrated."""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from coe_agents.policy.calibrated import CalibratedAgent, CalibratedPolicy, Calibration
+from coe_agents.policy.chain import PolicyChain
+
+_Policy = TypeVar("_Policy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedAgent:
+    """How a group asks an agent; None where that is not known.
+
+    Attributes:
+        model: The name of its model.
+        temperature: At which it is sampled.
+        system_prompt: What it is told before the question; "" for nothing.
+        n_samples: How many responses it gives.
+    """
+
+    model: str | None = None
+    temperature: float | None = None
+    system_prompt: str | None = None
+    n_samples: int | None = None
+
+    @classmethod
+    def of(cls, agent: object) -> "AskedAgent":
+        """Returns what an agent tells of itself, by attributes of these names (`model_name` for the model)."""
+        has_prompt = hasattr(agent, "system_prompt")
+        return cls(
+            model=getattr(agent, "model_name", None),
+            temperature=getattr(agent, "temperature", None),
+            system_prompt=(getattr(agent, "system_prompt", None) or "") if has_prompt else None,
+            n_samples=getattr(agent, "n_samples", None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedGroup:
+    """A group as a guarantee sees it.
+
+    Attributes:
+        agents: By name.
+        clusterer: The name of the clusterer's class.
+        divergence: Of the measured CoE.
+        weights: Of the agents, by name.
+        prompt: What is said to them around a question; "" for nothing.
+    """
+
+    agents: Mapping[str, AskedAgent]
+    clusterer: str
+    divergence: str
+    weights: Mapping[str, float] = field(default_factory=dict)
+    prompt: str = ""
+
+
+def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
+    """Returns in what a group differs from the calibrated one, a clause each; what was not recorded is left out."""
+    parts: list[tuple[str, object, object]] = [
+        ("clusterer", group.clusterer, calibration.clusterer),
+        ("divergence", group.divergence, calibration.divergence),
+        ("agents", ", ".join(sorted(group.agents)), ", ".join(sorted(calibration.agents))),
+        ("weights", _shares(group.weights, group.agents), _shares(calibration.weights or {}, group.agents)),
+    ]
+    found = [f"{part} {now} differs from {then} at calibration" for part, now, then in parts if now != then]
+    if calibration.prompt not in (None, group.prompt):
+        found.append("the questions are asked in other words than at calibration")
+    for name, agent in group.agents.items():
+        if name in calibration.agents:
+            found += _differences_of(name, agent, calibration.agents[name])
+    return found
+
+
+def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str]]:
+    """Returns the policy for a group, and in what the group differs from what was calibrated.
+
+    Where it differs, a `CalibratedPolicy`, also one of a `PolicyChain`, is replaced by one that claims no risk.
+    """
+    if isinstance(policy, PolicyChain):
+        held = [hold_to_group(each, group) for each in policy.policies]
+        found = [difference for _, own in held for difference in own]
+        if not found:
+            return policy, []
+        chain = copy.copy(policy)
+        chain.policies = [each for each, _ in held]
+        return chain, found
+    if not isinstance(policy, CalibratedPolicy):
+        return policy, []
+    found = differences(policy.calibration, group)
+    return policy.without_claim(found) if found else policy, found
+
+
+def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterator[str]:
+    if None not in (now.model, then.model) and _last_part(now.model) != _last_part(then.model):
+        yield f"the model of {name}, {now.model}, differs from {then.model} at calibration"
+    if None not in (now.temperature, then.temperature) and now.temperature != then.temperature:
+        yield f"the temperature of {name}, {now.temperature:g}, differs from {then.temperature:g} at calibration"
+    if None not in (now.system_prompt, then.system_prompt) and now.system_prompt != then.system_prompt:
+        yield f"the system prompt of {name} differs from that at calibration"
+    if now.n_samples is not None and then.n_samples not in (None, now.n_samples):
+        yield f"{name} is asked for {now.n_samples} responses, and was for {then.n_samples} at calibration"
+
+
+def _last_part(model: str | None) -> str:
+    """Returns the name of a model without its owner or folder, which differ from machine to machine."""
+    return (model or "").rstrip("/").rpartition("/")[2]
+
+
+def _shares(weights: Mapping[str, float], names: Iterable[str]) -> str:
+    """Returns the named agents' shares of their weights, 1 for those without, in words."""
+    of = {name: weights.get(name, 1.0) for name in sorted(names)}
+    total = sum(of.values())
+    return ", ".join(f"{name} {weight / total:.4g}" if total else f"{name} 0" for name, weight in of.items())

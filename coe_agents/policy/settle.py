@@ -1,0 +1,153 @@
+"""Owns the step from a measurement and a policy to a decision: the graph, the replay and the council take this one.
+
+A policy only proposes. What no policy can overrule is applied here, in one order: a quorum, the ties, the limits of the
+caller, the kinds that may be answered, whose proposal is judged, and the bounds of the run.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from coe_agents._plurals import quantity
+from coe_agents.checks import instance
+from coe_agents.clustering import answer_kind
+from coe_agents.policy.base import Decision, Policy, SettlingPolicy, otherwise, quorum, without_tie
+from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
+from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.wording import coe_in_words
+from coe_agents.types import ANSWERABLE, AnswerKind
+
+OWN_LIMIT = "the limit of this request"
+"""How the reason of a decision ends where the caller's own limit, not the operator's, withholds the answer."""
+_NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty response is not an answer"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What holds whatever a policy says.
+
+    Attributes:
+        bounds: Of the run, which the policy is told.
+        limits: Of the caller, at least as strict; None where the caller sets none. The policy is not told.
+        min_agents: How many agents must answer; None for a majority of those that are asked.
+        answerable: The kinds that may be answered.
+    """
+
+    bounds: Bounds = field(default_factory=lambda: Bounds(max_rounds=1))
+    limits: Bounds | None = None
+    min_agents: int | None = None
+    answerable: Collection[AnswerKind] = ANSWERABLE
+
+
+def settle(
+    policy: Policy,
+    measurement: Measurement | None,
+    rules: Rules,
+    *,
+    asked: Sequence[str],
+    answered: Collection[str],
+    spent: Spent,
+    remarks: Mapping[str, str] | None = None,
+) -> Decision:
+    """Returns the decision of a policy on a measurement, within what no policy can overrule.
+
+    It is pure but for `policy.decide`. The answer of the decision is one that may be given as it is.
+
+    Args:
+        policy: Proposes the decision.
+        measurement: Of the responses so far; None if no agent of a weight above 0 answered. Where it has a `proposer`,
+            only that agent's proposal may be answered.
+        rules: What holds whatever the policy says.
+        asked: The names of the agents that were asked.
+        answered: Those of them that gave a response.
+        spent: The cost so far; its `round` is the round that the policy is told.
+        remarks: What to add to the name of an agent that did not answer.
+
+    Raises:
+        TypeError: If the policy returns something else than a `Decision`.
+
+    Example:
+        >>> from coe_agents.policy import ThresholdPolicy, measure
+        >>> from coe_agents.testing import create_response
+        >>> said = measure([create_response("a", "Lyon"), create_response("b", "Lyon")], [0, 0])
+        >>> settle(ThresholdPolicy(0.5), said, Rules(), asked="ab", answered="ab", spent=Spent()).answer
+        'Lyon'
+    """
+    n_wanted = quorum(len(asked), rules.min_agents)
+    if len(answered) < n_wanted:
+        return _without_quorum(asked, answered, n_wanted, rules.bounds.end_of_time(spent), remarks or {})
+    if measurement is None:
+        return Decision("abstain", None, "no agent with a weight above 0 answered")
+    decision = policy.decide(measurement, round=spent.round, max_rounds=rules.bounds.max_rounds or 1)
+    where, advice = f'what "decide" of {type(policy).__name__} returns', "Return Decision(action, answer, reason)"
+    instance(decision, Decision, where, what="a Decision", advice=advice)
+    decision = _within(without_tie(decision, measurement, policy), measurement, rules.limits, policy)
+    if decision.action == "another_round":
+        bound = rules.bounds.end_of_rounds(spent) or (rules.limits and rules.limits.end_of_rounds(spent))
+        return _abstain(decision.reason, bound) if bound else replace(decision, answer=None)
+    if decision.action != "answer":
+        return replace(decision, answer=None)
+    answer = measurement.answer if decision.answer is None else decision.answer
+    kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
+    if kind not in rules.answerable:
+        return _abstain(_NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here"), decision.reason)
+    judged = measurement.proposer
+    if judged is not None and measurement.proposals.get(judged) != representative_of(measurement, answer):
+        return _abstain(f"the group is confident of another action than the {judged}'s", decision.reason)
+    return replace(decision, answer=answer)
+
+
+def is_settled(policy: Policy, measurement: Measurement, limits: Bounds | None = None) -> bool:
+    """Returns whether no further response can be expected to change what `settle` returns.
+
+    Args:
+        policy: Only one with the hook `SettlingPolicy` can be settled.
+        measurement: With its `forecast`.
+        limits: Of the caller. They do not matter where the policy does not answer: more responses could only change
+            its mind.
+    """
+    if not isinstance(policy, SettlingPolicy) or not policy.is_settled(measurement):
+        return False
+    forecast = measurement.forecast
+    if limits is None or forecast is None:
+        return limits is None
+    if policy.decide(measurement, round=0, max_rounds=1).action != "answer":
+        return True
+    ranges = (forecast.total, forecast.aleatoric, forecast.epistemic)
+    return all(low > limit or high <= limit for (low, high), limit in zip(ranges, _compared(limits), strict=True))
+
+
+def representative_of(measurement: Measurement, answer: str | None) -> str:
+    """Returns the representative of the cluster that a decision answers with; None stands for the leading one."""
+    if answer is None or answer == measurement.answer:
+        return measurement.representatives[measurement.leading]
+    return answer
+
+
+def _without_quorum(
+    asked: Sequence[str], answered: Collection[str], n_wanted: int, late: str | None, remarks: Mapping[str, str]
+) -> Decision:
+    missing = ", ".join(f"{name}{remarks.get(name, '')}" for name in asked if name not in answered)
+    said = f"{len(answered)} of {quantity(len(asked), 'agent')} answered, but {n_wanted} must; missing: {missing}"
+    return _abstain(said, late)
+
+
+def _within(decision: Decision, measurement: Measurement, limits: Bounds | None, policy: Policy) -> Decision:
+    """Returns the decision, or the policy's `otherwise` in place of an answer above a limit of the caller."""
+    if decision.action != "answer" or limits is None:
+        return decision
+    measured = (measurement.comparable_coe, measurement.aleatoric, measurement.comparable_epistemic)
+    for name, value, limit in zip(THRESHOLDS, measured, _compared(limits), strict=True):
+        if not value <= limit:  # nor an answer whose uncertainty is no number
+            what = coe_in_words(measurement) if name == "max_coe" else f"{name.partition('_')[0]} {value:.3f}"
+            return Decision(otherwise(policy), None, f"{what} exceeds {limit:g} nats, {OWN_LIMIT}")
+    return decision
+
+
+def _compared(limits: Bounds) -> tuple[float, ...]:
+    values = (getattr(limits, name) for name in THRESHOLDS)
+    return tuple(math.inf if value is None else value for value in values)
+
+
+def _abstain(*clauses: str | None) -> Decision:
+    return Decision("abstain", None, "; ".join(filter(None, clauses)))

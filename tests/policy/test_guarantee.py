@@ -1,0 +1,87 @@
+"""A calibrated risk is claimed only where the group is the one that was calibrated."""
+
+from dataclasses import replace
+
+import pytest
+
+from coe_agents import CalibratedPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.policy import PolicyChain
+from coe_agents.policy.guarantee import AskedAgent, AskedGroup, differences, hold_to_group
+from coe_agents.testing import ScriptedAgent
+from tests.policy.test_calibrated import CALIBRATION, measurement
+
+KNOWN = {"model": "Qwen/Qwen3-8B", "temperature": 1.0, "system_prompt": "Be brief.", "n_samples": 3}
+RECORDED = replace(
+    CALIBRATION, agents={name: replace(each, **KNOWN) for name, each in CALIBRATION.agents.items()}, prompt=""
+)
+SAME = AskedGroup(agents=dict.fromkeys("ab", AskedAgent(**KNOWN)), clusterer="NormalizedMatch", divergence="kl")
+
+
+@pytest.mark.parametrize("calibration", [CALIBRATION, RECORDED])
+def test_the_same_group_differs_in_nothing(calibration):
+    assert differences(calibration, SAME) == []
+    served = AskedAgent(**{**KNOWN, "model": "/models/Qwen3-8B"})  # the same model, under the name of a folder
+    assert differences(calibration, replace(SAME, agents=dict.fromkeys("ab", served))) == []
+    assert differences(calibration, replace(SAME, agents=dict.fromkeys("ab", AskedAgent()))) == []
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ({"clusterer": "EmbeddingSimilarity"}, "clusterer EmbeddingSimilarity differs from NormalizedMatch"),
+        ({"divergence": "js"}, "divergence js differs from kl"),
+        ({"weights": {"a": 3.0}}, "weights a 0.75, b 0.25 differs from a 0.5, b 0.5"),
+        ({"prompt": "Be brief."}, "the questions are asked in other words"),
+        ({"agents": {"a": AskedAgent(**KNOWN)}}, "agents a differs from a, b"),
+    ],
+)
+def test_what_differs_is_named(group, said):
+    assert said in "; ".join(differences(RECORDED, replace(SAME, **group)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("model", "gemma-2-9b-it", "the model of a, gemma-2-9b-it, differs from Qwen/Qwen3-8B at calibration"),
+        ("temperature", 0.5, "the temperature of a, 0.5, differs from 1 at calibration"),
+        ("system_prompt", "", "the system prompt of a differs from that at calibration"),
+        ("n_samples", 5, "a is asked for 5 responses, and was for 3 at calibration"),
+    ],
+)
+def test_how_an_agent_is_asked_differs(name, value, said):
+    other = AskedAgent(**{**KNOWN, name: value})
+    assert differences(RECORDED, replace(SAME, agents={**SAME.agents, "a": other})) == [said]
+
+
+def test_a_policy_for_another_group_claims_no_risk_also_inside_a_chain():
+    policy = CalibratedPolicy(RECORDED)
+    assert hold_to_group(policy, SAME) == (policy, [])
+    other = replace(SAME, clusterer="EmbeddingSimilarity")
+    for given in (policy, PolicyChain(policy)):
+        held, found = hold_to_group(given, other)
+        assert len(found) == 1
+        reason = held.decide(measurement(0.1), round=0, max_rounds=1).reason
+        assert "calibrated 0.3 for another group: clusterer EmbeddingSimilarity" in reason
+        assert "risk" not in reason
+        assert "risk at most 0.2" in given.decide(measurement(0.1), round=0, max_rounds=1).reason
+
+
+def reason_of(graph):
+    decision = graph.compile().invoke({"question": "?"})["decision"]
+    assert decision["action"] == "answer"
+    return decision["reason"]
+
+
+def test_a_decision_of_a_graph_claims_the_risk_where_it_holds():
+    agents = [ScriptedAgent(name, ["Paris"] * 3) for name in "ab"]
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=CalibratedPolicy(CALIBRATION))
+    assert "(risk at most 0.2 with confidence 0.9)" in reason_of(graph)
+
+
+@pytest.mark.filterwarnings("ignore:the calibrated risk does not hold")
+def test_a_decision_of_a_graph_of_another_group_claims_none():
+    agents = [ScriptedAgent(name, ["Paris"] * 3) for name in "abc"]
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=CalibratedPolicy(CALIBRATION))
+    assert "risk" not in reason_of(graph)
+    assert "for another group" in reason_of(graph)

@@ -1,0 +1,35 @@
+"""The training of tinyworld's models, in a few steps."""
+
+import subprocess
+import sys
+
+import pytest
+
+from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, model_folder
+from tools.tinyworld.training import train_and_report
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("trained", [ENTAILMENT_MODEL, *MODELS])
+def test_training_repeats(trained, tmp_path):
+    class Reports(list):
+        put = list.append
+
+    runs = []
+    for attempt in ("first", "second"):
+        reports = Reports()
+        train_and_report(trained, tmp_path / attempt, 2, reports)
+        runs.append((reports, (tmp_path / attempt / "model.safetensors").read_bytes()))
+    assert runs[0] == runs[1]
+    assert runs[0][0][-1][:3] == (trained, 2, 2)
+    made, shipped = (folder / "tokenizer.json" for folder in (tmp_path / "first", model_folder(trained)))
+    assert made.read_bytes() == shipped.read_bytes()  # training and answering split texts alike
+
+
+def test_the_command_that_trains_them_runs(tmp_path):
+    command = [sys.executable, "-m", "tools.tinyworld", ENTAILMENT_MODEL, "--steps", "2", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "tiny-nli: 0." in done.stdout
+    assert (tmp_path / ENTAILMENT_MODEL / "README.md").exists()

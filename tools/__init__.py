@@ -1,0 +1,1 @@
+"""Programs for this repository that are not part of the package."""

@@ -4,8 +4,8 @@
 
 Next to the graph and the question stand the libraries that they load, and the ratio to these: the median over the
 rounds, each of which runs every command once, so that a busy machine slows all of them. The rows that begin with "+"
-add up what a question to tinyworld takes from the libraries: any class of a model, LangGraph, and the four models loaded and run once by transformers alone. What `ask` takes beyond the last
-of them is this package's own.
+add up what a question to tinyworld takes from the libraries: any class of a model, LangGraph, and the four models
+loaded and run once by transformers alone. What `ask` takes beyond the last of them is this package's own.
 
 Every process finds the compiled bytecode of all packages, as where pip installed them: the first round, which is not
 counted, writes that of a checkout, even where PYTHONDONTWRITEBYTECODE is set.

@@ -1,4 +1,4 @@
-"""Owns what the guarantee of a calibration hangs on: how a group differs from the one that was calibrated."""
+"""Owns what the guarantee of a calibration depends on: how a group differs from the one that was calibrated."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping

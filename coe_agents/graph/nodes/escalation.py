@@ -13,7 +13,8 @@ from coe_agents.graph import events
 from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.graph.runnables import TwoForms, steps_node
-from coe_agents.graph.state import AgentTokens, CoEState
+from coe_agents.graph.state import CoEState
+from coe_agents.group_decision import AgentTokens
 from coe_agents.people import faults
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.types import DECIDERS, Candidate, EscalatedCase, Ruling, Usage

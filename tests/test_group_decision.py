@@ -49,7 +49,7 @@ def test_every_key_of_a_decision_is_an_attribute_with_the_same_value():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"reason": None}, {"action": "nonsense"}, {"coe": "0.1"}, {"agents": {"a": {}}}, {"failed_agents": ["a"]}]
+    "wrong", [{"reason": None}, {"action": "nonsense"}, {"coe": "0.1"}, {"agents": {"a": 1}}, {"failed_agents": ["a"]}]
 )
 def test_what_is_no_decision_is_refused(wrong):
     with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):

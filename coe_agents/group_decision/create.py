@@ -3,23 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents.group_decision.data import AgentTokens, DecisionData
+from coe_agents.group_decision.data import AgentTokens, DecisionData, view
 from coe_agents.group_decision.typed import GroupDecision
 from coe_agents.rounds import conformity
 from coe_agents.types import RoundData, Sampling, Usage
-
-_MEASURED = (
-    "answer_kind",
-    "contested",
-    "coe",
-    "aleatoric",
-    "epistemic",
-    "divergence",
-    "interval",
-    "coordinated_coe",
-    "surprisal",
-    "tied",
-)
 
 
 def create_decision(
@@ -52,24 +39,20 @@ def create_decision(
         used["output_tokens"] += each["usage"]["output_tokens"]
         if each["sampling"] is not None:
             samplings.setdefault(each["agent"], []).append(each["sampling"])
-    agents: dict[str, Any] = {
+    agents = {
         name: {**said, "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"])}
         for name, said in found.get("agents", {}).items()
     }
-    return GroupDecision(
-        action=settled["action"],
-        answer=settled["answer"],
-        reason=settled["reason"],
-        decided_by=settled.get("decided_by", "group"),
-        choices=choices,
-        calls=calls,
-        regime=settled.get("regime"),
-        **{name: found[name] for name in _MEASURED if name in found},
-        support=dict(zip(found.get("representatives", ()), found.get("support", ()), strict=True)),
-        n_rounds=len(trajectory),
-        failed_agents=failed_agents,
-        agents=agents,
-        tokens=tokens,
-        trajectory=trajectory,
-        conformity=conformity(trajectory),
-    ).data
+    decided: dict[str, Any] = {
+        "choices": choices,
+        "calls": calls,
+        "regime": settled.get("regime"),  # none without a quorum
+        "support": dict(zip(found.get("representatives", ()), found.get("support", ()), strict=True)),
+        "n_rounds": len(trajectory),
+        "failed_agents": failed_agents,
+        "agents": agents,
+        "tokens": tokens,
+        "trajectory": trajectory,
+        "conformity": conformity(trajectory),
+    }
+    return GroupDecision(**{**view(found, DecisionData), **view(settled, DecisionData), **decided}).data

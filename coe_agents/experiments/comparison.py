@@ -130,7 +130,7 @@ def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = No
             hint="Rerun coe-agents run, which asks again",
         )
     used = {**run.prices, **(prices or {})}
-    outcomes = {key: priced(item, used) for key, item in run.items.items()}
+    outcomes = {key: with_cost(item, used) for key, item in run.items.items()}
     notes = (
         [f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"]
         if run.errors
@@ -150,7 +150,7 @@ def _n_missing(run: Run) -> int:
     return max(0, (min(limit, total) if limit else total) - len(run.items) - len(run.errors))
 
 
-def priced(item: Item, prices: Prices) -> Item:
+def with_cost(item: Item, prices: Prices) -> Item:
     """Returns the item with its cost: see `price_of`."""
     return item if item.usage is None else replace(item, cost=price_of(item.usage, prices))
 

@@ -17,7 +17,7 @@ from coe_agents.evaluation.decisions import Decided, Item
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import fill_answers
-from coe_agents.experiments.comparison import PolicyOutcomes, Prices, priced
+from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.policy import Measurement, Policy, Rules, SettlingPolicy, Spent, Weighting, forecast, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.measurement import response_text
@@ -303,7 +303,7 @@ class _Replay:
         question = self._saved.question
         correct = None if answer is None else leading
         step = Decided(question.text, action, correct, (leading,), action == "escalate", known)
-        return priced(Item(question.id, (step,)), self._of.prices)
+        return with_cost(Item(question.id, (step,)), self._of.prices)
 
 
 def _to_round(measurement: Measurement, number: int) -> RoundData:

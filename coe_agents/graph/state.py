@@ -9,7 +9,7 @@ from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from coe_agents.errors import CheckpointError
-from coe_agents.group_decision import AgentTokens, DecisionData
+from coe_agents.group_decision.data import AgentTokens, DecisionData
 from coe_agents.types import AgentRequest, Response, RoundData
 
 

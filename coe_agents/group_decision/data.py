@@ -53,7 +53,7 @@ class Grounds(TypedDict):
 
 
 class Proposed(Grounds):
-    """What a group makes of proposed tool calls, and what it took.
+    """What a group makes of proposed tool calls, and the tokens used.
 
     Attributes:
         calls: The tool calls to run, each with "name", "args" and "id"; [] if the agents agree to call nothing. None if

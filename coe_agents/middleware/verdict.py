@@ -8,8 +8,8 @@ from typing import Any, Literal, NotRequired
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 
 from coe_agents.clustering import parse_choice
-from coe_agents.group_decision import GroupDecision, view
-from coe_agents.group_decision.data import Grounds
+from coe_agents.group_decision import GroupDecision
+from coe_agents.group_decision.data import Grounds, view
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
 from coe_agents.types import DECIDERS, Uncertainty

@@ -14,7 +14,7 @@ from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureE
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AskedRequest
-from coe_agents.group_decision import AgentTokens
+from coe_agents.group_decision.data import AgentTokens
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response
 

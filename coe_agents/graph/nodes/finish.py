@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 
 from coe_agents.graph.rounds import new_responses
 from coe_agents.graph.state import CoEState
-from coe_agents.group_decision import create_decision
+from coe_agents.group_decision.create import create_decision
 from coe_agents.types import usable
 
 WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}

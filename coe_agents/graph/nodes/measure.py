@@ -15,7 +15,7 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
-from coe_agents.group_decision import view
+from coe_agents.group_decision.data import view
 from coe_agents.policy import AgentMeasurement, Decision, Measurement, measure
 from coe_agents.rounds import conformity
 

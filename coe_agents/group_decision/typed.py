@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from coe_agents._plurals import quantity
 from coe_agents.group_decision.checks import check_decision
-from coe_agents.group_decision.data import AgentData, DecisionData
+from coe_agents.group_decision.data import AgentData, DecisionData, view
 from coe_agents.group_decision.plots import SHOWN, draw_decision, svg_plane
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
@@ -92,17 +92,14 @@ class GroupDecision:
         Raises:
             TypeError, ValueError: If it has no action or reason, or something is of the wrong kind.
         """
-        known = (each.name for each in fields(cls) if each.name != "question")
-        given = {name: decision[name] for name in known if decision.get(name) is not None}
+        given: dict[str, Any] = {key: value for key, value in view(decision, DecisionData).items() if value is not None}
         check_decision(given, {"action", "reason", *given})
         return cls(**{"answer": None, **given}, question=question)
 
     @property
     def data(self) -> DecisionData:
         """The decision as the graph returns it."""
-        return cast(
-            "DecisionData", {each.name: getattr(self, each.name) for each in fields(self) if each.name != "question"}
-        )
+        return view({each.name: getattr(self, each.name) for each in fields(self)}, DecisionData)
 
     @property
     def is_answer(self) -> bool:
@@ -111,11 +108,7 @@ class GroupDecision:
 
     def _read(self, text: str | None) -> str:
         """Returns an answer in words: tool calls as people read them, texts as they are."""
-        return (
-            action_in_words(text or "")
-            if is_about_actions({"answer_kind": self.answer_kind, "contested": self.contested})
-            else str(text)
-        )
+        return action_in_words(text or "") if is_about_actions(self.data) else str(text)
 
     @property
     def _title(self) -> str:
@@ -149,12 +142,8 @@ class GroupDecision:
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        return draw_decision(
-            self,
-            self._title,
-            aleatoric_threshold=aleatoric_threshold,
-            epistemic_threshold=epistemic_threshold,
-        )
+        thresholds = {"aleatoric_threshold": aleatoric_threshold, "epistemic_threshold": epistemic_threshold}
+        return draw_decision(self, self._title, **thresholds)
 
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.is_answer else "#9a6700"

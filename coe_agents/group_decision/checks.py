@@ -33,30 +33,25 @@ def _text(value: object, where: str) -> None:
     checks.instance(value, str, where, what="a text", advice=_ADVICE)
 
 
-def _mapping(value: object, where: str) -> None:
-    checks.instance(value, Mapping, where, what="an object", advice=_ADVICE)
+def _each(check: Callable[[Any, str], object]) -> Callable[[Any, str], None]:
+    """Returns the check of an object that holds values of one kind."""
+
+    def check_all(values: Any, where: str) -> None:
+        checks.instance(values, Mapping, where, what="an object", advice=_ADVICE)
+        for value in values.values():
+            check(value, where)
+
+    return check_all
 
 
-def _texts(values: Any, where: str) -> None:
-    _mapping(values, where)
-    for value in values.values():
-        _text(value, where)
+def _agent(agent: Any, where: str) -> None:
+    checks.instance(agent, Mapping, where, what="objects", advice=_ADVICE)
+    _each(amount)(agent.get("distribution"), "distribution")
 
 
-def _distributions(agents: Any, where: str) -> None:
-    _mapping(agents, where)
-    for agent in agents.values():
-        _mapping(agent, where)
-        _mapping(agent.get("distribution"), "distribution")
-        for probability in agent["distribution"].values():
-            amount(probability, "distribution")
-
-
-def _usages(tokens: Any, where: str) -> None:
-    _mapping(tokens, where)
-    for usage in tokens.values():
-        for name in ("input_tokens", "output_tokens"):
-            count(usage[name], name)
+def _usage(usage: Any, _: str) -> None:
+    for name in ("input_tokens", "output_tokens"):
+        count(usage[name], name)
 
 
 def _rounds(trajectory: Any, where: str) -> None:
@@ -72,8 +67,8 @@ _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),
     "conformity": share,
     "n_rounds": count,
-    "failed_agents": _texts,
-    "agents": _distributions,
-    "tokens": _usages,
+    "failed_agents": _each(_text),
+    "agents": _each(_agent),
+    "tokens": _each(_usage),
     "trajectory": _rounds,
 }

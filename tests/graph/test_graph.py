@@ -506,7 +506,7 @@ def test_a_bare_model_is_refused_with_what_to_do():
         ({"strategies": {"conflict": Debate}}, r"a strategy must be an object, not a class; got Debate\. Call it"),
         ({"canonicalize": "short"}, r'"canonicalize" must be a function .*; got \'short\'\. Pass'),
         ({"max_rounds": "2"}, r'"max_rounds" must be an integer in .*; got \'2\''),
-        ({"token_budget": "many"}, r'"token_budget" must be a finite number of at least 1; got \'many\'\. Omit'),
+        ({"token_budget": "many"}, r'"token_budget" must be an integer of at least 1; got \'many\'\. Omit'),
         ({"deadline": "60"}, r'"deadline" in seconds must be a finite number above 0; got \'60\''),
         ({"min_agents": "2"}, r'"min_agents" must be an integer in .*; got \'2\''),
         ({"max_question_chars": "x"}, r'"max_question_chars" must be a number of at least 1; got \'x\''),

@@ -125,7 +125,7 @@ def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"token_budget": 0}, '"token_budget" must be a finite number of at least 1; got 0'),
+        ({"token_budget": 0}, '"token_budget" must be an integer of at least 1; got 0'),
         ({"deadline": 0}, '"deadline" in seconds must be a finite number above 0; got 0'),
         ({"deadline": float("nan")}, '"deadline" in seconds must be a finite number above 0'),
     ],

@@ -105,9 +105,7 @@ def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
     names = ("date", "version") if experiment.name == "quadrants" else material.provenance
     provenance = {name: material.provenance[name] for name in names}
     whole = replace(experiment, settings={**experiment.settings, **provenance})
-    written = write_to(whole, out)
-    show_experiment(whole)
-    print_lines(f"  {written}.csv, .tex, .png, .svg")
+    show_experiment(whole, write_to(whole, out))
 
 
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":

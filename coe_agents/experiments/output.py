@@ -33,17 +33,17 @@ _LINE = 0.17
 _HEAD = 0.45
 
 
-def write_to(experiment: Experiment, folder: Path) -> Path:
-    """Writes an experiment as CSV, LaTeX, PNG and SVG into a folder; returns their path without the ending.
+def write_to(experiment: Experiment, folder: Path) -> list[Path]:
+    """Writes an experiment as CSV and LaTeX, and its picture as PNG and SVG, into a folder; returns the files.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for text, kind in ((to_csv(experiment), "csv"), (to_latex(experiment), "tex")):
-        write(folder / f"{experiment.name}.{kind}", text.encode(errors="replace"))
-    draw_to(experiment, folder)
-    return folder / experiment.name
+    tables = {folder / f"{experiment.name}.{kind}": to(experiment) for kind, to in (("csv", to_csv), ("tex", to_latex))}
+    for path, text in tables.items():
+        write(path, text.encode(errors="replace"))
+    return [*tables, *draw_to(experiment, folder)]
 
 
 def to_csv(experiment: Experiment) -> str:
@@ -86,11 +86,13 @@ def to_latex(experiment: Experiment) -> str:
 
 
 def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
-    """Draws an experiment with its title above and what it was run under below it; returns the files.
+    """Draws an experiment with its title above and what it was run under below it; returns the files, if any.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
+    if experiment.draw is None:
+        return []
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure

@@ -23,7 +23,6 @@ Name = Literal[
     "epsilon",
     "sampling",
     "divergences",
-    "quadrants",
     "contamination",
     "normalisation",
     "cost",
@@ -64,7 +63,7 @@ def reproduce(
         typer.Option(help="When an answer is right; default: reference_or_label, for tinyworld its own facts."),
     ] = None,
 ) -> None:
-    """Reproduce a table or figure of the paper next to the published numbers, as CSV, LaTeX, PNG and SVG."""
+    """Reproduce a table or figure of the paper next to the published numbers, as CSV and LaTeX, and as a picture."""
     n_datasets = len(dataset or ())
     for option, is_wrong, message in (
         ("--samples", samples and dataset, "it cannot be combined with --dataset. Omit one of them"),
@@ -102,9 +101,7 @@ def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
     from coe_agents.cli.display.experiment import show_experiment
     from coe_agents.experiments import write_to
 
-    names = ("date", "version") if experiment.name == "quadrants" else material.provenance
-    provenance = {name: material.provenance[name] for name in names}
-    whole = replace(experiment, settings={**experiment.settings, **provenance})
+    whole = replace(experiment, settings={**experiment.settings, **material.provenance})
     show_experiment(whole, write_to(whole, out))
 
 
@@ -132,7 +129,6 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         "epsilon": lambda: made.epsilon(material.main, agents, setting),
         "sampling": lambda: made.sampling(material.by_temperature(), material.main, agents, setting),
         "divergences": lambda: made.divergences(material.main, agents, setting),
-        "quadrants": lambda: made.quadrants(seed=seed),
         "contamination": lambda: made.contamination(material.main, agents, setting, known_beliefs),
         "normalisation": lambda: made.normalisation(material.main, agents, material.clusterers, setting, span_of),
         "cost": cost,

@@ -15,7 +15,6 @@ from coe_agents.experiments import (
     model_accuracy,
     normalisation,
     panels,
-    quadrants,
     sampling,
     scaling,
     selective_prediction,
@@ -116,15 +115,6 @@ def test_sampling(asked):
     assert by_column(found, "generations", 4)["U_A"] == pytest.approx(0.5623351 / 2)
     assert by_column(found, "generations", 5)["CoE"] == pytest.approx(LOG2)
     assert by_column(found, "generations", 4)["AUROC of CoE"] is None  # all right
-
-
-def test_quadrants_are_the_four_regimes():
-    found = quadrants()
-    assert {row[1] for row in found.rows} == {"consensus", "conflict", "ambiguous", "unknown"}
-    for row in found.rows:
-        (theirs,) = [theirs for theirs in found.paper if theirs[0] == row[0]]
-        assert [("low", "high")[row[2] > 0.5], ("low", "high")[row[3] > 0.3]] == [theirs[2], theirs[3]]
-        assert row[4] == pytest.approx(row[2] + row[3])
 
 
 def test_contamination(asked):

@@ -27,12 +27,6 @@ def compare(
     as_json: JsonOption = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the table as CSV and LaTeX.")] = None,
     resamples: ResamplesOption = 1000,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", "-c", help="TOML file whose price_per_million of each agent replaces that of the run."
-        ),
-    ] = None,
     policies: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +40,7 @@ def compare(
     samples while they last, and no debate.
     """
     if policies is not None:
-        _replay(paths, policies, scoring, config, as_json=as_json, out=out, resamples=resamples)
+        _replay(paths, policies, scoring, as_json=as_json, out=out, resamples=resamples)
         return
     from coe_agents.evaluation.decisions import read_run
     from coe_agents.experiments.comparison import compare as compare_policies
@@ -54,9 +48,8 @@ def compare(
 
     runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
     settings = {"questions": "; ".join(dict.fromkeys(_source(run.settings) for run in runs.values()))}
-    prices = prices_of(config)
     comparison = compare_policies(
-        [outcomes_of(run, name=name, prices=prices) for name, run in runs.items()],
+        [outcomes_of(run, name=name) for name, run in runs.items()],
         n_resamples=resamples,
         settings=settings,
     )
@@ -67,7 +60,6 @@ def _replay(
     paths: list[Path],
     policies: str,
     options: ReplayOptions,
-    config: Path | None,
     *,
     as_json: bool,
     out: Path | None,
@@ -82,9 +74,8 @@ def _replay(
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
     if not files:
         raise typer.BadParameter("it must name at least one file", param_hint="--policies")
-    prices = prices_of(config)
     replayed = [
-        _policy_of(file, name, prices)
+        _policy_of(file, name)
         for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
     ]
     clusterer = create_named_clusterer(options.clusterer)
@@ -104,7 +95,7 @@ def _replay(
     _show(comparison, as_json=as_json, out=out)
 
 
-def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "ReplayedPolicy":
+def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     """Returns the policy of a configuration with what its graph would do; no model is loaded."""
     from coe_agents.config.build import create_policy, load_divergence, load_weights
     from coe_agents.config.schema import load_config
@@ -126,19 +117,8 @@ def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "R
         weighting=graph.weighting,
         divergence=load_divergence(config),
         has_arbiter=config.escalation is not None,
-        prices={**prices_of(path), **prices},
+        prices=config.prices,
     )
-
-
-def prices_of(path: Path | None) -> dict[str, dict[str, float]]:
-    """Returns the prices in a configuration, by agent."""
-    if path is None:
-        return {}
-    from coe_agents.config.schema import AgentConfig, ArbiterConfig, load_config
-
-    config = load_config(path)
-    parts: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]
-    return {part.name: part.price_per_million.model_dump() for part in parts if part.price_per_million is not None}
 
 
 def _show(comparison: "Comparison", *, as_json: bool, out: Path | None) -> None:

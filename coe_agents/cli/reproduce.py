@@ -117,10 +117,6 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         title = f"All metrics, from one model to six: {source}{replaced}"
         return made.panels(name, title, questions, agents, setting, twins=twins)
 
-    def cost() -> "Experiment":
-        seconds = material.generation_seconds()
-        return made.cost(material.main, agents, material.plain_setting, twins=twins, generation_seconds=seconds)
-
     experiments: dict[Name, Callable[[], Experiment]] = {
         "model-accuracy": lambda: made.model_accuracy(material.datasets(), agents, setting),
         "selective-prediction": lambda: made.selective_prediction(material.main, agents, setting),
@@ -131,7 +127,7 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         "divergences": lambda: made.divergences(material.main, agents, setting),
         "contamination": lambda: made.contamination(material.main, agents, setting, known_beliefs),
         "normalisation": lambda: made.normalisation(material.main, agents, material.clusterers, setting, span_of),
-        "cost": cost,
+        "cost": lambda: made.cost(material.main, agents, material.plain_setting, twins=twins),
         "scaling": lambda: made.scaling(material.main, (*agents, *twins), setting, seed=seed),
     }
     return experiments[name]()

@@ -151,8 +151,8 @@ class Comparison:
         }
 
 
-def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = None) -> PolicyOutcomes:
-    """Returns what a run's policy did; `prices` replace those of the run.
+def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
+    """Returns what a run's policy did.
 
     Raises:
         SamplesError: If it decided no question.
@@ -163,8 +163,7 @@ def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = No
             f"{name or run.name} decided no question" + (f"; the first failure: {reason}" if reason else ""),
             hint="Rerun coe-agents run, which asks again",
         )
-    used = {**run.prices, **(prices or {})}
-    outcomes = {key: _outcome(item, used) for key, item in run.items.items()}
+    outcomes = {key: _outcome(item, run.prices) for key, item in run.items.items()}
     notes = (
         [f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"]
         if run.errors

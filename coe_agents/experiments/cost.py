@@ -35,13 +35,11 @@ def cost(
     setup: ScoringSetup,
     *,
     twins: Sequence[str] = (),
-    generation_seconds: float | None = None,
 ) -> Experiment:
     """Returns means per question for groups of 1, 2, ... agents: pairs asked of the entailment model, iterations, time.
 
     Where there are `twins`, second instances of the agents, all of them with all agents are the last group. The
-    entailment model of the clusterer must not remember, or the time is not that of judging. `generation_seconds` is
-    what sampling all agents took, a question; None where not measured.
+    entailment model of the clusterer must not remember, or the time is not that of judging.
     """
     rows: list[Row] = []
     every = (*agents, *twins)
@@ -53,15 +51,13 @@ def cost(
             clusterer = BidirectionalEntailment(counting, strict=clusterer.strict, threshold=clusterer.threshold)
         rows.append(_row(size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting))
 
-    measured = generation_seconds is not None
-    generation = f"{generation_seconds:.3f} s a question" if measured else "not measured: the samples were there"
     return Experiment(
         name="cost",
-        title="Generation, entailment pairs and iterations, against the paper's complexity section",
+        title="Entailment pairs and iterations, against the paper's complexity section",
         columns=_COLUMNS,
         rows=tuple(rows),
         label="eq: complexity",
-        settings={"models": " + ".join(every), "generation": f"{generation}, all {len(every)} models together"},
+        settings={"models": " + ".join(every)},
         notes=(
             "Means a question. The paper counts K m^2 pairs, as if each model had clusters of its own.",
             "CoE's shared space may take up to (K m)^2. Equal responses are asked once, and a match ends the search.",

@@ -101,16 +101,6 @@ def test_json_csv_latex_and_pictures(runs, tmp_path):
     assert rows["answered", "careful"]["less the first"] == "-0.25"
 
 
-def test_other_prices_may_be_given(runs, tmp_path):
-    model = 'provider = "tinyworld"\nmodel = "tiny-llama"\n'
-    price = 'price_per_million = {{ input = {0}, output = {0} }}\nname = "{1}"\n' + model
-    rest = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
-    path = tmp_path / "coe.toml"
-    path.write_text("".join("[[agents]]\n" + price.format(100, name) for name in "ab") + rest)
-    said = json.loads(run("compare", runs[0], "--json", "--config", path).stdout)
-    assert said["policies"][0]["figures"]["cost"]["value"] == pytest.approx(1000 * 30 * 100e-6)
-
-
 def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_path):
     paths = [written(tmp_path / name / "run", {"1": step()}) for name in ("a", "b")]
     said = json.loads(run("compare", *paths, "--json").stdout)

@@ -25,7 +25,7 @@ def compare(
     ],
     scoring: ReplayOptions,
     as_json: JsonOption = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for the table as CSV and LaTeX.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the table as CSV.")] = None,
     resamples: ResamplesOption = 1000,
     policies: Annotated[
         str | None,

@@ -63,7 +63,7 @@ def reproduce(
         typer.Option(help="When an answer is right; default: reference_or_label, for tinyworld its own facts."),
     ] = None,
 ) -> None:
-    """Reproduce a table or figure of the paper next to the published numbers, as CSV and LaTeX, and as a picture."""
+    """Reproduce a table or figure of the paper next to the published numbers, as CSV and as a picture."""
     n_datasets = len(dataset or ())
     for option, is_wrong, message in (
         ("--samples", samples and dataset, "it cannot be combined with --dataset. Omit one of them"),

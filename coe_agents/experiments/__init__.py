@@ -6,7 +6,7 @@ from coe_agents.experiments.cost import cost
 from coe_agents.experiments.experiment import Experiment
 from coe_agents.experiments.model_accuracy import model_accuracy
 from coe_agents.experiments.normalisation import normalisation
-from coe_agents.experiments.output import draw_to, to_csv, to_latex, write_to
+from coe_agents.experiments.output import draw_to, to_csv, write_to
 from coe_agents.experiments.ranking import panels, selective_prediction
 from coe_agents.experiments.sampling import sampling
 from coe_agents.experiments.scaling import scaling
@@ -25,6 +25,5 @@ __all__ = [
     "scaling",
     "selective_prediction",
     "to_csv",
-    "to_latex",
     "write_to",
 ]

@@ -84,7 +84,7 @@ def test_a_run_of_which_every_question_failed_says_why(tmp_path, monkeypatch, co
     assert "down decided no question; the first failure: the server is down. Rerun coe-agents run" in done.stderr
 
 
-def test_json_csv_latex_and_pictures(runs, tmp_path):
+def test_json_and_csv(runs, tmp_path):
     done = run("compare", *runs, "--json", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -94,7 +94,7 @@ def test_json_csv_latex_and_pictures(runs, tmp_path):
     assert careful["figures"]["conformity"] == {"value": None, "low": None, "high": None}
     assert careful["n_common"] == 20
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"compare.csv", "compare.tex"}
+    assert names == {"compare.csv"}
     with (tmp_path / "out" / "compare.csv").open() as file:
         rows = {(row["figure"], row["policy"]): row for row in csv.DictReader(file)}
     assert rows["answered", "plain"]["value"] == "1.0"

@@ -11,6 +11,7 @@ import numpy as np
 from coe_agents.actions.canonical import canonical_action, to_line, tool_key
 from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Within
 from coe_agents.actions.schemas import find_parameters
+from coe_agents.checks import has_method
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance, check_batch
 from coe_agents.documents import parse_json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
+from coe_agents.cli.options import ConfigOption, Exit, JsonOption
 from coe_agents.cli.terminal import hide, print_json, print_lines
 from coe_agents.errors import ConfigurationError
 
@@ -28,7 +28,6 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     config: ConfigOption = None,
     as_json: JsonOption = False,
-    watched: WatchOption = False,
 ) -> None:
     """Ask the group of models a question; show the answer or the refusal first, then the reason."""
     if question == "-":
@@ -41,12 +40,7 @@ def ask(
         from coe_agents.cli.display.decision import show_note
 
         show_note("tinyworld: small models trained on an invented world. Others: --config FILE.", to_stderr=True)
-    if watched:
-        from coe_agents.cli.display.live import watch
-
-        result = watch(graph, question)
-    else:
-        result = graph.invoke({"question": question})
+    result = graph.invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:
         from coe_agents.group_decision.views import to_json

@@ -1,6 +1,5 @@
 """Owns the data of `reproduce`: responses sampled once and stored, or read from saved files."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,10 +69,6 @@ class Material(ABC):
     def by_temperature(self) -> dict[float, Questions]:
         """Returns questions with the responses of the first two agents at other temperatures."""
 
-    @abstractmethod
-    def generation_seconds(self) -> float | None:
-        """Returns the wall-clock seconds of sampling per question; None if the responses were sampled before."""
-
     @cached_property
     def main(self) -> Questions:
         return self.panel(0)[1]
@@ -110,7 +105,6 @@ class SampledMaterial(Material):
     seed: int
     with_context: bool
     _runs: dict[str, list[SampledQuestion]] = field(default_factory=dict)
-    _seconds: dict[str, float] = field(default_factory=dict)
 
     def panel(self, place: int) -> tuple[str, Questions]:
         """Returns the validation questions of a dataset; the second panel of a single dataset is its other split."""
@@ -136,12 +130,6 @@ class SampledMaterial(Material):
         source, own = self.sources[0], {agent.temperature for agent in self.config.agents[:2]}
         found = {each: self._run(source, _splits(source)[1], temperature=each) for each in TEMPERATURES}
         return {**dict.fromkeys(own, self.main), **found} if len(own) == 1 else dict(found)
-
-    def generation_seconds(self) -> float | None:
-        """Returns the seconds per question of the first dataset's validation run, if this process ran all of it."""
-        n_questions = len(self.main)
-        seconds = self._seconds.get(_name_run(self.sources[0], _splits(self.sources[0])[1], None))
-        return None if seconds is None else seconds / n_questions
 
     def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
         name = _name_run(source, split, temperature)
@@ -169,10 +157,7 @@ class SampledMaterial(Material):
             with_context=self.with_context and all(question.context is not None for question in found.questions),
             p_false=temperature is None,
         )
-        fresh, start = not out.exists(), time.perf_counter()
         sample_to(options, found, config)
-        if fresh:
-            self._seconds[name] = time.perf_counter() - start
         self._runs[name] = _read([out / SAMPLES])
         return self._runs[name]
 
@@ -192,9 +177,6 @@ class SavedMaterial(Material):
 
     def by_temperature(self) -> dict[float, Questions]:
         return {}  # files do not state the temperature of their responses
-
-    def generation_seconds(self) -> float | None:
-        return None
 
 
 def create_sampled_material(

@@ -30,7 +30,6 @@ ConfigOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Show the progress of the run on standard error.")]
 LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")]
 SeedOption = Annotated[
     int, typer.Option(help="Random seed for questions and examples, and for agents that have no seed of their own.")

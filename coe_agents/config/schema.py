@@ -339,6 +339,12 @@ class Config(_Section):
         named = {os.environ.get(part.api_key_env or "", "") for part in parts if isinstance(part, ModelSection)}
         return frozenset(named.union(*(secrets_of(part) for part in parts if part is not None)) - {""})
 
+    @property
+    def prices(self) -> dict[str, dict[str, float]]:
+        """The price of a million tokens of each agent, and of the arbiter, that has one."""
+        parts: list[AgentConfig | ArbiterConfig] = [*self.agents, *([self.escalation] if self.escalation else [])]
+        return {part.name: price.model_dump() for part in parts if (price := part.price_per_million) is not None}
+
     def seed_agents(self, seed: int) -> None:
         """Gives the agents without a seed of their own this one."""
         for agent in self.agents:

@@ -12,7 +12,7 @@ from coe_agents.errors import SamplesError
 from coe_agents.evaluation.decisions import PERSON, Item, Run
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, add_legend, plain, shown_label
+from coe_agents.experiments.experiment import Experiment, Row, plain
 
 Prices = Mapping[str, Mapping[str, float]]
 """Price per million tokens of each agent, as {"input": ..., "output": ...}."""
@@ -55,6 +55,7 @@ _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
 the cost that of 1000."""
 FIGURES: Mapping[str, str] = {name: label for name, (label, _) in _FIGURES.items()}
 _FACTOR = {"cost": 1000.0}
+_UNKNOWN: Estimate = (float("nan"),) * 3
 _FEWEST = 5
 """The fewest shared questions for a sentence on what differs beyond chance, and the fewest answers for one on the risk.
 
@@ -117,8 +118,8 @@ class Comparison:
         }
 
 
-def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = None) -> PolicyOutcomes:
-    """Returns what a run's policy did; `prices` replace those of the run.
+def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
+    """Returns what a run's policy did.
 
     Raises:
         SamplesError: If it decided no question.
@@ -129,8 +130,7 @@ def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = No
             f"{name or run.name} decided no question" + (f"; the first failure: {reason}" if reason else ""),
             hint="Rerun coe-agents run, which asks again",
         )
-    used = {**run.prices, **(prices or {})}
-    outcomes = {key: with_cost(item, used) for key, item in run.items.items()}
+    outcomes = {key: with_cost(item, run.prices) for key, item in run.items.items()}
     notes = (
         [f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"]
         if run.errors
@@ -272,91 +272,42 @@ def _to_json(estimate: Estimate) -> dict[str, float | None]:
     return {"value": value, "low": low, "high": high}
 
 
-def to_experiments(comparison: Comparison) -> list[Experiment]:
-    """Returns the figures, and the differences where there are several policies, as tables with a picture."""
-    shown = [figure for figure in FIGURES if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies)]
-    deciders = sorted({who for each in comparison.policies for who in each.decided_by} - {"group"})
-    rows: list[Row] = [
-        (
-            each.name,
-            each.n_questions,
-            *(plain(each.figures[figure][0]) for figure in shown),
-            *(each.decided_by.get(who, 0.0) for who in deciders),
-        )
-        for each in comparison.policies
-    ]
-    notes = [
-        *(f"{each.name}: {note}" for each in comparison.policies for note in each.notes),
-        "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
-        "Tokens, requests, seconds and rounds are means a question.",
-    ]
-    whole = Experiment(
+def to_experiment(comparison: Comparison) -> Experiment:
+    """Returns the table: a line for each figure of each policy, with its interval and what it is less the first's."""
+    others = comparison.policies[1:]
+    deciders = sorted({who for each in comparison.policies for who in each.decided_by})
+    rows: list[Row] = [("questions", each.name, each.n_questions, *[None] * 5) for each in comparison.policies]
+    rows += [("questions of both", each.name, each.n_common, *[None] * 5) for each in others]
+    for figure, label in FIGURES.items():
+        if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies):
+            for each in comparison.policies:
+                difference = each.differences.get(figure, _UNKNOWN)
+                rows.append((label, each.name, *map(plain, (*each.figures[figure], *difference))))
+    if deciders != ["group"]:
+        for who in deciders:
+            shares = [(each.name, each.decided_by.get(who, 0.0)) for each in comparison.policies]
+            rows += [(f"decided by {who}", name, share, *[None] * 5) for name, share in shares]
+    columns = ("figure", "policy", "value", "low", "high", "less the first", "less low", "less high")
+    n_columns = len(columns) if others else len(columns) - 3
+    whose: dict[str, list[str]] = {}
+    for each in comparison.policies:
+        for note in each.notes:
+            whose.setdefault(note, []).append(each.name)
+    return Experiment(
         name="compare",
         title="Policies side by side",
-        columns=("policy", "questions", *(FIGURES[figure] for figure in shown), *(f"by {who}" for who in deciders)),
-        rows=tuple(rows),
-        draw=lambda figure: _draw(comparison, figure),
-        settings=comparison.settings,
-        notes=tuple(notes),
-        width=10.0,
-        height=4.5,
-    )
-    if len(comparison.policies) == 1:
-        return [whole]
-    differences = Experiment(
-        name="compare-differences",
-        title=f"Differences to {comparison.policies[0].name}, on the same questions",
-        columns=("policy", "figure", "difference", "low", "high", "questions"),
-        rows=tuple(
-            (each.name, FIGURES[figure], *map(plain, each.differences[figure]), each.n_common)
-            for each in comparison.policies[1:]
-            for figure in shown
-            if each.differences and not np.isnan(each.differences[figure][0])
-        ),
-        draw=lambda figure: _draw_differences(comparison, figure),
+        columns=columns[:n_columns],
         n_keys=2,
+        rows=tuple(row[:n_columns] for row in rows),
         settings=comparison.settings,
-        notes=(f"95 % intervals of {quantity(comparison.n_resamples, 'paired bootstrap resample')}.",),
-        width=10.0,
-        height=4.5,
+        notes=(
+            *(f"{', '.join(names)}: {note}" for note, names in whose.items()),
+            "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
+            "Tokens, requests, seconds and rounds are means a question.",
+            f"low, high: 95 % intervals, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
+            "Differences are paired, on the questions of both.",
+        ),
     )
-    return [whole, differences]
-
-
-def _draw(comparison: Comparison, figure: Figure) -> None:
-    """Draws risk over coverage, and what it costs, with 95 % intervals."""
-    risk, price = figure.subplots(1, 2)
-    unit = "cost" if all(not np.isnan(each.figures["cost"][0]) for each in comparison.policies) else "tokens"
-    for number, each in enumerate(comparison.policies):
-        for axes, down in ((risk, "risk"), (price, unit)):
-            (x, *across), (y, *along) = each.figures["coverage"], each.figures[down]
-            if not np.isnan(y):
-                spread = [[[abs(x - across[0])], [abs(across[1] - x)]], [[abs(y - along[0])], [abs(along[1] - y)]]]
-                axes.errorbar(
-                    x, y, xerr=spread[0], yerr=spread[1], marker="o", color=f"C{number}", label=shown_label(each.name)
-                )
-    risk.set(xlabel="share answered", ylabel="risk: share of the answered that is wrong")
-    price.set(xlabel="share answered", ylabel=f"{FIGURES[unit]} a question" if unit == "tokens" else FIGURES[unit])
-    for axes in (risk, price):
-        axes.set_ylim(bottom=0)
-    add_legend(risk)
-
-
-def _draw_differences(comparison: Comparison, figure: Figure) -> None:
-    axes = figure.subplots(1, 1)
-    others = comparison.policies[1:]
-    for number, each in enumerate(others):
-        for place, name in enumerate(("coverage", "risk", "accuracy_all")):
-            value, low, high = each.differences.get(name, (np.nan,) * 3)
-            if not np.isnan(value):
-                spread = [[value - low], [high - value]]
-                x = place + (number - (len(others) - 1) / 2) / (len(others) + 1)
-                label = shown_label(each.name) if place == 0 else None
-                axes.errorbar(x, value, yerr=spread, marker="o", color=f"C{number + 1}", label=label)
-    axes.axhline(0.0, color="grey", linewidth=0.8)
-    axes.set_xticks(range(3), [FIGURES[name] for name in ("coverage", "risk", "accuracy_all")])
-    axes.set_ylabel(f"less that of {comparison.policies[0].name}")
-    add_legend(axes)
 
 
 def in_words(comparison: Comparison) -> list[str]:
@@ -418,33 +369,3 @@ def _verdict(each: Compared) -> str:
     if "risk" in sure:
         parts.append(f"it has {sure['risk']}")
     return f" Beyond chance on the {quantity(each.n_common, 'question')} of both, {' and '.join(parts)}.{too_few}"
-
-
-def cells_of(comparison: Comparison) -> tuple[list[str], list[list[Cell]]]:
-    """Returns the heads and lines of the table for a terminal: a line for each figure, a column for each policy."""
-    heads = ["", *(each.name for each in comparison.policies)]
-    lines: list[list[Cell]] = [["questions", *(str(each.n_questions) for each in comparison.policies)]]
-    for name, label in FIGURES.items():
-        estimates = [each.figures[name] for each in comparison.policies]
-        if all(np.isnan(value) for value, *_ in estimates) or (
-            name == "escalated" and not any(e[0] for e in estimates)
-        ):
-            continue
-        lines.append([label, *(_cell(estimate) for estimate in estimates)])
-        differences = [each.differences.get(name) for each in comparison.policies[1:]]
-        if any(found is not None and any(found) for found in differences):  # not where all are exactly alike
-            lines.append(["  less the first", "", *(_cell(found, "+") for found in differences)])
-    deciders = sorted({who for each in comparison.policies for who in each.decided_by})
-    if deciders != ["group"]:
-        for who in deciders:
-            shares = [each.decided_by.get(who, 0.0) for each in comparison.policies]
-            lines.append([f"decided by {who}", *(f"{share:.3f}" for share in shares)])
-    return heads, lines
-
-
-def _cell(estimate: Estimate | None, sign: str = "") -> str:
-    if estimate is None or np.isnan(estimate[0]):
-        return "-"
-    digits = 3 if max(abs(value) for value in estimate) < 10 else 1
-    value, low, high = (f"{number:{sign}.{digits}f}" for number in estimate)
-    return f"{value} [{low}, {high}]"

@@ -13,7 +13,7 @@ import coe_agents
 from coe_agents.agents import Arbiter
 from coe_agents.config.build import assemble, load_weights
 from coe_agents.config.clients import default_at_once
-from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config
+from coe_agents.config.schema import CalibratedConfig, Config
 from coe_agents.errors import AgentError, ConfigurationError
 from coe_agents.evaluation import CRITERIA, Criterion, Prediction
 from coe_agents.evaluation.datasets import Question
@@ -186,13 +186,12 @@ def create_run_group(
         settings["weights"] = load_weights(config)
     graph = assemble(config, escalation=escalation).compile()
     n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
-    priced: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]
     return RunGroup(
         graph,
         criterion,
         max(1, n_at_once // n_sharing),
         redact_all(settings, secrets),
-        {each.name: each.price_per_million.model_dump() for each in priced if each.price_per_million is not None},
+        config.prices,
         secrets,
     )
 

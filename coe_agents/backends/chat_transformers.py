@@ -517,15 +517,8 @@ def _defuse(value: Any, controls: Sequence[str]) -> Any:
     return [_defuse(item, controls) for item in value] if isinstance(value, list) else value
 
 
-def without_control_tokens(text: str, tokenizer: Any, template: str = "") -> str:
-    """Returns `text` so that no special token of the tokenizer, control token or tag of the template is read in it.
-
-    A word joiner, which is invisible, is put after the first character of each such string.
-    """
-    return _without(_control_texts(tokenizer, template), text)
-
-
 def _without(controls: Sequence[str], text: str) -> str:
+    """Returns `text` so that none of `controls` is read in it: a word joiner follows the first character of each."""
     while found := [control for control in controls if control in text]:
         for control in found:
             text = text.replace(control, control[0] + _WORD_JOINER + control[1:])

@@ -21,9 +21,10 @@ from coe_agents.cli.terminal import clean, print_lines
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coe_agents.config.group import Group, SelfCheck
+    from coe_agents.config.group import SelfCheck
     from coe_agents.config.schema import Config
     from coe_agents.evaluation.datasets import Question, QuestionsOnDisk
+    from coe_agents.evaluation.runner import Group
     from coe_agents.evaluation.samples.store import Unit
     from coe_agents.runs import ItemSet
 

@@ -94,8 +94,9 @@ class _Section(BaseModel):
 
 def _one_address(value: object) -> object:
     if isinstance(value, list):
-        several = f"must be one address; got a list of {len(value)}"
-        raise ValueError(f"{several}. Put a proxy in front of several servers of a model, and name its address")
+        proxy = "Put a proxy in front of several servers of a model, and name its address"
+        remedy = "Write it without brackets" if len(value) == 1 else proxy
+        raise ValueError(f"must be one address; got a list of {len(value)}. {remedy}")
     return value
 
 

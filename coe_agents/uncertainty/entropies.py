@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import number
+from coe_agents.checks import number, require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
 
@@ -115,11 +115,9 @@ def miller_madow_correction(n_observed_clusters: npt.ArrayLike, n_responses: npt
     """
     observed = _checks.integers(n_observed_clusters, "n_observed_clusters")
     responses = _checks.integers(n_responses, "n_responses")
-    if (observed < 1).any() or (observed > responses).any():
-        raise ValueError(
-            '"n_observed_clusters" must be at least 1 and at most "n_responses"; '
-            f"got values from {observed.min()} to {observed.max()}. Count the clusters that have a response"
-        )
+    fits = bool((observed >= 1).all() and (observed <= responses).all())
+    must = '"n_observed_clusters" must be at least 1 and at most "n_responses"'
+    require(fits, must, observed.tolist(), "Count the clusters that have a response")
     return _checks.plain(np.asarray((observed - 1) / (2.0 * responses)))
 
 

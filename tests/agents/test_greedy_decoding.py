@@ -103,7 +103,7 @@ def test_trusted_copies_all_count_and_nothing_is_asked():
 
 
 def test_another_value_is_refused():
-    with pytest.raises(ValueError, match='"on_greedy" must be one of exclude, count_once, trust in ModelAgent'):
+    with pytest.raises(ValueError, match='"on_greedy" of ModelAgent must be one of exclude, count_once, trust'):
         ModelAgent("a", CountingModel(), on_greedy="ignore")
 
 

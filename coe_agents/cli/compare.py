@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents._plurals import quantity
-from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
+from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, ScoringOptions, expand_options
+from coe_agents.cli.setting import create_setting
 from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def compare(
         _replay(paths, policies, scoring, config, as_json=as_json, out=out, resamples=resamples)
         return
     from coe_agents.evaluation.decisions import read_run
+    from coe_agents.evaluation.origin import JUDGED
     from coe_agents.experiments.chain_figures import chain_figures
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.comparison import outcomes_of
@@ -66,7 +68,10 @@ def compare(
         settings=settings,
     )
     chains = [found for name, run in runs.items() if (found := chain_figures(run, name=name)) is not None]
-    show(comparison, chains, as_json=as_json, out=out)
+    judged = {name: run.settings.get(JUDGED) for name, run in runs.items()}
+    first, *others = judged.values()
+    note = None if all(other == first for other in others) else f"The runs are judged in different ways: {judged}."
+    show(comparison, chains, judged=judged, note=note, as_json=as_json, out=out)
 
 
 def _replay(
@@ -80,8 +85,7 @@ def _replay(
     resamples: int,
 ) -> None:
     from coe_agents.cli.recalibrate import without_rulings
-    from coe_agents.cli.score import create_named_clusterer
-    from coe_agents.evaluation import CRITERIA, Samples
+    from coe_agents.evaluation import Samples
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.replay import load_saved, replay
 
@@ -93,21 +97,21 @@ def _replay(
         _policy_of(file, name, prices)
         for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
     ]
-    clusterer = create_named_clusterer(options.clusterer)
-    criterion = CRITERIA[options.correctness]
+    given = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
+    setting, judging = create_setting(given, paths)
     with Samples(paths) as questions:
-        saved = load_saved(without_rulings(questions, argument="paths"), clusterer)
+        saved = load_saved(without_rulings(questions, argument="paths"), setting.clusterer)
         n_failed = len(questions) - len(saved)
     settings = {
         "samples": ", ".join(path.name for path in paths),
-        "clusterer": type(clusterer).__name__,
-        "right": criterion.name,
+        "clusterer": type(setting.clusterer).__name__,
+        "right": setting.criterion.name,
     }
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
-    outcomes = [replay(saved, each, criterion, n_failed=n_failed) for each in replayed]
+    outcomes = [replay(saved, each, setting.criterion, n_failed=n_failed) for each in replayed]
     comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
-    show(comparison, as_json=as_json, out=out)
+    show(comparison, judged=judging.to_json(), note=judging.note(), as_json=as_json, out=out)
 
 
 def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "ReplayedPolicy":
@@ -151,10 +155,15 @@ def show(
     comparison: "Comparison",
     chains: "Sequence[ChainFigures]" = (),
     *,
+    judged: dict[str, Any],
+    note: str | None,
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Prints a comparison, and writes its tables and pictures."""
+    """Prints a comparison, and writes its tables and pictures.
+
+    `judged` says in JSON how answers are judged, and `note`, if any, in a line below the table.
+    """
     from coe_agents.experiments import write_to
     from coe_agents.experiments.chain_figures import to_experiment as to_chains
     from coe_agents.experiments.comparison import to_experiments
@@ -163,9 +172,11 @@ def show(
     written = [write_to(experiment, out) for experiment in experiments] if out is not None else []
     if as_json:
         more: dict[str, Any] = {"chains": [each.to_json() for each in chains]} if chains else {}
-        print_json({**comparison.to_json(), **more})
+        print_json({**comparison.to_json(), "judged": judged, **more})
         return
     _show_table(comparison, chains)
+    if note is not None:
+        print_lines(clean(note))
     for path in written:
         print_lines(f"{clean(str(path))}.csv, .tex, .png, .svg")
 

@@ -61,7 +61,7 @@ def reproduce(
     correctness: Annotated[
         Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
         | None,
-        typer.Option(help="When an answer is right; default: reference_or_label, for tinyworld its own facts."),
+        typer.Option(help="When an answer is right; default: as for score."),
     ] = None,
 ) -> None:
     """Reproduce a table or figure of the paper next to the published numbers, as CSV, LaTeX, PNG and SVG."""

@@ -67,7 +67,7 @@ class ItemSet:
         source: The file, or the dataset's name with its split.
         items: In the order in which a run with the seed asks them, which `sample` would choose questions in.
         n_records: How many records were read.
-        is_tinyworld: Whether answers are judged by tinyworld's facts.
+        is_tinyworld: Whether the questions are tinyworld's, whose own model may judge the answers.
     """
 
     source: str

@@ -16,4 +16,4 @@ def tinyworld_questions(split: str = "validation") -> QuestionSet:
     if split not in _SPLITS:
         raise ConfigurationError(f'tinyworld has no split "{split}"', hint=f"Its splits are {' and '.join(_SPLITS)}")
     questions = tuple(Question(fact.id, fact.question, fact.references) for fact in load_facts() if fact.split == split)
-    return QuestionSet(kind="tinyworld", source=f"tinyworld, {split}", questions=questions, n_records=len(questions))
+    return QuestionSet(source=f"tinyworld, {split}", questions=questions, n_records=len(questions))

@@ -66,7 +66,7 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
     except ConflictError:
         load_questions(source, split=split)  # says where
         raise
-    return QuestionsOnDisk(records.kind, records.source, questions, records.n)
+    return QuestionsOnDisk(records.source, questions, records.n)
 
 
 def is_known(source: str) -> bool:

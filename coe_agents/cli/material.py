@@ -11,7 +11,7 @@ from pathlib import Path
 import coe_agents
 from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.options import SamplingOptions, ScoringOptions
+from coe_agents.cli.options import Criteria, SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import find_questions, sample_to
 from coe_agents.cli.setting import create_setting
 from coe_agents.clustering import (
@@ -207,7 +207,7 @@ def create_sampled_material(
     limit: int,
     seed: int,
     with_context: bool,
-    correctness: str | None,
+    correctness: Criteria | None,
 ) -> SampledMaterial:
     """Returns material from the agents of a configuration, by default `reproduce.toml`; no agent is asked yet."""
     load_quietly(config)  # sets the environment
@@ -245,7 +245,7 @@ def create_sampled_material(
 
 
 def read_saved_material(
-    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: str | None
+    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: Criteria | None
 ) -> SavedMaterial:
     """Returns material from files of samples; they are judged as `score` does it."""
     questions = _read(paths)

@@ -21,6 +21,8 @@ class Exit(IntEnum):
     ESCALATED = 4
 
 
+Criteria = Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
+"""The names of `--correctness` where no judge can be configured."""
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -136,8 +138,7 @@ class ReplayOptions:
         ),
     ] = None
     correctness: Annotated[
-        Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
-        | None,
+        Criteria | None,
         typer.Option(help="Of --policies: when an answer is right, as for `score`."),
     ] = None
 

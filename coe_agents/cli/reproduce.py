@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
+from coe_agents.cli.options import ConfigOption, Criteria, LimitOption, SeedOption
 from coe_agents.cli.terminal import print_lines
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def reproduce(
         bool, typer.Option("--with-context", help="Show passages if the dataset has them.")
     ] = False,
     correctness: Annotated[
-        Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
-        | None,
+        Criteria | None,
         typer.Option(help="When an answer is right; default: as for score."),
     ] = None,
 ) -> None:

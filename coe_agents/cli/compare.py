@@ -54,7 +54,7 @@ def compare(
         _replay(paths, policies, scoring, config, as_json=as_json, out=out, resamples=resamples)
         return
     from coe_agents.evaluation.decisions import read_run
-    from coe_agents.evaluation.origin import JUDGED
+    from coe_agents.evaluation.origin import in_words, recorded_judging
     from coe_agents.experiments.chain_figures import chain_figures
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.comparison import outcomes_of
@@ -68,10 +68,17 @@ def compare(
         settings=settings,
     )
     chains = [found for name, run in runs.items() if (found := chain_figures(run, name=name)) is not None]
-    judged = {name: run.settings.get(JUDGED) for name, run in runs.items()}
-    first, *others = judged.values()
-    note = None if all(other == first for other in others) else f"The runs are judged in different ways: {judged}."
-    show(comparison, chains, judged=judged, note=note, as_json=as_json, out=out)
+    judgings = {name: recorded_judging([path]) for name, path in zip(runs, paths, strict=True)}
+    told = [f"{name}: {in_words(judging)}" for name, judging in judgings.items()]
+    is_mixed = any(judging != judgings[next(iter(judgings))] for judging in judgings.values())
+    show(
+        comparison,
+        chains,
+        judged={name: judging and judging.to_json() for name, judging in judgings.items()},
+        note=f"The runs are judged in different ways: {'; '.join(told)}." if is_mixed else None,
+        as_json=as_json,
+        out=out,
+    )
 
 
 def _replay(

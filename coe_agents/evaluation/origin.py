@@ -40,12 +40,15 @@ class Judging:
         """Returns a line which says that answers are judged otherwise than recorded; None where they are not."""
         if self.recorded is None:
             return None
-        return f"Judged by {self.in_words()}; the run recorded {self.recorded.in_words()}."
+        return f"Judged by {in_words(self)}; the run recorded {in_words(self.recorded)}."
 
-    def in_words(self) -> str:
-        """Returns the clusterer and the criterion."""
-        named = self.clusterer if isinstance(self.clusterer, str) else json.dumps(self.clusterer)
-        return f"clusterer {named}, correctness {self.correctness}"
+
+def in_words(judging: Judging | None) -> str:
+    """Returns the clusterer and the criterion, in words."""
+    if judging is None:
+        return "not recorded"
+    named = judging.clusterer if isinstance(judging.clusterer, str) else json.dumps(judging.clusterer)
+    return f"clusterer {named}, correctness {judging.correctness}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,7 @@ def recorded_judging(paths: Iterable[Path], *, must_agree: bool = True) -> Judgi
         if not must_agree:
             return None
         raise SamplesError(
-            "the runs are judged in different ways: "
-            + "; ".join("not recorded" if each is None else each.in_words() for each in (first, *others)),
+            f"the runs are judged in different ways: {'; '.join(map(in_words, (first, *others)))}",
             hint="Name one way for all: --clusterer NAME (or --config FILE) and --correctness NAME",
         )
     return first
@@ -108,8 +110,8 @@ def _read(folder: Path) -> Origin:
         settings = parse_json(path.read_bytes())
         return Origin(
             agents={agent["name"]: _asked(agent) for agent in settings.get("agents", [])},
-            prompt=_in_words(settings["prompt"]) if "prompt" in settings else None,
-            judging=None if JUDGED not in settings else _to_judging(**settings[JUDGED]),
+            prompt=_prompt_in_words(settings["prompt"]) if "prompt" in settings else None,
+            judging=_to_judging(**settings[JUDGED]) if JUDGED in settings else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SamplesError(
@@ -133,7 +135,7 @@ def _asked(agent: Mapping[str, Any]) -> AskedAgent:
     )
 
 
-def _in_words(prompt: Mapping[str, Any]) -> str:
+def _prompt_in_words(prompt: Mapping[str, Any]) -> str:
     """Returns what a prompt says around a question."""
     said = {name: prompt.get(name, value) for name, value in _PLAIN.items()}
     if said["passages"]:

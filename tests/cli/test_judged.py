@@ -9,6 +9,7 @@ from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT, config, questions
 from tests.evaluation.invented import group, row, write
+from tests.experiments.decided import step, written
 from tests.servers import served
 
 RECORDED = {"clusterer": "normalized", "correctness": "f1"}
@@ -38,8 +39,8 @@ def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
     assert evaluated["accuracy"] == scored["accuracy"]
     assert run("report", out, "--out", tmp_path / "r.html", "--resamples", 5).returncode == 0
     assert f"accuracy {scored['accuracy']:.3f}, right by entailment" in (tmp_path / "r.html").read_text()
-    by_facts = run("run", "--dataset", "tinyworld", "--limit", 6, "--out", tmp_path / "d")
-    assert by_facts.returncode == 0, by_facts.stderr
+    decided = run("run", "--dataset", "tinyworld", "--limit", 6, "--out", tmp_path / "d")
+    assert decided.returncode == 0, decided.stderr
     assert json.loads((tmp_path / "d" / SETTINGS).read_bytes())["judged"] == evaluated["judged"]
 
 
@@ -54,9 +55,7 @@ def test_another_way_is_told(tmp_path):
     folder = recorded(tmp_path / "r")
     figures = figures_of(folder, "--correctness", "reference")
     assert figures["judged"] == {"clusterer": "normalized", "correctness": "reference", "recorded": RECORDED}
-    said = (
-        "Judged by clusterer normalized, correctness reference; the run recorded clusterer normalized, correctness f1."
-    )
+    said = "clusterer normalized, correctness reference; the run recorded clusterer normalized, correctness f1."
     page, policy = tmp_path / "r.html", tmp_path / "p.json"
     policies = str(config(tmp_path, AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")))
     for command in (
@@ -70,6 +69,17 @@ def test_another_way_is_told(tmp_path):
         assert said in " ".join(done.stdout.split()), (command, done.stdout, done.stderr)
         assert "the run recorded" not in run(*command).stdout
     assert said not in page.read_text()
+
+
+def test_runs_of_policies_that_are_judged_differently_are_told(tmp_path):
+    folders = []
+    for name, judged in (("a", RECORDED), ("b", {**RECORDED, "correctness": "reference"})):
+        folders.append(written(tmp_path / name, {"1": step(), "2": step(correct=0.0)}))
+        (folders[-1] / SETTINGS).write_text(json.dumps({"judged": judged}))
+    done = run("compare", *folders, "--resamples", 5)
+    assert "a: clusterer normalized, correctness f1; b: clusterer normalized, correctness reference" in done.stdout
+    assert json.loads(run("compare", *folders, "--json").stdout)["judged"]["a"] == RECORDED
+    assert "judged in different ways" not in run("compare", folders[0], "--resamples", 5).stdout
 
 
 def test_runs_that_are_judged_differently_need_one_way_for_all(tmp_path):
@@ -116,7 +126,7 @@ def test_a_calibration_of_a_run_records_how_its_agents_were_asked(tmp_path):
         done = run("sample", "--dataset", data, "--config", str(path), "--limit", 12, "--out", out)
         assert done.returncode == 0, done.stderr
     assert json.loads((out / SETTINGS).read_bytes())["judged"] == {
-        "clusterer": "normalized",
+        "clusterer": "tinyworld",
         "correctness": "reference_or_label",
     }
     assert run("calibrate", out, "--risk", 0.5, "--out", policy).returncode == 0

@@ -14,7 +14,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.sample import find_questions, sample_to
+from coe_agents.cli.sample import sample_to
 from coe_agents.cli.score import show_scores
 
 
@@ -30,6 +30,8 @@ def evaluate(
     ray, config = ray_options(engine), sampling.config
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         settings = load_quietly(config)
+        from coe_agents.tinyworld.questions import find_questions
+
         found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
         sample_to(sampling, found, settings, engine=ray, partition_size=partition_size)
     names_all = scoring.clusterer is not None and scoring.correctness != "judge"

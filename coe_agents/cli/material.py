@@ -12,7 +12,7 @@ import coe_agents
 from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.options import Criteria, SamplingOptions, ScoringOptions
-from coe_agents.cli.sample import find_questions, sample_to
+from coe_agents.cli.sample import sample_to
 from coe_agents.cli.setting import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -31,6 +31,7 @@ from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.tinyworld import beliefs, load_facts
 from coe_agents.tinyworld.correctness import answer_span
+from coe_agents.tinyworld.questions import find_questions
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)

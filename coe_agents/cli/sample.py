@@ -38,6 +38,8 @@ def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: Par
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
+    from coe_agents.tinyworld.questions import find_questions
+
     found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
     sample_to(sampling, found, config, engine=ray, partition_size=partition_size)
 
@@ -110,20 +112,6 @@ def most_actors(config: "Config | None", at_once: int | None) -> int | None:
     remote = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
     bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote]
     return min(bounds, default=None)
-
-
-def find_questions(dataset: str, split: str | None, *, seed: int) -> "QuestionsOnDisk":
-    """Returns the questions of tinyworld or of any dataset that `open_questions` reads, in the order of a seed."""
-    from coe_agents.evaluation.datasets import open_questions
-
-    if dataset != "tinyworld":
-        return open_questions(dataset, split=split, seed=seed)
-    from coe_agents.evaluation.datasets import QuestionsOnDisk
-    from coe_agents.evaluation.datasets.on_disk import on_disk
-    from coe_agents.tinyworld.questions import tinyworld_questions
-
-    found = tinyworld_questions(split or "validation")
-    return QuestionsOnDisk(found.source, on_disk(found.questions, seed=seed), found.n_records)
 
 
 def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:

@@ -121,12 +121,12 @@ class DiskSequence(Sequence[T]):
 
 @dataclass(frozen=True, slots=True)
 class QuestionsOnDisk:
-    """What `QuestionSet` is, with its questions on the disk, in an order that a seed draws.
+    """The questions of a dataset, each once, on the disk, in an order that a seed draws.
 
     Attributes:
         source: The file, or the dataset's name on the hub with its configuration and split.
         questions: In the order in which they are asked.
-        n_records: How many records were read.
+        n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""Owns the question with its known answers, and a set of distinct ones."""
+"""Owns the question with its known answers, and the records of a dataset that hold some."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,21 +36,6 @@ class Question:
     tools: list[dict[str, Any]] | None = field(default=None, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSet:
-    """The questions of a dataset, each once.
-
-    Attributes:
-        source: The file, or the dataset's name on the hub with its configuration and split.
-        questions: In the order of the dataset.
-        n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
-    """
-
-    source: str
-    questions: tuple[Question, ...]
-    n_records: int
-
-
 def from_plain(plain: Mapping[str, Any]) -> Question:
     """Returns the question of which `dataclasses.asdict` made a value of JSON."""
     return Question(**{**plain, "references": tuple(plain["references"])})
@@ -83,11 +68,11 @@ class Records:
             raise DatasetError(f"{self.source} holds no record", hint="Check that the file is complete")
 
 
-def to_set(records: Records) -> QuestionSet:
-    """Returns the questions of one dataset; those that repeat an earlier one give it their references.
+def name_conflict(records: Records) -> None:
+    """Raises where two questions of one id differ, at the place of the second.
 
     Raises:
-        DatasetError: If there is no record, records are of different kinds, or two questions have the same id.
+        DatasetError: There are such questions.
     """
     found: dict[str, Question] = {}
     for place, question in records:
@@ -98,7 +83,6 @@ def to_set(records: Records) -> QuestionSet:
                 f"{place()}: another question has the id {question.id!r} already",
                 hint="Give every question an id of its own",
             ) from error
-    return QuestionSet(records.source, tuple(found.values()), records.n)
 
 
 def merge(repeated: Sequence[Question]) -> Question:

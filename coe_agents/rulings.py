@@ -14,13 +14,17 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from coe_agents.checks import is_number
 from coe_agents.errors import StoreError
 from coe_agents.types import Response
+
+if TYPE_CHECKING:
+    from langgraph.store.base import BaseStore
 
 NAMESPACE = ("coe_agents", "rulings")
 """Where the cases are in the store; a case's key is its id."""
@@ -68,7 +72,7 @@ class RecordedCase(TypedDict):
     kind: Literal["escalation", "audit"]
     status: Literal["pending", "ruled"]
     time: str
-    seen_probability: float
+    seen_probability: Annotated[float, Field(gt=0.0, le=1.0)]
     question: str
     conversation: list[dict[str, Any]]
     answer: str | None
@@ -78,19 +82,7 @@ class RecordedCase(TypedDict):
     ruling: PersonRuling | None
 
 
-class Store(Protocol):
-    """What is needed of LangGraph's `BaseStore`."""
-
-    def get(self, namespace: tuple[str, ...], key: str, /) -> Any: ...
-
-    def put(self, namespace: tuple[str, ...], key: str, value: dict[str, Any], /) -> None: ...
-
-    def search(
-        self, namespace_prefix: tuple[str, ...], /, *, filter: dict[str, Any] | None, limit: int, offset: int
-    ) -> Any: ...
-
-
-def cases(store: Store, *, status: Literal["pending", "ruled"] | None = None) -> list[RecordedCase]:
+def cases(store: "BaseStore", *, status: Literal["pending", "ruled"] | None = None) -> list[RecordedCase]:
     """Returns the recorded cases in the order of their decisions, those of one status or all.
 
     Raises:
@@ -106,12 +98,12 @@ def cases(store: Store, *, status: Literal["pending", "ruled"] | None = None) ->
     return sorted(found.values(), key=lambda case: (case["time"], case["id"]))
 
 
-def pending_cases(store: Store) -> list[RecordedCase]:
+def pending_cases(store: "BaseStore") -> list[RecordedCase]:
     """Returns the cases that wait for a ruling, the oldest first."""
     return cases(store, status="pending")
 
 
-def find_case(store: Store, case_id: str) -> RecordedCase | None:
+def find_case(store: "BaseStore", case_id: str) -> RecordedCase | None:
     """Returns the case with this id; None if the store holds nothing under it.
 
     Raises:
@@ -121,7 +113,7 @@ def find_case(store: Store, case_id: str) -> RecordedCase | None:
     return None if item is None else _to_case(case_id, item.value)
 
 
-def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str | None = None) -> RecordedCase:
+def rule(store: "BaseStore", case_id: str, *, correct: bool | None = None, answer: str | None = None) -> RecordedCase:
     """Records what a person ruled on a pending case, and returns the case.
 
     If threads of one process rule on a case at once, one succeeds. If processes do, a later ruling may replace another.
@@ -143,7 +135,8 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
         >>> store = InMemoryStore()
         >>> case = {"id": "1", "kind": "audit", "status": "pending", "time": "2026-01-31T12:00:00+00:00"}
         >>> case |= {"question": "Capital of France?", "answer": "Lyon", "seen_probability": 0.1, "ruling": None}
-        >>> store.put(NAMESPACE, "1", case | {"responses": [], "labels": []})
+        >>> case |= {"conversation": [], "reason": "", "responses": [], "labels": []}
+        >>> store.put(NAMESPACE, "1", case)
         >>> rule(store, "1", correct=False, answer="Paris")["status"]
         'ruled'
         >>> pending_cases(store)
@@ -176,50 +169,23 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
 
 def _to_case(key: str, value: Any) -> RecordedCase:
     """Returns what is in a store as a case; refuses what no graph recorded."""
-    if not (_is_case(value) and value["id"] == key):
+    try:
+        case: RecordedCase = _form().validate_python(value, strict=True)
+        is_case = case["id"] == key and len(case["labels"]) <= len(case["responses"])
+        is_case &= (case["status"] == "ruled") == (case["ruling"] is not None)
+    except ValidationError:
+        is_case = False
+    if not is_case:
         raise StoreError(
             f"what is under {key!r:.80} in the store is not a recorded case",
             hint=f"Delete it if it is yours: store.delete({NAMESPACE}, {key!r:.80})",
         )
-    case: RecordedCase = value
     return case
 
 
-def _is_case(value: Any) -> bool:
-    if not isinstance(value, Mapping):
-        return False
-    seen, ruling = value.get("seen_probability"), value.get("ruling")
-    responses, labels = value.get("responses"), value.get("labels")
-    return (
-        all(isinstance(value.get(name), str) for name in ("id", "time", "question"))
-        and isinstance(value.get("answer"), str | None)
-        and value.get("kind") in ("escalation", "audit")
-        and is_number(seen)
-        and 0.0 < seen <= 1.0
-        and isinstance(responses, list)
-        and all(map(_is_response, responses))
-        and isinstance(labels, list)
-        and len(labels) <= len(responses)
-        and all(isinstance(label, int) for label in labels)
-        and (_is_ruling(ruling) if value.get("status") == "ruled" else value.get("status") == "pending")
-    )
-
-
-def _is_response(value: Any) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and isinstance(value.get("agent"), str)
-        and isinstance(value.get("text"), str)
-        and isinstance(value.get("answer", 0), str | None)
-    )
-
-
-def _is_ruling(value: Any) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and isinstance(value.get("correct", 0), bool | None)
-        and isinstance(value.get("answer", 0), str | None)
-    )
+@cache
+def _form() -> TypeAdapter[RecordedCase]:
+    return TypeAdapter(RecordedCase)
 
 
 def create_ruling(*, correct: bool | None, answer: str | None) -> PersonRuling:

@@ -18,6 +18,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
 from coe_agents.testing import ScriptedAgent
+from coe_agents.types import create_response
 from tests.graph.test_persistence import server  # noqa: F401 (a fixture)
 
 AGREE = (["Paris"], ["Paris"])
@@ -298,13 +299,15 @@ CASE = {
     "time": "2026-01-31T12:00:00.000+00:00",
     "seen_probability": 0.1,
     "question": "Which?",
+    "conversation": [],
     "answer": "Lyon",
+    "reason": "",
     "responses": [
-        {"agent": agent, "round": 0, "index": index, "text": text, "answer": None, "error": None}
+        create_response(agent, text, index=index)
         for agent, texts in (("a", ["Lyon", "lyon."]), ("b", ["Paris", "Lyon"]), ("c", ["Nice", "Paris"]))
         for index, text in enumerate(texts)
     ]
-    + [{"agent": "d", "round": 0, "index": 0, "text": "", "answer": None, "error": "it failed"}],
+    + [create_response("d", "", error="it failed")],
     "labels": [0, 0, 1, 0, 2, 1],
 }
 WAITING = CASE | {"status": "pending", "ruling": None}

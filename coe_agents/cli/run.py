@@ -14,7 +14,7 @@ from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import EngineOptions, Exit, QuestionOptions, expand_options
-from coe_agents.cli.sample import describe_dataset, most_actors, times
+from coe_agents.cli.sample import describe_dataset, find_questions, most_actors, times
 from coe_agents.cli.terminal import clean, print_lines
 
 if TYPE_CHECKING:
@@ -57,33 +57,33 @@ def run(
     ray = ray_options(engine)
     settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices, load_items
+    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices
     from coe_agents.runs.runner import Units
 
-    found = load_items(asking.dataset, asking.split, seed=seed)
-    items = found.items.first(asking.limit or None)
+    found = find_questions(asking.dataset, asking.split, seed=seed)
+    questions = found.questions.first(asking.limit or None)
     options: dict[str, Any] = {
         "seed": seed,
         "at_once": asking.at_once,
         "people": people,
         "correctness": correctness,
-        "is_tinyworld": found.is_tinyworld,
+        "is_tinyworld": asking.dataset == "tinyworld",
     }
     group = create_run_group(settings, **options)
-    depends = {"dataset": describe_dataset(found, len(found.items), map(asdict, items), asking.limit), **group.settings}
+    depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
     from coe_agents.evaluation.decisions import DECISIONS
     from coe_agents.evaluation.samples.store import Store
 
     with (
-        Store(out, depends, Units(items, seed=seed), name=DECISIONS) as store,
+        Store(out, depends, Units(questions, seed=seed), name=DECISIONS) as store,
         Timings(out) as timings,
-        _progress(len(items), store) as on_item,
+        _progress(len(questions), store) as on_row,
     ):
         keep_prices(out, group.prices)
         if ray is None:
             import asyncio
 
-            asyncio.run(decide_all(items, group, store, timings, on_item=on_item))
+            asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
         elif n_pending := store.n_pending:
             from coe_agents.distributed import cluster
             from coe_agents.runs.parts import decide_parts
@@ -95,7 +95,7 @@ def run(
                 # called in the actors, whose environment holds the keys
                 shared = share_limits(settings, pool.n_actors)
                 create = partial(create_run_group, shared, n_sharing=pool.n_actors, **options)
-                decide_parts(items, create, store, timings, pool, size=partition_size, on_item=on_item)
+                decide_parts(questions, create, store, timings, pool, size=partition_size, on_row=on_row)
 
 
 @dataclass(slots=True)

@@ -132,7 +132,7 @@ def tinyworld() -> list[PolicyOutcomes]:
     clusterer, criterion = tinyworld_clusterer(), tinyworld_criterion()
     clusterer = clusterer.with_model(CachedEntailment(clusterer.model))  # policies share most of their pairs
     with tempfile.TemporaryDirectory() as scratch:
-        questions = on_disk(tinyworld_questions("calibration").questions, seed=0)
+        questions = on_disk(tinyworld_questions("calibration"), seed=0)
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, policy=ALWAYS).compile()
         results = graph.batch([{"question": question.question} for question in questions], {"max_concurrency": AT_ONCE})
         asked = [(question, result["responses"]) for question, result in zip(questions, results, strict=True)]
@@ -148,7 +148,7 @@ def tinyworld() -> list[PolicyOutcomes]:
                 options |= {"max_rounds": 2, "strategies": {"conflict": debate, "unknown": debate}}
             elif name == "adaptive":
                 options["adaptive"] = AdaptiveSampling()
-            found.append(outcomes_of(live(Path(scratch) / name, options, clusterer, criterion), prices=prices))
+            found.append(outcomes_of(replace(live(Path(scratch) / name, options, clusterer, criterion), prices=prices)))
         return found
 
 
@@ -160,7 +160,7 @@ def to_sampled(question: Question, rows: list[dict]) -> SampledQuestion:
 
 
 def live(folder: Path, options: dict[str, Any], clusterer: Clusterer, criterion: Criterion) -> Any:
-    questions = on_disk(tinyworld_questions().questions, seed=0)
+    questions = on_disk(tinyworld_questions(), seed=0)
     with warnings.catch_warnings(action="ignore"):
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, **options).compile()
     group = RunGroup(graph, criterion, at_once=AT_ONCE)

@@ -122,8 +122,8 @@ def _show_end(out: Path, n_items: int) -> None:
     verdicts = [item.correct for item in items if item.correct is not None]
     wrong = sum(1 - correct for correct in verdicts)
     judged = f", {wrong:.4g} of these wrong" if verdicts else ", none judged" if n_answered else ""
-    n_escalated = sum(any(step.escalated for step in item.steps) for item in items)
-    n_failed_agents = sum(any(step.decision["failed_agents"] for step in item.steps) for item in items)
+    n_escalated = sum(item.is_escalated for item in items)
+    n_failed_agents = sum(bool(item.decision["failed_agents"]) for item in items)
     withheld = f"{len(items) - n_answered} withheld, {n_escalated} escalated"
     path = clean(str(out / DECISIONS))
     print_lines(f"{quantity(n_items, 'question')}: {n_answered} answered{judged}; {withheld}. {path}")

@@ -102,7 +102,7 @@ def sample_to(
                 pool = create_pool(engine, n_parts=parts.n_unfinished, bound=most_actors(config, options.at_once))
                 # called in the actors, whose environment holds the keys
                 create = partial(create_group, share_limits(config, pool.n_actors), n_sharing=pool.n_actors, **asked)
-                sample_parts(parts, prompt, create, pool, on_unit=advance, on_failure=advance)
+                sample_parts(parts, prompt, create, pool, on_unit=advance)
 
 
 def most_actors(config: "Config | None", at_once: int | None) -> int | None:

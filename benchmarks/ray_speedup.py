@@ -123,9 +123,16 @@ def seconds(config: Config, questions: Sequence[Question], n_actors: int) -> tup
         with SampleParts(folder / "run", {}, questions, agents, size=SIZE) as parts:
             start = time.time()
             create = partial(create_noting, config, folder)
-            sample(parts, lambda question: question.question, create, Pool(n_actors))
+            errors = list[str | None]()
+            sample(
+                parts,
+                lambda question: question.question,
+                create,
+                Pool(n_actors),
+                on_unit=lambda unit, error: errors.append(error),
+            )
             whole = time.time() - start
-            if parts.n_missing.total() or parts.errors:
+            if parts.n_missing.total() or any(errors):
                 raise RuntimeError("a reply is missing")
         started = [float(path.read_text()) - start for path in folder.glob("*.started")]
     return whole, sum(started) / len(started)

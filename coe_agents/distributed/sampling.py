@@ -27,9 +27,8 @@ from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_fi
 from coe_agents.evaluation.samples.store import Unit, is_failure, is_whole
 
 Rows = Sequence[Mapping[str, Any]]
-_WHOLE, _ABSENT, _REPEATED, _FAILED = range(4)
-"""The state of a part's file: complete, absent, with failures to ask again, or with failures of this run."""
-_UNFINISHED = (_ABSENT, _REPEATED)
+_WHOLE, _ABSENT, _REPEATED = range(3)
+"""The state of a part's file: kept by this run or complete, absent, or with failures to ask again."""
 
 
 class SampleParts:
@@ -98,24 +97,14 @@ class SampleParts:
     @property
     def n_unfinished(self) -> int:
         """How many files are missing, or hold a failure that is asked again."""
-        return sum(self._states.count(state) for state in _UNFINISHED)
+        return len(self._states) - self._states.count(_WHOLE)
 
-    @property
-    def errors(self) -> dict[Unit, str]:
-        """What failed since this was entered, with the reason; read from the files."""
-        failed = (number for number, state in enumerate(self._states) if state == _FAILED)
-        found: dict[Unit, str] = {}
-        for number in failed:
-            found |= self._failures(self._file(number), self._units(number))
-        return found
-
-    def to_ask(self, prompts: Mapping[str, str] | Callable[[Question], str]) -> Iterator[Part]:
+    def to_ask(self, prompt: Callable[[Question], str]) -> Iterator[Part]:
         """Yields, for each part that is not complete, what an actor needs to know; each when it is asked for.
 
-        `prompts` returns the prompt of a question, or holds it by id.
+        `prompt` returns the prompt of a question.
         """
-        prompt = prompts if callable(prompts) else (lambda question: prompts[question.id])
-        for number in self._unfinished():
+        for number in (number for number, state in enumerate(self._states) if state != _WHOLE):
             path, questions = self._file(number), self._part(number)
             request = {
                 "questions": [asdict(question) for question in questions],
@@ -136,18 +125,9 @@ class SampleParts:
         failures = self._failures(BytesIO(content), self._units(number))
         missing = self._missing(number)
         write(self._file(number), content)
-        self._states[number] = _FAILED if failures else _WHOLE
+        self._states[number] = _WHOLE
         self.n_missing.subtract(agent for _, agent in missing)
         return {unit: failures.get(unit) for unit in missing}
-
-    def check(self) -> None:
-        """Checks all files.
-
-        Raises:
-            StoreError: If a unit is missing, or there twice.
-        """
-        for number in range(len(self._states)):
-            self._failures(self._file(number), self._units(number))
 
     def _file(self, number: int) -> Path:
         return part_file(self.path, number)
@@ -157,9 +137,6 @@ class SampleParts:
 
     def _units(self, number: int) -> dict[Unit, int]:
         return units_of(self._part(number), self.agents)
-
-    def _unfinished(self) -> Iterator[int]:
-        return (number for number, state in enumerate(self._states) if state in _UNFINISHED)
 
     def _missing(self, number: int) -> list[Unit]:
         units = self._units(number)
@@ -180,36 +157,31 @@ class SampleParts:
 
 def sample(
     parts: SampleParts,
-    prompts: Mapping[str, str] | Callable[[Question], str],
+    prompt: Callable[[Question], str],
     create: Callable[[Mapping[str, str]], Group],
     pool: Pool,
     *,
-    on_unit: Callable[[Unit], None] = lambda unit: None,
-    on_failure: Callable[[Unit, str], None] | None = None,
+    on_unit: Callable[[Unit, str | None], None] = lambda unit, error: None,
 ) -> None:
     """Asks every agent what is missing, on the cluster that `cluster` joined.
 
-    `prompts` returns the prompt of a question, or holds it by id; it is called when the question's part is sent, so
-    that no more prompts are in memory, here and in Ray's object store, than those of the parts in hand: one for each
-    actor, and one. `create` makes the agents in each actor, from the prompts of the part it has, by question id; Ray
-    carries it there, so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit`
-    is called for what a part adds, when it is kept; where it failed, `on_failure`, with the reason, if given. Of a part
-    that no actor finished, what is missing has failed.
+    `prompt` returns the prompt of a question; it is called when the question's part is sent, so that no more prompts
+    are in memory, here and in Ray's object store, than those of the parts in hand: one for each actor, and one.
+    `create` makes the agents in each actor, from the prompts of the part it has, by question id; Ray carries it there,
+    so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit` is called for what
+    a part adds, when it is kept, with the reason where it failed. Of a part that no actor finished, what is missing has
+    failed.
 
     Raises:
-        StoreError: If the cluster failed, or something is missing or there twice at the end; finished parts are kept.
+        StoreError: If the cluster failed, or an actor returned something else than its part; finished parts are kept.
         ConfigurationError: If an actor cannot make the agents, such as without a key in its environment.
         TypeError: If `create` cannot be sent to an actor.
         OSError: If a file cannot be written.
     """
     give_up = partial(fail_part, parts.agents)
-    for number, content in work_through(parts.to_ask(prompts), partial(_Asking, create), pool, give_up):
+    for number, content in work_through(parts.to_ask(prompt), partial(_Asking, create), pool, give_up):
         for unit, error in parts.keep(number, content).items():
-            if error is None or on_failure is None:
-                on_unit(unit)
-            else:
-                on_failure(unit, error)
-    parts.check()
+            on_unit(unit, error)
 
 
 class _Asking:

@@ -273,10 +273,15 @@ def test_a_debate_follows_a_merged_round_and_counts_alone():
     assert [measurement.conformity for _, _, measurement in policy.seen] == [None, None, 0]
 
 
-async def test_a_writer_is_not_streamed_before_the_gate():
+async def test_a_model_that_a_strategy_asks_is_not_streamed_before_the_gate():
     writer = GenericFakeChatModel(messages=iter([AIMessage("What else?")] * 2))
+
+    def reword(context):
+        messages = context.rephrase(writer.invoke(context.question).text)
+        return RoundPlan({name: {"messages": messages} for name in context.n_responses})
+
     agents = three(c=["Paris"])
-    compiled = graph(*agents, strategies={"conflict": Diversify(writer=writer)}).compile()
+    compiled = graph(*agents, strategies={"conflict": reword}).compile()
     streamed = [chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
     streamed += [chunk.content async for chunk, _ in compiled.astream({"question": "Q?"}, stream_mode="messages")]
     assert "else?" not in "".join(streamed)

@@ -9,6 +9,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
+from coe_agents.policy import Bounds, Rules
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 from tests.experiments.decided import step, written
@@ -73,7 +74,7 @@ def test_what_a_person_reads_is_in_the_singular_for_one(tmp_path, n):
             name=name,
             policy=ThresholdPolicy(0.1, otherwise=otherwise),
             n_samples={"a": 9, "x": 9},
-            max_rounds=2,
+            rules=Rules(bounds=Bounds(max_rounds=2)),
             has_arbiter=True,
         )
         said += replay(saved, policy, CRITERIA["reference"]).notes

@@ -11,6 +11,7 @@ import numpy as np
 from coe_agents.actions.canonical import canonical_action, to_line, tool_key
 from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Within
 from coe_agents.actions.schemas import find_parameters
+from coe_agents.checks import has_method
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance, check_batch
 from coe_agents.documents import parse_json
@@ -286,8 +287,7 @@ def _check_rules(compare: Mapping[str, Rule], parameters: Mapping[str, Mapping[s
     known = {f"{tool}.{name}" for tool, names in stated if isinstance(names, Mapping) for name in names}
     rules = {}
     for path, rule in compare.items():
-        if isinstance(rule, type) or not isinstance(rule, Rule):
-            raise TypeError(f'a rule must be an object such as Ignore(); got {rule!r} for "{path}". Create one')
+        has_method(rule, "compare", f'the rule of "{path}"', advice="Pass one such as Ignore()")
         *tool, name = path.rsplit(".", 1)
         key = f"{tool_key(tool[0])}.{name}" if tool else name
         if parameters and key not in known and name not in {one.rsplit(".", 1)[1] for one in known if not tool}:

@@ -119,8 +119,8 @@ def test_a_text_that_is_no_action_equals_itself_alone(text):
 @pytest.mark.parametrize(
     ("compare", "error", "message"),
     [
-        ({"pay.sum": Within}, TypeError, "must be an object such as Ignore"),
-        ({"pay.sum": 0.1}, TypeError, "must be an object such as Ignore"),
+        ({"pay.sum": Within}, TypeError, "must be an object, not a class; got Within"),
+        ({"pay.sum": 0.1}, TypeError, 'must have the method "compare"; got 0.1'),
         ({"pay.amount": Ignore()}, ValueError, "no tool has that. Known: pay.sum, pay.to"),
         ({"send.sum": Ignore()}, ValueError, "no tool has that"),
         ({"amount": Ignore()}, ValueError, "no tool has that"),

@@ -193,7 +193,7 @@ class ActionsClusterer(_Section):
 
     Attributes:
         options: "compare", by "tool.argument" or "argument": "exact", "ignore", "any_order", `{within = 0.01}` or
-            `{within_relative = 0.05}`; and "ordered".
+            `{within_relative = 0.05}`.
     """
 
     kind: Literal["actions"]

@@ -10,9 +10,8 @@ from pathlib import Path
 import coe_agents
 from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.options import SamplingOptions, ScoringOptions
+from coe_agents.cli.options import SamplingOptions
 from coe_agents.cli.sample import find_questions, sample_to
-from coe_agents.cli.score import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -39,7 +38,7 @@ _MOST_PAIRS = 10_000_000
 Questions = Sequence[SampledQuestion]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Material(ABC):
     """The data that experiments read.
 
@@ -55,7 +54,7 @@ class Material(ABC):
     twins: tuple[str, ...]
     setting: ScoringSetup
     provenance: Mapping[str, str]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @abstractmethod
     def panel(self, place: int) -> tuple[str, Questions]:
@@ -65,21 +64,13 @@ class Material(ABC):
     def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
         """Returns training questions (None without any) and validation questions, by dataset."""
 
-    @abstractmethod
     def by_temperature(self) -> dict[float, Questions]:
-        """Returns questions with the responses of the first two agents at other temperatures."""
+        """Returns questions with the responses of the first two agents at other temperatures, where that is known."""
+        return {}
 
     @cached_property
     def main(self) -> Questions:
         return self.panel(0)[1]
-
-    @property
-    def plain_setting(self) -> ScoringSetup:
-        """The setting without a cache, to measure how long clustering takes."""
-        clusterer = self.setting.clusterer
-        if isinstance(clusterer, BidirectionalEntailment) and isinstance(clusterer.model, CachedEntailment):
-            return ScoringSetup(clusterer.with_model(clusterer.model.model), self.setting.criterion)
-        return self.setting
 
     @property
     def clusterers(self) -> dict[str, Clusterer]:
@@ -88,7 +79,7 @@ class Material(ABC):
         return {type(chosen).__name__: chosen, "NormalizedMatch": NormalizedMatch()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SampledMaterial(Material):
     """Responses that are sampled when first needed, and stored under `folder`, in a folder for each run.
 
@@ -162,7 +153,7 @@ class SampledMaterial(Material):
         return self._runs[name]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SavedMaterial(Material):
     """Responses from saved files, whose names are `source`; no agent is asked."""
 
@@ -174,9 +165,6 @@ class SavedMaterial(Material):
 
     def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
         return {self.source: (None, self.questions)}
-
-    def by_temperature(self) -> dict[float, Questions]:
-        return {}  # files do not state the temperature of their responses
 
 
 def create_sampled_material(
@@ -212,7 +200,6 @@ def create_sampled_material(
         twins=tuple(name + _TWIN for name in names),
         setting=setting,
         provenance=provenance,
-        left_out={},
         config=settings,
         sources=sources,
         folder=folder,
@@ -239,9 +226,8 @@ def read_saved_material(
     names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
     facts = {fact.id for fact in load_facts()}
     of_tinyworld = all(question.id in facts for question in questions)
-    clusterer: Clusterer = (
-        NormalizedMatch() if config is None else create_setting(ScoringOptions(config=config)).clusterer
-    )
+    settings = None if config is None else load_quietly(config)
+    clusterer: Clusterer = NormalizedMatch() if settings is None else create_clusterer(settings)
     setting = _create_setting(clusterer, correctness, tinyworld=of_tinyworld)
     source = ", ".join(path.name for path in paths)
     left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}

@@ -97,8 +97,7 @@ def _line(run: Run, key: str) -> dict[str, Any]:
     last = item.steps[-1]
     decision = last.decision
     answer = _text(decision.get("answer"))
-    return {
-        "state": line["state"],
+    return line | {
         "leading": item.leading_correct,
         "answer": None if answer is None else cut(answer, _SHORT),
         "reason": cut(_text(decision.get("reason")) or "", _SHORT),

@@ -1,6 +1,7 @@
 """Owns the experiment as a value: a table with the paper's rows next to ours, its settings, and its picture."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,9 @@ class Experiment:
         n_keys: How many columns identify a row.
         settings: What the numbers depend on, in the order in which they are shown.
         notes: What a reader must know to read them.
+
+    Raises:
+        ValueError: If `name` has other characters than ASCII letters, digits, "-" and "_": files are named by it.
     """
 
     name: str
@@ -49,6 +53,13 @@ class Experiment:
     notes: Sequence[str] = ()
     width: float = 9.0
     height: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][\w-]*", self.name, re.ASCII):
+            raise ValueError(
+                f'"name" must be letters, digits, "-" and "_", as files are named by it; got {self.name!r}. '
+                'Put other text into "title"'
+            )
 
     @property
     def heads(self) -> tuple[str, ...]:

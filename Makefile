@@ -13,7 +13,7 @@ VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
-	typecheck imports benchmark models clean
+	typecheck imports benchmark lines models clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -126,6 +126,9 @@ benchmark-served_sampling: ARGUMENTS = --vllm-python $(VLLM_PYTHON)
 benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
+
+lines: ## Count the lines of Python in each package; BEFORE=REVISION compares with an older one
+	$(PYTHON) -m tools.lines $(BEFORE)
 
 models: $(READY) ## Train tinyworld's models anew (about 40 minutes on two cores)
 	$(BIN)/python -m tools.tinyworld

@@ -195,7 +195,7 @@ def loop(seed):
                 seen[str(place)] = Seen(rate, "audit") if is_answer else Seen(1.0, "escalation")
             elif alarmed is None and is_answer and draws[place] < rate:
                 monitor.observe(float(wrong[place]), seen_probability=rate)
-        if alarmed is None and monitor.is_broken:
+        if alarmed is None and monitor.state.broken:
             alarmed = day
             policy = policy_with(threshold / 4.0)
     return thresholds, alarmed, recalibrated

@@ -23,9 +23,8 @@ KEY = "sk-planted-0123456789"
         ModelAgent("a", ChatOpenAI(model="m", api_key="none", default_headers={"Authorization": f"Bearer {KEY}"})),
         ModelAgent("a", ChatOpenAI(model="m", api_key=f" {KEY}\n")),
         ModelAgent("a", ChatOpenAI(model="m", api_key="none", base_url=f"http://user:{KEY}@host/v1")),
-        ModelAgent("a", [ChatOpenAI(model="m", api_key=KEY, base_url=f"http://{host}/v1") for host in "ab"]),
     ],
-    ids=["model", "named", "header", "blanks", "address", "servers"],
+    ids=["model", "named", "header", "blanks", "address"],
 )
 def test_the_secrets_of_an_agent_are_found_wherever_it_keeps_them(agent):
     assert secrets_of(agent) == {KEY}

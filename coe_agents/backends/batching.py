@@ -51,14 +51,12 @@ class Request(Generic[Result]):
     Attributes:
         prepare: Called while nothing else uses model and tokenizer; its error reaches this request alone.
         finish: Makes the result of the tokens drawn for each seed, in the same way.
-        on_drawn: Called in the same thread with the tokens so far of each of its rows; see `Row`.
         future: Gets the result.
         is_given_up: Set by a caller that no longer waits.
     """
 
     prepare: Callable[[], Prepared]
     finish: Callable[[Prepared, Sequence[Sequence[DrawnToken]]], Result]
-    on_drawn: Callable[[Sequence[DrawnToken]], None] | None = None
     future: Future[Result] = field(default_factory=Future)
     is_given_up: bool = False
 
@@ -121,11 +119,7 @@ class Batches:
         return batch
 
     def _answer(self, batch: Sequence[_Waiting]) -> None:
-        rows = [
-            Row(place, seed, request.is_wanted, request.on_drawn)
-            for place, (request, own) in enumerate(batch)
-            for seed in own.seeds
-        ]
+        rows = [Row(place, seed, request.is_wanted) for place, (request, own) in enumerate(batch) for seed in own.seeds]
         drawn = list[list[DrawnToken]]()
         try:
             prompts = [prepared.prompt for _, prepared in batch]

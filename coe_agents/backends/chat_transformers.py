@@ -2,21 +2,16 @@
 
 import asyncio
 import inspect
-import json
-import queue
 import secrets
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import torch
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, UsageMetadata
-from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
@@ -25,8 +20,7 @@ from transformers import AutoModelForCausalLM
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.loading import Loaded, load
-from coe_agents.backends.reply_forms import HERMES_TAGS, Reply, ReplyForm, TextForm, create_reply_form
-from coe_agents.backends.streaming import GrowingText
+from coe_agents.backends.reply_forms import HERMES_TAGS, HermesForm, Reply
 from coe_agents.backends.tool_calls import BoundTools, to_template_messages
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 
@@ -55,7 +49,7 @@ class _Call:
 
     options: SamplingOptions
     tools: BoundTools | None
-    form: ReplyForm | None = None
+    form: HermesForm | None = None
 
 
 class ChatTransformers(BaseChatModel, SamplingOptions):
@@ -67,13 +61,11 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     copy in memory. Calls that arrive within milliseconds, or while it is busy, are answered in one batch if their
     settings are equal; the results are the same as alone, except for the last bits of log-probabilities.
 
-    `stream`, `astream` and `astream_events` give one response piece by piece; the last piece has its log-probabilities.
-    Several responses are never streamed, since LangChain would join them into one text.
+    A stream is the whole response in one piece.
 
     `bind_tools` shows tools to the model by its chat template. Calls are read from each response: in the Hermes form,
-    `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or as the tokenizer's `response_template` says. The text
-    around them stays the content. What should be a call and cannot be read as one, for example because it is cut off,
-    is in `invalid_tool_calls`. A stream gives the calls at its end, in one piece.
+    `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. The text around them stays the content. What should be a
+    call and cannot be read as one, for example because it is cut off, is in `invalid_tool_calls`.
 
     Args:
         model: A local folder or a hub id. Only safetensors are read, and no code of the repository is run.
@@ -89,7 +81,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         top_logprobs: How many alternatives to report for each token.
         chat_template: A Jinja template in place of the tokenizer's own.
         max_batch: The most responses that are drawn at once; fewer are where the memory is too small for them.
-        streaming: Whether `invoke` draws its response piece by piece, for the callbacks that listen.
         timeout: Seconds for one call, after the model is loaded; None for no limit.
         api_key: Token of the Hugging Face hub, for a hub id that needs one; by default the stored one.
         max_retries: Accepted, as by every chat model, and without effect: drawing again would fail again.
@@ -109,7 +100,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     revision: str | None = None
     chat_template: str | None = None
     max_batch: int = Field(default=256, ge=1)
-    streaming: bool = False
     timeout: float | None = Field(default=None, gt=0)
     api_key: SecretStr | None = None
     max_retries: int | None = Field(default=None, ge=0)
@@ -234,93 +224,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         finally:
             request.is_given_up = True
 
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        call, batches = self._call_of_stream(stop, kwargs), self._batches()
-        pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        request, text = self._request_stream(messages, call, batches.loaded, pieces.put)
-        end = _end_after(self.timeout)
-        batches.put(request)
-        try:
-            while (piece := pieces.get(timeout=_seconds_until(end))) is not None:
-                yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-            yield from _last_chunks(request.future.result(), text)
-        except queue.Empty as error:
-            raise self._timeout_error() from error
-        finally:
-            request.is_given_up = True
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        call, batches = self._call_of_stream(stop, kwargs), await self._abatches()
-        pieces, loop = asyncio.Queue[str | None](), asyncio.get_running_loop()
-
-        def put(piece: str | None) -> None:
-            with suppress(RuntimeError):  # the loop is closed, and nobody listens
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        request, text = self._request_stream(messages, call, batches.loaded, put)
-        end = _end_after(self.timeout)
-        batches.put(request)
-        try:
-            while (piece := await asyncio.wait_for(pieces.get(), _seconds_until(end))) is not None:
-                yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-            for chunk in _last_chunks(request.future.result(), text):
-                yield chunk
-        except TimeoutError as error:
-            raise self._timeout_error() from error
-        finally:
-            request.is_given_up = True
-
-    def _should_stream(self, *, async_api: bool, run_manager: Any = None, **kwargs: Any) -> bool:
-        """Returns whether a call is streamed: several responses are not, unless the call itself asks for a stream."""
-        if self._n_of(kwargs) > 1 and not kwargs.get("stream"):
-            return False
-        return super()._should_stream(async_api=async_api, run_manager=run_manager, **kwargs)
-
-    def _should_use_protocol_streaming(self, *, async_api: bool, run_manager: Any = None, **kwargs: Any) -> bool:
-        if self._n_of(kwargs) > 1:
-            return False
-        return super()._should_use_protocol_streaming(async_api=async_api, run_manager=run_manager, **kwargs)
-
-    def _n_of(self, given: Mapping[str, Any]) -> Any:
-        return self.n if given.get("n") is None else given["n"]
-
-    def _call_of_stream(self, stop: list[str] | None, given: Mapping[str, Any]) -> _Call:
-        call = self._call(stop, given)
-        if call.options.n > 1:
-            raise ValueError(f'"n" must be 1 in a stream; got {call.options.n}. Call `generate` for several responses')
-        return call
-
-    def _request_stream(
-        self,
-        messages: Sequence[BaseMessage],
-        call: _Call,
-        loaded: Loaded,
-        put: Callable[[str | None], None],
-    ) -> tuple[Request[ChatResult], GrowingText]:
-        """Returns a request that passes each piece of its text to `put`, and None at its end."""
-        request = self._request(messages, call)
-        text = GrowingText(loaded, call.options.stop or (), lambda: self._form(loaded, call))
-
-        def on_drawn(tokens: Sequence[DrawnToken]) -> None:
-            if piece := text.advance(tokens):
-                put(piece)
-
-        request.on_drawn = on_drawn
-        request.future.add_done_callback(lambda _: put(None))
-        return request, text
-
     async def _abatches(self) -> Batches:
         return self._holder[0] if self._holder else await asyncio.to_thread(self._batches)
 
@@ -338,8 +241,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             )
         own = {name: getattr(self, name) for name in SamplingOptions.model_fields}
         asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
-        for name in ("stream", "model"):
-            asked.pop(name, None)
+        asked.pop("model", None)
         tools, choice = asked.pop("tools", None), asked.pop("tool_choice", None)
         if tools is None and choice is not None:
             raise ValueError(
@@ -349,8 +251,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         options = SamplingOptions(**{**own, **{name: value for name, value in asked.items() if value is not None}})
         return _Call(options, None if tools is None else BoundTools.read(tools, choice))
 
-    def _form(self, loaded: Loaded, call: _Call) -> ReplyForm:
-        """Returns how the replies of a call are written.
+    def _form(self, loaded: Loaded, call: _Call) -> HermesForm | None:
+        """Returns how the replies of a call are written; None for plain text, without tools.
 
         Raises:
             ValueError: If the model is not shown the tools, or its calls could not be read.
@@ -362,9 +264,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                     f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
                     f'"{hidden[0]}". Use a model that was trained to call tools, or pass its `chat_template`'
                 )
-            template, stop = self._template(loaded, call.tools), call.options.stop or ()
-            call.form = create_reply_form(loaded.tokenizer, template, probe, call.tools, stop)
-        return call.form or TextForm()
+            template = self._template(loaded, call.tools)
+            call.form = HermesForm.create(loaded.tokenizer, template, probe, call.tools.choice)
+        return call.form
 
     def _request(self, messages: Sequence[BaseMessage], call: _Call) -> Request[ChatResult]:
         options = call.options
@@ -373,8 +275,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         def prepare() -> Prepared:
             loaded = self.load()
             prompt = self._prompt(loaded, messages, call.tools)
-            if beginning := self._form(loaded, call).beginning:
-                prompt += loaded.tokenizer(beginning, add_special_tokens=False)["input_ids"]
+            if (form := self._form(loaded, call)) is not None and form.beginning:
+                prompt += loaded.tokenizer(form.beginning, add_special_tokens=False)["input_ids"]
             settings = DrawSettings(
                 temperature=options.temperature,
                 top_p=options.top_p,
@@ -388,13 +290,15 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         def finish(prepared: Prepared, drawn: Sequence[Sequence[DrawnToken]]) -> ChatResult:
             loaded = self.load()
             form, stop = self._form(loaded, call), prepared.settings.stop
-            rows = [CutRow.cut(loaded.tokenizer, tokens, loaded.end_tokens, stop, form.hidden) for tokens in drawn]
+            hidden = None if form is None else form.hidden
+            rows = [CutRow.cut(loaded.tokenizer, tokens, loaded.end_tokens, stop, hidden) for tokens in drawn]
+            replies = [Reply(row.text) if form is None else form.read(row) for row in rows]
             n_prompt, n_drawn = len(prepared.prompt), sum(len(row.tokens) for row in rows)
             usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
             return ChatResult(
                 generations=[
-                    self._generation(loaded, row, form.read(prepared.prompt, row), usage, logprobs=options.logprobs)
-                    for row in rows
+                    self._generation(loaded, row, reply, usage, logprobs=options.logprobs)
+                    for row, reply in zip(rows, replies, strict=True)
                 ],
                 llm_output=self._llm_output(n_prompt, n_drawn, n_prompt + n_drawn),
             )
@@ -449,47 +353,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             content=reply.content,
             tool_calls=[*reply.calls],
             invalid_tool_calls=[*reply.invalid],
-            additional_kwargs={"reasoning_content": reply.reasoning} if reply.reasoning else {},
             usage_metadata=usage,
             response_metadata={"model_name": self.model},
         )
         return ChatGeneration(message=message, generation_info=info)
-
-
-def _last_chunks(result: ChatResult, text: GrowingText) -> Iterator[ChatGenerationChunk]:
-    """Yields the end of a stream: the rest of the text, the calls, and what `invoke` says about the response."""
-    (generation,) = result.generations
-    message = cast("AIMessage", generation.message)
-    rest = text.finish(generation.text)
-    calls = [(call["name"], json.dumps(call["args"]), call["id"]) for call in message.tool_calls]
-    calls += [("", call["args"] or "", call["id"]) for call in message.invalid_tool_calls]
-    if calls:
-        # LangChain shows calls that cannot be read only of a piece that has no text and is not the last
-        if rest:
-            yield ChatGenerationChunk(message=AIMessageChunk(content=rest))
-        chunks = [
-            tool_call_chunk(name=name or None, args=args, id=number, index=place)
-            for place, (name, args, number) in enumerate(calls)
-        ]
-        yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=chunks))
-    yield ChatGenerationChunk(
-        message=AIMessageChunk(
-            content="" if calls else rest,
-            additional_kwargs=message.additional_kwargs,
-            usage_metadata=message.usage_metadata,
-            response_metadata=message.response_metadata,
-            chunk_position="last",
-        ),
-        generation_info=generation.generation_info,
-    )
-
-
-def _end_after(seconds: float | None) -> float | None:
-    return None if seconds is None else time.monotonic() + seconds
-
-
-def _seconds_until(end: float | None) -> float | None:
-    return None if end is None else max(0.0, end - time.monotonic())
 
 
 def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[int]:
@@ -517,15 +384,8 @@ def _defuse(value: Any, controls: Sequence[str]) -> Any:
     return [_defuse(item, controls) for item in value] if isinstance(value, list) else value
 
 
-def without_control_tokens(text: str, tokenizer: Any, template: str = "") -> str:
-    """Returns `text` so that no special token of the tokenizer, control token or tag of the template is read in it.
-
-    A word joiner, which is invisible, is put after the first character of each such string.
-    """
-    return _without(_control_texts(tokenizer, template), text)
-
-
 def _without(controls: Sequence[str], text: str) -> str:
+    """Returns `text` so that none of `controls` is read in it: a word joiner follows the first character of each."""
     while found := [control for control in controls if control in text]:
         for control in found:
             text = text.replace(control, control[0] + _WORD_JOINER + control[1:])

@@ -112,15 +112,11 @@ class SeededSampler(LogitsProcessor):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One response to draw: to which of the prompts, from which stream, and whether its caller still waits for it.
-
-    `on_drawn` is called with its tokens so far as they are drawn; a row may start again, with the same tokens.
-    """
+    """One response to draw: to which of the prompts, from which stream, and whether its caller still waits for it."""
 
     prompt: int
     seed: int
     is_wanted: Callable[[], bool] = lambda: True
-    on_drawn: Callable[[Sequence[DrawnToken]], None] | None = None
 
 
 def draw_rows(
@@ -175,7 +171,7 @@ def _draw_at_once(
         rows, cache = [rows[place] for place in going], _select(cache, owners[going])
         sampler.keep(going)
     while rows and ids.shape[1] < end:
-        stop = _Stop(rows, ends, sampler.drawing)
+        stop = _Stop(rows, ends)
         out = loaded.model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -240,15 +236,12 @@ def _select(cache: Any, rows: torch.Tensor) -> Any:
 class _Stop(StoppingCriteria):
     """Ends the rows that no caller waits for, and all once half have ended (`is_thin`): the rest is faster alone."""
 
-    def __init__(self, rows: Sequence[Row], ends: Sequence[int], drawing: Sequence[Sequence[DrawnToken]]) -> None:
-        self._rows, self._ends, self._drawing = rows, ends, drawing
+    def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
+        self._rows, self._ends = rows, ends
         self._ended = torch.zeros(len(rows), dtype=torch.bool)
         self.is_thin = False
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        for row, tokens in zip(self._rows, self._drawing, strict=True):
-            if row.on_drawn is not None:
-                row.on_drawn(tokens)
         last = input_ids[:, -1].tolist()
         ends = [token in self._ends or not row.is_wanted() for token, row in zip(last, self._rows, strict=True)]
         self._ended |= torch.tensor(ends)

@@ -11,10 +11,20 @@ from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 from coe_agents.errors import ModelLoadError
 
+SMALL = 10_000_000
+"""Models of fewer parameters take turns.
+
+A step of theirs is mostly Python, which one thread runs at a time. Threads of several such models would wait for each
+other after every operation, and those of torch for a processor, which costs more than it saves.
+"""
+_SMALL_LOCK = threading.Lock()
+
 
 @dataclass(eq=False)
 class Loaded:
     """A model in memory, its tokenizer, and the lock that gives it to one caller at a time.
+
+    Small models share one lock: see `SMALL`.
 
     Attributes:
         context_length: The most tokens that it takes.
@@ -25,8 +35,12 @@ class Loaded:
     tokenizer: Any
     context_length: int
     end_tokens: list[int]
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(init=False)
     _shown: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n_parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        self.lock = _SMALL_LOCK if n_parameters < SMALL else threading.Lock()
 
     def decode(self, token: int) -> str:
         """Returns what a token decodes to by itself; cached, since the tokenizer is slow."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
-from coe_agents.cli.terminal import print_json, print_lines
+from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, ScoringOptions, expand_options
+from coe_agents.cli.setting import create_setting
+from coe_agents.cli.terminal import clean, print_json, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.experiments.comparison import Comparison
@@ -43,6 +44,7 @@ def compare(
         _replay(paths, policies, scoring, as_json=as_json, out=out, resamples=resamples)
         return
     from coe_agents.evaluation.decisions import read_run
+    from coe_agents.evaluation.origin import in_words, recorded_judging
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.comparison import outcomes_of
 
@@ -53,7 +55,16 @@ def compare(
         n_resamples=resamples,
         settings=settings,
     )
-    _show(comparison, as_json=as_json, out=out)
+    judgings = {name: recorded_judging([path]) for name, path in zip(runs, paths, strict=True)}
+    told = [f"{name}: {in_words(judging)}" for name, judging in judgings.items()]
+    is_mixed = any(judging != judgings[next(iter(judgings))] for judging in judgings.values())
+    _show(
+        comparison,
+        judged={name: judging and judging.to_json() for name, judging in judgings.items()},
+        note=f"The runs are judged in different ways: {'; '.join(told)}." if is_mixed else None,
+        as_json=as_json,
+        out=out,
+    )
 
 
 def _replay(
@@ -66,8 +77,7 @@ def _replay(
     resamples: int,
 ) -> None:
     from coe_agents.cli.recalibrate import without_rulings
-    from coe_agents.cli.score import create_named_clusterer
-    from coe_agents.evaluation import CRITERIA, Samples
+    from coe_agents.evaluation import Samples
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.replay import load_saved, replay
 
@@ -78,21 +88,21 @@ def _replay(
         _policy_of(file, name)
         for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
     ]
-    clusterer = create_named_clusterer(options.clusterer)
-    criterion = CRITERIA[options.correctness]
+    given = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
+    setting, judging = create_setting(given, paths)
     with Samples(paths) as questions:
-        saved = load_saved(without_rulings(questions, argument="paths"), clusterer)
+        saved = load_saved(without_rulings(questions, argument="paths"), setting.clusterer)
         n_failed = len(questions) - len(saved)
     settings = {
         "samples": ", ".join(path.name for path in paths),
-        "clusterer": type(clusterer).__name__,
-        "right": criterion.name,
+        "clusterer": type(setting.clusterer).__name__,
+        "right": setting.criterion.name,
     }
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
-    outcomes = [replay(saved, each, criterion, n_failed=n_failed) for each in replayed]
+    outcomes = [replay(saved, each, setting.criterion, n_failed=n_failed) for each in replayed]
     comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
-    _show(comparison, as_json=as_json, out=out)
+    _show(comparison, judged=judging.to_json(), note=judging.note(), as_json=as_json, out=out)
 
 
 def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
@@ -121,8 +131,13 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     )
 
 
-def _show(comparison: "Comparison", *, as_json: bool, out: Path | None) -> None:
-    """Prints a comparison in words and as a table, or as JSON, and writes the table."""
+def _show(
+    comparison: "Comparison", *, judged: dict[str, Any], note: str | None, as_json: bool, out: Path | None
+) -> None:
+    """Prints a comparison in words and as a table, or as JSON, and writes the table.
+
+    `judged` says in JSON how answers are judged, and `note`, if any, in a line below the table.
+    """
     from coe_agents.cli.display.experiment import show_experiment
     from coe_agents.experiments import write_to
     from coe_agents.experiments.comparison import in_words, to_experiment
@@ -130,11 +145,13 @@ def _show(comparison: "Comparison", *, as_json: bool, out: Path | None) -> None:
     table = to_experiment(comparison)
     written = [] if out is None else write_to(table, out)
     if as_json:
-        print_json(comparison.to_json())
+        print_json({**comparison.to_json(), "judged": judged})
         return
     for line in in_words(comparison):
         print_lines(line)
     show_experiment(table, written)
+    if note is not None:
+        print_lines(clean(note))
 
 
 def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:

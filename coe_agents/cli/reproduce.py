@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
+from coe_agents.cli.options import ConfigOption, Criteria, LimitOption, SeedOption
 from coe_agents.cli.terminal import print_lines
 
 if TYPE_CHECKING:
@@ -58,9 +58,8 @@ def reproduce(
         bool, typer.Option("--with-context", help="Show passages if the dataset has them.")
     ] = False,
     correctness: Annotated[
-        Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
-        | None,
-        typer.Option(help="When an answer is right; default: reference_or_label, for tinyworld its own facts."),
+        Criteria | None,
+        typer.Option(help="When an answer is right; default: as for score."),
     ] = None,
 ) -> None:
     """Reproduce a table or figure of the paper next to the published numbers, as CSV and as a picture."""

@@ -40,12 +40,12 @@ def run(
         ),
     ] = "record",
     correctness: Annotated[
-        Correctness,
+        Correctness | None,
         typer.Option(
             help="When an answer is right: reference, it equals a reference answer; f1 and rouge_l, it shares words "
-            "with one. tinyworld is judged by its facts."
+            "with one. Default: as `sample` records it, reference; for tinyworld its entailment model."
         ),
-    ] = "reference",
+    ] = None,
     partition_size: Annotated[
         int, typer.Option(min=1, help="With --engine ray: questions that are decided before their decisions are kept.")
     ] = 10,

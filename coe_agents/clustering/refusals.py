@@ -43,7 +43,7 @@ def answer_kind(text: str) -> AnswerKind:
 
 def _kind(text: str) -> AnswerKind:
     answer = canonical_answer(text)
-    if not (answer[:1].isalnum() or any(is_visible(each) for each in answer if not each.isspace())):
+    if not any(is_visible(each) for each in answer if not each.isspace()):
         return "empty"
     return "refusal" if _refuses(answer) else "answer"
 

@@ -1,7 +1,6 @@
 """Owns the agents of a sampling run: how they are asked, and which of their settings the run stores."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import coe_agents
@@ -12,7 +11,7 @@ from coe_agents.config.clients import default_at_once
 from coe_agents.config.schema import Config
 from coe_agents.errors import ConfigurationError, InvalidReplyError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import Annotate, Ask, Participant
+from coe_agents.evaluation.runner import Group, Participant
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
 from coe_agents.redaction import redact_all, secrets_of
@@ -23,17 +22,6 @@ from coe_agents.types import AgentReply, AgentRequest, Response
 SelfCheck = Literal["p_false", "verbal_conf"]
 _STORED = ["name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars", "on_greedy"]
 _SELF_CHECKS = {"p_false": ask_p_false, "verbal_conf": ask_verbal_confidence}
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The agents of a run, as the runner needs them."""
-
-    participants: tuple[Participant, ...]
-    ask: Ask
-    annotate: Annotate | None  # asks an agent about its own answers; None without self-checks
-    settings: dict[str, Any]  # all on which responses depend, without keys and addresses
-    secrets: frozenset[str]  # strings that no error may contain
 
 
 def create_group(

@@ -94,8 +94,9 @@ class _Section(BaseModel):
 
 def _one_address(value: object) -> object:
     if isinstance(value, list):
-        several = f"must be one address; got a list of {len(value)}"
-        raise ValueError(f"{several}. Put a proxy in front of several servers of a model, and name its address")
+        proxy = "Put a proxy in front of several servers of a model, and name its address"
+        remedy = "Write it without brackets" if len(value) == 1 else proxy
+        raise ValueError(f"must be one address; got a list of {len(value)}. {remedy}")
     return value
 
 
@@ -300,19 +301,22 @@ def _tag_of(part: str) -> Callable[[Any], str | None]:
     return tag
 
 
+ClustererSection = Annotated[
+    Annotated[EntailmentClusterer, Tag("entailment")]
+    | Annotated[JudgeClusterer, Tag("llm")]
+    | Annotated[EmbeddingClusterer, Tag("embedding")]
+    | Annotated[NormalizedClusterer, Tag("normalized")]
+    | Annotated[ActionsClusterer, Tag("actions")]
+    | Annotated[CustomPart, Tag("custom")],
+    Discriminator(_tag_of("clusterer")),
+]
+
+
 class Config(_Section):
     """A whole file, with its path and text for error messages."""
 
     agents: list[AgentConfig] = Field(min_length=1)
-    clusterer: Annotated[
-        Annotated[EntailmentClusterer, Tag("entailment")]
-        | Annotated[JudgeClusterer, Tag("llm")]
-        | Annotated[EmbeddingClusterer, Tag("embedding")]
-        | Annotated[NormalizedClusterer, Tag("normalized")]
-        | Annotated[ActionsClusterer, Tag("actions")]
-        | Annotated[CustomPart, Tag("custom")],
-        Discriminator(_tag_of("clusterer")),
-    ]
+    clusterer: ClustererSection
     policy: Annotated[
         Annotated[ThresholdConfig, Tag("threshold")]
         | Annotated[RegimeConfig, Tag("regime")]

@@ -3,10 +3,11 @@
 import copy
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass
-from threading import Thread
 from typing import Literal, TypeVar
 
+from coe_agents._threads import start_call
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.errors import CoEError, IgnoredTemperatureError
@@ -105,19 +106,9 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
 
 def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result | None]:
     """Runs all tasks at once and returns their results; None for a task that is not done in time; it keeps running."""
-    results: dict[str, _Result] = {}
-
-    def run(name: str) -> None:
-        results[name] = tasks[name]()
-
-    threads = [Thread(target=run, args=(name,), daemon=True) for name in tasks]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    done = dict(results)
-    return {name: done.get(name) for name in tasks}
+    calls = {name: start_call(task) for name, task in tasks.items()}
+    done, _ = wait(calls.values(), seconds)
+    return {name: call.result() if call in done else None for name, call in calls.items()}
 
 
 def to_failure(error: Exception, secrets: set[str]) -> Failure:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from coe_agents.evaluation.metrics import expected_calibration_error
-from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, Estimate, Estimates, estimate_all
+from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all
+from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from coe_agents._plurals import quantity
@@ -28,17 +28,21 @@ class Participant:
     at_once: int = 8
 
 
-class Group(Protocol):
-    """The agents of a run; `annotate` is called with the rows of complete replies, and no error contains `secrets`."""
+@dataclass(frozen=True)
+class Group:
+    """The agents of a run.
 
-    @property
-    def participants(self) -> Sequence[Participant]: ...
-    @property
-    def ask(self) -> Ask: ...
-    @property
-    def annotate(self) -> Annotate | None: ...
-    @property
-    def secrets(self) -> Collection[str]: ...
+    Attributes:
+        annotate: Asks an agent about its own answers, given the rows of a complete reply; None without self-checks.
+        settings: All on which responses depend, without keys and addresses.
+        secrets: Strings that no error may contain.
+    """
+
+    participants: Sequence[Participant]
+    ask: Ask
+    annotate: Annotate | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Collection[str] = frozenset()
 
 
 class Keeps(Protocol):

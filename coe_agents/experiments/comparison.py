@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,39 +18,6 @@ Prices = Mapping[str, Mapping[str, float]]
 """Price per million tokens of each agent, as {"input": ..., "output": ...}."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a policy did with one question, or with one chain of questions.
-
-    Attributes:
-        is_answered: Whether it was answered.
-        correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
-        leading_correct: Whether the group's leading answer is right, given or not; None where that is not known.
-        tokens: Input and output tokens of all requests; None where not known.
-        n_requests: Requests to agents, and to an arbiter.
-        seconds: None where not known.
-        n_rounds: Rounds that were asked; of a chain, of all its steps.
-        is_escalated: Whether the policy escalated it.
-        conformity: The share of agents that changed to the leading answer in a debate; None without a debate.
-        decided_by: "group", an arbiter's name, or "simulated person"; "nobody" where it stayed escalated.
-        cost: By the prices; None where an agent has none.
-        asked: Whether it is a chain, and its first question; None where all policies are given the same questions.
-    """
-
-    is_answered: bool
-    correct: float | None
-    leading_correct: float | None
-    tokens: float | None
-    n_requests: int
-    seconds: float | None
-    n_rounds: int
-    is_escalated: bool
-    conformity: float | None
-    decided_by: str
-    cost: float | None
-    asked: tuple[bool, str] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class PolicyOutcomes:
     """What one policy did with each question, by id.
@@ -62,13 +29,13 @@ class PolicyOutcomes:
     """
 
     name: str
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, Item]
     n_failed: int = 0
     notes: Sequence[str] = ()
     is_cut_short: bool = False
 
 
-_FIGURES: Mapping[str, tuple[str, Callable[[Outcome], float | None]]] = {
+_FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "coverage": ("answered", lambda outcome: float(outcome.is_answered)),
     "accuracy_answered": ("accuracy of answered", lambda outcome: outcome.correct if outcome.is_answered else None),
     "risk": (
@@ -163,7 +130,7 @@ def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
             f"{name or run.name} decided no question" + (f"; the first failure: {reason}" if reason else ""),
             hint="Rerun coe-agents run, which asks again",
         )
-    outcomes = {key: _outcome(item, run.prices) for key, item in run.items.items()}
+    outcomes = {key: with_cost(item, run.prices) for key, item in run.items.items()}
     notes = (
         [f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"]
         if run.errors
@@ -183,25 +150,9 @@ def _n_missing(run: Run) -> int:
     return max(0, (min(limit, total) if limit else total) - len(run.items) - len(run.errors))
 
 
-def _outcome(item: Item, prices: Prices) -> Outcome:
-    last = item.steps[-1]
-    decided = last.decision["decided_by"]
-    conformities = [step.decision["conformity"] for step in item.steps if step.decision["conformity"] is not None]
-    tokens = [usage for step in item.steps for usage in step.decision["tokens"].items()]
-    return Outcome(
-        is_answered=item.is_answered,
-        correct=item.correct,
-        leading_correct=item.leading_correct,
-        tokens=float(sum(usage["input_tokens"] + usage["output_tokens"] for _, usage in tokens)),
-        n_requests=sum(step.n_requests for step in item.steps),
-        seconds=item.seconds,
-        n_rounds=sum(step.decision["n_rounds"] for step in item.steps),
-        is_escalated=any(step.escalated for step in item.steps),
-        conformity=float(np.mean(conformities)) if conformities else None,
-        decided_by="nobody" if last.action == "escalate" else decided,
-        cost=price_of([(name, usage["input_tokens"], usage["output_tokens"]) for name, usage in tokens], prices),
-        asked=(item.is_chain, item.steps[0].question),
-    )
+def with_cost(item: Item, prices: Prices) -> Item:
+    """Returns the item with its cost: see `price_of`."""
+    return item if item.usage is None else replace(item, cost=price_of(item.usage, prices))
 
 
 def price_of(tokens: Sequence[tuple[str, float, float]], prices: Prices) -> float | None:
@@ -271,11 +222,11 @@ def compare(
     return Comparison(tuple(compared), n_resamples, settings or {})
 
 
-def _n_answers(outcomes: Sequence[Outcome]) -> int:
+def _n_answers(outcomes: Sequence[Item]) -> int:
     return sum(outcome.is_answered and outcome.correct is not None for outcome in outcomes)
 
 
-def _token_ratio(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> float:
+def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
     """Returns the quotient of the mean tokens of the questions for which they are known; NaN if either is 0."""
     means = []
     for side in (outcomes, others):
@@ -284,9 +235,7 @@ def _token_ratio(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> floa
     return means[0] / means[1] if all(means) else float("nan")
 
 
-def _estimate(
-    outcomes: Sequence[Outcome], less: Sequence[Outcome] | None = None, *, n_resamples: int
-) -> dict[str, Estimate]:
+def _estimate(outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n_resamples: int) -> dict[str, Estimate]:
     """Returns every figure, or its difference to that of other outcomes of the same questions."""
     values, known = _table(outcomes)
     others = None if less is None else _table(less)
@@ -300,7 +249,7 @@ def _estimate(
     return {name: with_interval(point[place], drawn[:, place]) for place, name in enumerate(FIGURES)}
 
 
-def _table(outcomes: Sequence[Outcome]) -> tuple[FloatArray, FloatArray]:
+def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:
     """Returns the figures of each question, shape `(n, n_figures)`, 0 where not known; and whether they are known."""
     rows = [[of_question(outcome) for _, of_question in _FIGURES.values()] for outcome in outcomes]
     factors = np.array([_FACTOR.get(name, 1.0) for name in FIGURES])

@@ -57,7 +57,7 @@ class CoEContext(Bounds):
 
     def changes(self) -> dict[str, Any]:
         """Returns the values that are not None, as plain data."""
-        return self.given() | ({} if self.agents is None else {"agents": list(self.agents)})
+        return self.to_dict() | ({} if self.agents is None else {"agents": list(self.agents)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class CallersLimits(CoEContext):
 
     def changes(self) -> dict[str, Any]:
         """Returns the limits, as plain data."""
-        limits = {name: value for name, value in self.given().items() if name != "deadline"}
+        limits = {name: value for name, value in self.to_dict().items() if name != "deadline"}
         return {"limits": limits} if limits else {}
 
 

@@ -71,7 +71,7 @@ class Bounds:
     deadline: float | None = _bound("The seconds for the question; see `create_coe_graph`.")
 
     def __post_init__(self) -> None:
-        for name, value in self.given().items():
+        for name, value in self.to_dict().items():
             where = f'"{name}"'
             if name in _WHOLE:
                 most, advice = _WHOLE[name]
@@ -81,7 +81,7 @@ class Bounds:
             else:
                 number(value, f"{where} in nats", least=0, may_be_infinite=True, advice="Omit it for no bound")
 
-    def given(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Returns the bounds that are not None, by name."""
         values = ((each.name, getattr(self, each.name)) for each in fields(Bounds))
         return {name: value for name, value in values if value is not None}

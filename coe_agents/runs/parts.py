@@ -11,13 +11,14 @@ from itertools import count, islice
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.evaluation.decisions import DECIDER
 from coe_agents.evaluation.samples.store import Store
+from coe_agents.runs.group import RunGroup
 from coe_agents.runs.items import RunItem, item_from_plain
-from coe_agents.runs.runner import Decides, Row, Timings, keep, pending_items
+from coe_agents.runs.runner import Row, Timings, keep, pending_items
 
 
 def decide_parts(
     items: Iterable[RunItem],
-    create: Callable[[], Decides],
+    create: Callable[[], RunGroup],
     store: Store,
     timings: Timings,
     pool: Pool,
@@ -65,7 +66,7 @@ def fail_items(content: bytes, reason: str) -> bytes:
 class _Deciding:
     """Decides the items of a part."""
 
-    def __init__(self, create: Callable[[], Decides], *, runner: asyncio.Runner | None = None) -> None:
+    def __init__(self, create: Callable[[], RunGroup], *, runner: asyncio.Runner | None = None) -> None:
         self._group = create()
         self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from coe_agents._files import append, write
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
@@ -12,17 +12,10 @@ from coe_agents.evaluation.datasets.subsets import draw_key
 from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.runner import run_all
 from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.runs.group import RunGroup
 from coe_agents.runs.items import RunItem
 
 Row = dict[str, Any]
-
-
-class Decides(Protocol):
-    """What decides an item, such as a `RunGroup`."""
-
-    @property
-    def at_once(self) -> int: ...
-    async def decide(self, item: RunItem) -> tuple[Row, float]: ...
 
 
 class Timings:
@@ -97,7 +90,7 @@ def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None
 
 async def decide_all(
     items: Sequence[RunItem],
-    group: Decides,
+    group: RunGroup,
     store: Store,
     timings: Timings,
     *,

@@ -83,7 +83,7 @@ class Group:
             agents=tuple(agent.name for agent in configuration.agents),
             policy=configuration.policy,
             create_graph=configuration.create_graph,
-            limits=thresholds_of(configuration.policy).change(**settings.graph.bounds.given()),
+            limits=thresholds_of(configuration.policy).change(**settings.graph.bounds.to_dict()),
             is_adaptive=settings.graph.adaptive is not None,
             max_question_chars=settings.graph.max_question_chars,
         )

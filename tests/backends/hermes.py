@@ -54,9 +54,6 @@ def scripted(*replies, is_cut=False):
             text = _rest_of(next(texts).replace(FIRST_TOOL, first), prompt)
             ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
             tokens = [DrawnToken(number, -0.5, ()) for number in [*ids, *([] if is_cut else loaded.end_tokens[:1])]]
-            for count in range(1, len(tokens) + 1):
-                if row.on_drawn is not None:
-                    row.on_drawn(tokens[:count])
             drawn.append(tokens)
         return drawn
 

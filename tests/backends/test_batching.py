@@ -12,7 +12,7 @@ import pytest
 import torch
 from langchain_core.messages import HumanMessage
 
-from coe_agents.backends import ChatTransformers, batching
+from coe_agents.backends import ChatTransformers, batching, loading
 from coe_agents.backends.batching import Prepared
 from coe_agents.backends.generation import DrawSettings
 from coe_agents.errors import ContextOverflowError
@@ -275,3 +275,26 @@ def test_a_model_that_nobody_holds_leaves_the_memory(tmp_path):
     del chat
     wait_until(lambda: gc.collect() >= 0 and loaded() is None)  # the thread may still be putting down what it did
     assert loaded() is None
+
+
+async def test_small_models_take_turns_and_larger_ones_do_not(monkeypatch, tmp_path):
+    chats = [ChatTransformers(str(model_folder(name)), max_tokens=24) for name in MODELS]
+    assert len({id(chat.load().lock) for chat in chats}) == 1
+    drawing, most, draw_rows = [0], [0], batching.draw_rows
+
+    def noted(*given):
+        drawing[0] += 1
+        most[0] = max(most[0], drawing[0])
+        try:
+            return draw_rows(*given)
+        finally:
+            drawing[0] -= 1
+
+    monkeypatch.setattr(batching, "draw_rows", noted)
+    alone = texts([await request(chat, QUESTIONS[0], 1) for chat in chats])
+    assert texts(await asyncio.gather(*(request(chat, QUESTIONS[0], 1) for chat in chats))) == alone
+    assert most == [1]
+
+    monkeypatch.setattr(loading, "SMALL", 0)
+    large = [ChatTransformers(str(shutil.copytree(model_folder(name), tmp_path / name))) for name in MODELS]
+    assert len({id(chat.load().lock) for chat in (*chats, *large)}) == 1 + len(MODELS)

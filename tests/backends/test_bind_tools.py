@@ -74,33 +74,6 @@ def test_log_probabilities_are_of_all_tokens_those_of_the_call_included():
     assert "".join(token["token"] for token in tokens) == f"{PAY}<|eot_id|>"
 
 
-@pytest.mark.parametrize(
-    "text", [f"I pay.\n{PAY} So.", f"2 < 3, <tool, \n\n{PAY}", PAY, "2 < 3 <", "<tool_call>{} So."]
-)
-def test_a_stream_shows_no_part_of_a_call_and_joins_to_what_invoke_returns(text):
-    chat = create_chat().bind_tools([pay])
-    with scripted(text):
-        pieces, expected = list(chat.stream(ASKED)), chat.invoke(ASKED)
-    whole = joined(pieces)
-    assert (whole.content, called(whole)) == (expected.content, called(expected))
-    assert [call["args"] for call in whole.invalid_tool_calls] == [call["args"] for call in expected.invalid_tool_calls]
-    assert not any("tool_call>" in piece.content for piece in pieces)
-    assert len([piece for piece in pieces if piece.tool_call_chunks]) == bool(called(whole) or whole.invalid_tool_calls)
-
-
-@pytest.mark.parametrize(
-    "text", [PAY[:-20], PAY[:-3], '<tool_call>{"name": "pay", "name": "pay", "arguments": {}}</tool_call>']
-)
-def test_what_cannot_be_read_stays_invalid_in_a_stream(text):
-    """LangChain would complete `{"to": "Ann"` to a call of its own making."""
-    chat = create_chat(streaming=True).bind_tools([pay])
-    with scripted(text, is_cut=True):
-        events = chat.stream_events(ASKED, version="v3")
-        for reply in (joined(list(chat.stream(ASKED))), chat.invoke(ASKED), events.output):
-            assert (reply.text, reply.tool_calls) == ("", [])
-            assert [call["args"] for call in reply.invalid_tool_calls] == [text]
-
-
 def conversation_with(text, place):
     """Returns a conversation with the text as a system's or user's message, an argument, its name, or a result."""
     texts = dict.fromkeys(("system", "user", "argument", "name", "result"), "x") | {place: text}
@@ -178,8 +151,6 @@ def test_a_model_whose_template_shows_no_tools_is_refused_at_the_first_call():
             ValueError, match=r'"tools" needs a chat template that shows them; got .* omits "pay"\. Use a'
         ):
             chat.bind_tools([pay]).invoke(ASKED)
-        with pytest.raises(ValueError, match=r'"tools" needs a chat template that shows them'):
-            list(chat.bind_tools([pay]).stream(ASKED))
 
 
 async def test_what_cannot_be_bound_is_refused_at_once():

@@ -15,7 +15,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from coe_agents import prompts
 from coe_agents.agents import choice_probability
 from coe_agents.backends import ChatTransformers
-from coe_agents.backends.chat_transformers import without_control_tokens
 from coe_agents.backends.generation import DrawSettings, SeededSampler
 from coe_agents.errors import ContextOverflowError, ModelLoadError
 from coe_agents.tinyworld import MODELS, model_folder
@@ -165,10 +164,12 @@ def test_control_tokens_in_a_users_text_are_only_text(name):
     assert [token for token in planted if token in special] == [token for token in plain if token in special]
 
 
-def test_control_tokens_cannot_be_nested_back_together():
-    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
-    assert "<|eot_id|>" not in without_control_tokens("<|eot_<|eot_id|>id|><|eot_id|>", tokenizer)
-    assert without_control_tokens("a < b | c", tokenizer) == "a < b | c"
+def test_control_tokens_cannot_be_nested_back_together(chat):
+    loaded = chat.load()
+    control = loaded.tokenizer.all_special_tokens[0]
+    shown = chat._render(loaded, [HumanMessage(f"{control[:-1]}{control}{control[-1]}{control}")], tokenize=False)
+    assert shown.count(control) == chat._render(loaded, [HumanMessage("a < b | c")], tokenize=False).count(control)
+    assert "a < b | c" in chat._render(loaded, [HumanMessage("a < b | c")], tokenize=False)
 
 
 def test_a_conversation_may_have_a_system_message_and_earlier_turns(chat):

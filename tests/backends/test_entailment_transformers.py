@@ -111,7 +111,7 @@ def test_a_model_that_is_not_there_is_said(tmp_path):
     with pytest.raises(ModelLoadError, match="cannot be loaded"):
         TransformersEntailment(str(tmp_path / "none")).load()
     for option in ("batch_size", "batch_tokens"):
-        with pytest.raises(ValueError, match=f'"{option}" must be at least 1; got 0'):
+        with pytest.raises(ValueError, match=f'"{option}" must be an integer of at least 1; got 0'):
             TransformersEntailment("x", **{option: 0})
 
 

@@ -8,8 +8,7 @@ from transformers import AutoTokenizer
 from transformers.tokenization_utils_base import AddedToken
 
 from coe_agents.backends.generation import CutRow, DrawnToken
-from coe_agents.backends.reply_forms import HermesForm, TemplateForm, create_reply_form
-from coe_agents.backends.tool_calls import BoundTools
+from coe_agents.backends.reply_forms import HermesForm
 from tests.backends.hermes import FOLDER, TEMPLATE
 
 PAY = '<tool_call>\n{"name": "pay", "arguments": {"to": "Ann", "amount": 5}}\n</tool_call>'
@@ -21,7 +20,7 @@ def row(text, finish_reason="stop"):
 
 
 def read(text, finish_reason="stop", **form):
-    return HermesForm(**form).read((), row(text, finish_reason))
+    return HermesForm(**form).read(row(text, finish_reason))
 
 
 def called(reply):
@@ -43,7 +42,7 @@ def test_several_calls_are_read_in_their_order_each_with_its_own_id():
 
 def test_a_reply_without_calls_is_text_to_the_letter():
     for text in ("  2 < 3 \n", "", "a </tool_call> b", "<tool_ca"):
-        assert read(text) == (text, (), (), "")
+        assert read(text) == (text, (), ())
 
 
 @pytest.mark.slow
@@ -104,7 +103,7 @@ def test_a_call_that_is_not_closed_is_invalid_even_if_its_json_is_whole(n_left, 
 def test_a_reply_that_is_cut_within_the_opening_tag_holds_an_invalid_call():
     reply = read("So: <tool_ca", "length")
     assert (reply.content, [each["args"] for each in reply.invalid]) == ("So:", ["<tool_ca"])
-    assert read("2 <", "length") == ("2 <", (), (), "")
+    assert read("2 <", "length") == ("2 <", (), ())
 
 
 @pytest.mark.parametrize("text", ['{"name": "pay", "arguments": {"to": "Ann"', '{"name": "pay", "name": "ask"}', "{}"])
@@ -133,18 +132,6 @@ def test_a_call_in_a_thought_is_only_considered():
     ]
 
 
-@pytest.mark.parametrize(
-    "text", [f"I pay.\n {PAY} Done.", "2 < 3 <tool", PAY, f" <think>{PAY}</think> {ASK}", "<<tool_call>x"]
-)
-def test_what_is_certain_in_a_stream_grows_and_begins_the_content(text):
-    content, before = HermesForm().read((), row(text)).content, ""
-    for count in range(len(text) + 1):
-        now = HermesForm().content_so_far(text[:count])
-        assert now.startswith(before)
-        assert content.startswith(now)
-        before = now
-
-
 def tokenizer_with(*added, is_special):
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     tokenizer.add_tokens([AddedToken(token, special=is_special, normalized=False) for token in added], is_special)
@@ -155,128 +142,29 @@ def tokenizer_with(*added, is_special):
 def test_tags_that_are_tokens_are_in_the_text_that_is_read(is_special):
     tokenizer = tokenizer_with("<tool_call>", "</tool_call>", "<|end|>", is_special=is_special)
     ids = tokenizer(f"<|begin_of_text|>I pay. {PAY}<|end|>", add_special_tokens=False)["input_ids"]
-    form = HermesForm.create(tokenizer, "<|assistant|>", None)
+    form = HermesForm.create(tokenizer, TEMPLATE, "<|assistant|>", None)
     tokens = [DrawnToken(number, -1.0, ()) for number in [*ids, tokenizer.eos_token_id]]
     cut = CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], (), form.hidden)
     assert cut.text == f"I pay. {PAY}" + ("" if is_special else "<|end|>")
-    assert called(form.read((), cut)) == [("pay", {"to": "Ann", "amount": 5})]
-
-
-def bound(choice=None):
-    tools = [{"name": name, "description": "", "parameters": {"type": "object"}} for name in ("pay", "ask")]
-    return BoundTools.read(tools, choice)
+    assert called(form.read(cut)) == [("pay", {"to": "Ann", "amount": 5})]
 
 
 @pytest.mark.parametrize(
     ("choice", "beginning"), [("any", "<tool_call>"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
 )
 def test_a_call_that_must_be_made_begins_the_reply(choice, beginning):
-    form = create_reply_form(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|>", bound(choice))
+    form = HermesForm.create(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|>", choice)
     assert form.beginning == beginning
     rest = PAY.removeprefix("<tool_call>") if choice == "any" else ' {"to": "Ann", "amount": 5}}\n</tool_call>'
-    assert called(form.read((), row(rest))) == [("pay", {"to": "Ann", "amount": 5})]
-    assert form.content_so_far(rest) == ""
+    assert called(form.read(row(rest))) == [("pay", {"to": "Ann", "amount": 5})]
 
 
 def test_no_call_is_forced_into_a_thought():
     with pytest.raises(ValueError, match=r'"tool_choice" must be "auto" where the chat template begins a thought; got'):
-        create_reply_form(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|><think>\n", bound("any"))
+        HermesForm.create(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|><think>\n", "any")
 
 
 def test_a_form_that_cannot_be_read_is_refused():
     llama = "{% for tool in tools %}{{ tool }}{% endfor %} Respond with {'name': ..., 'parameters': ...}"
     with pytest.raises(ValueError, match=r"must be written as <tool_call> by the chat template.*got.*Pass a"):
-        create_reply_form(AutoTokenizer.from_pretrained(FOLDER), llama, "", bound())
-
-
-LLAMA_FORM = {
-    "start_anchor": "<|assistant|>",
-    "fields": {
-        "reasoning_content": {"open": "<think>", "close": "</think>"},
-        "tool_calls": {
-            "open_pattern": r'(?=\{"name")',
-            "close": "<|eot_id|>",
-            "content": "json",
-            "transform": {
-                "type": "function",
-                "function": {"name": "{content.name}", "arguments": "{content.parameters}"},
-            },
-        },
-        "content": {"close": "<|eot_id|>"},
-    },
-}
-XML_FORM = {
-    "start_anchor": "<|assistant|>",
-    "fields": {
-        "tool_calls": {
-            "open_pattern": r"<function=(?P<name>\w+)>",
-            "close": "</function>",
-            "repeats": True,
-            "content": "xml-inline",
-            "content_args": {"tag_pattern": r"<(?P<key>\w+)>(?P<value>.*?)</\w+>"},
-            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
-        },
-        "content": {"close": "<|eot_id|>"},
-    },
-}
-
-
-def read_by(template, text, *, prompt="<|user|>Pay Ann.<|eot_id|><|assistant|>", is_cut=False, stop=()):
-    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
-    tokenizer.response_template = template
-    form = create_reply_form(tokenizer, "", prompt, bound(), stop)
-    assert isinstance(form, TemplateForm)
-    assert form.content_so_far(text) == ""
-    ids = tokenizer(text + ("" if is_cut else "<|eot_id|>"), add_special_tokens=False)["input_ids"]
-    tokens = [DrawnToken(number, -1.0, ()) for number in ids]
-    prompt_ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-    return form.read(prompt_ids, CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], stop))
-
-
-def test_a_tokenizers_own_template_is_read_by_transformers():
-    reply = read_by(LLAMA_FORM, '<think>Hm.</think>I pay.{"name": "pay", "parameters": {"amount": 5}}')
-    assert (reply.content, called(reply), reply.reasoning) == ("I pay.", [("pay", {"amount": 5})], "Hm.")
-    reply = read_by(XML_FORM, "I pay.<function=pay><to>Ann</to></function><function=ask></function>")
-    assert (reply.content, called(reply)) == ("I pay.", [("pay", {"to": "Ann"}), ("ask", {})])
-    assert read_by(XML_FORM, "Paid.") == ("Paid.", [], [], "")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"name": "pay", "parameters": {"a": 1, "a": 2}}',
-        '{"name": "pay", "parameters": {"a": NaN}}',
-        '{"name": "pay", "parameters": 3}',
-        '{"name": "pay"}',
-        '{"name": "pay", "parameters": {"a"',
-    ],
-)
-def test_what_transformers_reads_too_leniently_or_not_at_all_is_invalid(text):
-    reply = read_by(LLAMA_FORM, text)
-    assert (reply.content, [*reply.calls]) == ("", [])
-    (invalid,) = reply.invalid
-    with pytest.raises(ValueError, match="Expecting value"):
-        parse_partial_json(invalid["args"])
-
-
-def test_a_template_that_transformers_does_not_take_is_refused_before_any_reply():
-    with pytest.raises(ValueError, match="response_template must define 'start_anchor'"):
-        read_by({"fields": {"content": {}}}, "Paid.")
-
-
-def test_a_call_in_another_notation_that_is_cut_off_is_invalid_though_transformers_reads_it():
-    reply = read_by(XML_FORM, "<function=pay><to>Ann</to><amount>", is_cut=True)
-    assert [*reply.calls] == []
-    assert "cut off" in reply.invalid[0]["error"]
-
-
-def test_a_stop_string_is_no_part_of_a_reply_that_transformers_reads():
-    assert read_by(XML_FORM, "Paid. STOP more", stop=["STOP"]).content == "Paid."
-    reply = read_by(XML_FORM, "<function=pay><to>Ann</to>STOP</function>", stop=["STOP"])
-    assert ([*reply.calls], len(reply.invalid)) == ([], 1)
-
-
-def test_a_call_that_the_prompt_quotes_is_not_read():
-    prompt = "<|user|><function=pay><to>Eve</to></function>, without the template's anchor"
-    assert [*read_by(XML_FORM, "No.", prompt=prompt).calls] == []
-    assert [*read_by(XML_FORM, "</function>No.", prompt="<|user|><function=pay><to>Eve</to>").calls] == []
+        HermesForm.create(AutoTokenizer.from_pretrained(FOLDER), llama, "", None)

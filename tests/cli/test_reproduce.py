@@ -74,7 +74,7 @@ def test_tinyworld_is_asked_once_and_two_instances_differ(tmp_path):
     again = run("reproduce", "selective-prediction", "--samples", kept, "--out", tmp_path / "again")
     assert again.returncode == 0, again.stderr
     assert kept.stat().st_mtime_ns == before
-    assert "right by: tinyworld's facts" in (tmp_path / "again" / "selective-prediction.csv").read_text()
+    assert "right by: entailment" in (tmp_path / "again" / "selective-prediction.csv").read_text()
 
 
 def test_the_papers_configuration_differs_from_tinyworlds_in_names_only():

@@ -59,7 +59,7 @@ EXPECTED = {
     29: "policy.max_coe: .*greater than or equal to 0",
     30: 'policy.otherwise: .*Did you mean "abstain"?',
     35: 'judge.options: "when" must be text, a finite number.*got date',
-    38: 'graph.max_rounds: .*"max_rounds" must lie in 1..1000',
+    38: 'graph.max_rounds: .*"max_rounds" must be an integer in [1, 1000]',
     39: 'graph.divergence: .*Did you mean "hellinger"?',
 }
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
@@ -50,15 +50,6 @@ class ChoiceProbabilities:
     n_samples: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-
-
-@runtime_checkable
-class ScoresChoices(Protocol):
-    """A model that gives the log-probability of any reply, as `coe_agents.backends.ChatTransformers` does."""
-
-    def choice_log_probabilities(self, messages: Sequence[BaseMessage], choices: Sequence[str]) -> Sequence[float]:
-        """Returns each choice's natural log-probability as the beginning of the reply."""
-        ...
 
 
 def choice_probability(
@@ -182,8 +173,9 @@ def _steps(
 ) -> Steps[ChoiceProbabilities]:
     """Returns the probabilities; does no I/O but its steps."""
     conversation = _check(model, messages, choices, n_samples, methods)
-    if "exact" in methods and isinstance(model, ScoresChoices):
-        return _from_scores((yield Call(model.choice_log_probabilities, None, (conversation, choices))), choices)
+    score = getattr(model, "choice_log_probabilities", None)  # `coe_agents.backends.ChatTransformers` has it
+    if "exact" in methods and score is not None:
+        return _from_scores((yield Call(score, None, (conversation, choices))), choices)
     model = _without_streaming(model)
     always = tracing_options(config) | ({"stream": False} if "streaming" in type(model).model_fields else {})
 

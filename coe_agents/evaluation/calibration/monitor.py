@@ -1,9 +1,7 @@
 """Owns the watch over labelled cases as they come: whether the stated risk is broken, by a test valid at any time."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -117,11 +115,6 @@ class RiskMonitor:
         self._change: tuple[int | None, int, float | None] = (None, 0, None)
 
     @property
-    def is_broken(self) -> bool:
-        """Whether the risk counts as broken."""
-        return self._broken_at is not None
-
-    @property
     def state(self) -> RiskState:
         """What is known after the cases so far."""
         since, n_since, risk_since = self._change
@@ -178,53 +171,6 @@ class RiskMonitor:
                 self._broken_at = n
         return self._broken_at is not None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the monitor as JSON has it, from which `from_dict` continues."""
-        return {
-            "risk": self.risk,
-            "false_alarms": self.false_alarms,
-            "min_seen": self.min_seen,
-            "n_cases": self._n_cases,
-            "log_sums": [_finite(value) for value in self._log_sums.tolist()],
-            "log_best": self._log_best.tolist(),
-            "starts": self._starts.tolist(),
-            "counts": self._counts.tolist(),
-            "strongest": self._strongest,
-            "broken_at": self._broken_at,
-            "change": list(self._change),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "RiskMonitor":
-        """Returns the monitor that `to_dict` saved.
-
-        Raises:
-            ValueError: The data are not from `to_dict`.
-        """
-        try:
-            monitor = cls(data["risk"], false_alarms=data["false_alarms"], min_seen=data["min_seen"])
-            monitor._n_cases = int(data["n_cases"])
-            sums = [-np.inf if value is None else value for value in data["log_sums"]]
-            monitor._log_sums = np.array(sums, dtype=np.float64)
-            monitor._log_best = np.array(data["log_best"], dtype=np.float64)
-            monitor._starts = np.array(data["starts"], dtype=np.int64)
-            monitor._counts = np.array(data["counts"], dtype=np.float64)
-            monitor._strongest = float(data["strongest"])
-            monitor._broken_at = data["broken_at"]
-            since, n_since, risk_since = data["change"]
-            monitor._change = (since, n_since, risk_since)
-            shapes = (monitor._log_sums.shape, monitor._log_best.shape, monitor._starts.shape, monitor._counts.shape)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f'"data" must be from "to_dict"; {error!r} is wrong. Pass what it returned') from error
-        if shapes != (_BETS.shape, _BETS.shape, _BETS.shape, (2, len(_BETS))):
-            raise ValueError(
-                f'"data" must hold {len(_BETS)} bets; got others. Pass what "to_dict" of this version gave'
-            )
-        others = [*monitor._log_best, *monitor._counts.flat, monitor._strongest]
-        if np.isnan(monitor._log_sums).any() or not np.isfinite(others).all():
-            raise ValueError('"data" must hold numbers; got NaN or an infinity. Pass what "to_dict" returned')
-        return monitor
-
     def _log_evidence(self) -> float:
         log_started = float(np.logaddexp.reduce(self._log_sums)) - math.log(len(_BETS))
         return float(np.logaddexp(log_started, math.log(_mass_after(self._n_cases))))
@@ -245,7 +191,3 @@ def check_probability(value: object, *, name: str) -> float:
 def _exp(log_value: float) -> float:
     """The exponential of a logarithm; the largest double where it is more."""
     return math.exp(min(log_value, 709.0))
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

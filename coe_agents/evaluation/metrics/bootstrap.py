@@ -8,20 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.evaluation.metrics import tallies
-from coe_agents.evaluation.metrics.selective_prediction import paper_area, paper_sum
-from coe_agents.evaluation.metrics.tallies import CountArray, FloatArray, Ranking, RankingMetric
+from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS, paper_area
+from coe_agents.evaluation.metrics.tallies import CountArray, FloatArray, Ranking
 from coe_agents.evaluation.workers import ALONE, Workers
 
-RETENTIONS = (0.8, 0.9, 0.95, 1.0)
 _CELLS = 100_000
 """Resampled rows held at once, or one resample: a block of them and what is computed of it stay in the cache."""
 
-METRICS: Mapping[str, RankingMetric] = {
-    "auroc": tallies.area_under_roc,
-    "aurac": tallies.area_under_accuracy,
-    "paper_aurac": paper_area,
-    **{f"accuracy at {share}": partial(tallies.accuracy_at, retention=share) for share in RETENTIONS},
-}
+METRICS = ("auroc", "aurac", "paper_aurac", *(f"accuracy at {share}" for share in RETENTIONS))
 
 Estimate = tuple[float, float, float]
 """A value and the ends of its 95 % interval."""
@@ -111,11 +105,11 @@ def _distinct(correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]) -> tu
 
 
 def _all_metrics(ranking: Ranking, counts: npt.NDArray[np.integer[Any]] | None = None) -> FloatArray:
-    """Returns what the functions of `METRICS` return, in their order."""
+    """Returns the metrics in the order of `METRICS`: shape `(n_metrics, n_resamples)`."""
     tally = ranking.tally(counts)
     accuracies = tallies.accuracies_at(tally, RETENTIONS)
-    areas = tallies.areas(tally, None if counts is None else ranking.run_right)
-    return np.stack([*areas, paper_sum(accuracies), *accuracies])
+    areas = tallies.area_under_roc(tally), tallies.area_under_accuracy(tally)
+    return np.stack([*areas, paper_area(accuracies), *accuracies])
 
 
 def _estimates(values: FloatArray, spread: FloatArray) -> dict[str, Estimate]:

@@ -13,8 +13,11 @@ import numpy.typing as npt
 
 from coe_agents.checks import number
 from coe_agents.evaluation.metrics import tallies
-from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking, RankingMetric, Tally
+from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking, RankingMetric
 from coe_agents.uncertainty.answers import TIE
+
+RETENTIONS = (0.8, 0.9, 0.95, 1.0)
+"""The shares of answers, the most certain ones, whose accuracy is reported."""
 
 
 class Curve(NamedTuple):
@@ -127,7 +130,7 @@ def paper_aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     >>> round(paper_aurac(correct=[True, True], uncertainty=[0.1, 0.9]), 4)
     0.3
     """
-    return _value(paper_area, correct, uncertainty)
+    return _value(lambda tally: paper_area(tallies.accuracies_at(tally, RETENTIONS)), correct, uncertainty)
 
 
 def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
@@ -199,13 +202,8 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
     return float(np.abs(np.bincount(bins, right - claimed)).sum() / right.size)
 
 
-def paper_area(tally: Tally) -> FloatArray:
-    """0.1 (a80 / 2 + a90 + a95 + a100 / 2) of each resample."""
-    return paper_sum(tallies.accuracies_at(tally, (0.8, 0.9, 0.95, 1.0)))
-
-
-def paper_sum(accuracies: FloatArray) -> FloatArray:
-    """The same of the accuracies at 80, 90, 95 and 100 %."""
+def paper_area(accuracies: FloatArray) -> FloatArray:
+    """0.1 (a80 / 2 + a90 + a95 + a100 / 2) of the accuracies at `RETENTIONS`, for each resample."""
     a80, a90, a95, a100 = accuracies
     return np.asarray(0.1 * (a80 / 2.0 + a90 + a95 + a100 / 2.0))
 

@@ -50,12 +50,7 @@ class Ranking:
         self._order = order.astype(np.int32)
         self._is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
         self._right = verdicts.astype(np.bool_) if ((right == 0) | (right == 1)).all() else verdicts
-        self._runs, self._run_right = _join_equal(np.flatnonzero(self._is_first), self._right)
-
-    @property
-    def run_right(self) -> BoolArray | None:
-        """Whether the answers of each group of a resample's tally are right; None if some are, or in part."""
-        return self._run_right
+        self._runs = _join_equal(np.flatnonzero(self._is_first), self._right)
 
     def ranks_like(self, other: "Ranking") -> bool:
         """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
@@ -74,27 +69,17 @@ class Ranking:
             return Tally(*map(_behind, sums))
         drawn = counts.take(self._order, axis=1)
         sizes = np.add.reduceat(drawn, self._runs, axis=1, dtype=np.int32)
-        right: npt.NDArray[Any]
-        if self._run_right is not None:
-            right = sizes * self._run_right
-        else:
-            kind = np.int32 if self._right.dtype == np.bool_ else np.float64
-            right = np.add.reduceat(drawn * self._right, self._runs, axis=1, dtype=kind)
+        kind = np.int32 if self._right.dtype == np.bool_ else np.float64
+        right = np.add.reduceat(drawn * self._right, self._runs, axis=1, dtype=kind)
         return Tally(*(_behind(each.cumsum(axis=1, dtype=each.dtype)) for each in (sizes, right)))
 
 
-def _join_equal(starts: IntArray, right: npt.NDArray[Any]) -> tuple[IntArray, BoolArray | None]:
-    """Joins neighbouring groups of answers that all are equally right.
-
-    Returns:
-        Where the joined groups start, and whether their answers are right; None if those of a group differ, or are
-        right in part.
-    """
+def _join_equal(starts: IntArray, right: npt.NDArray[Any]) -> IntArray:
+    """Returns where groups of answers start, neighbours joined where the answers of both all are equally right."""
     lowest, highest = (extreme.reduceat(right, starts) for extreme in (np.minimum, np.maximum))
     is_even = lowest == highest
     joins = is_even[1:] & is_even[:-1] & (lowest[1:] == lowest[:-1])
-    is_kept = np.append(True, ~joins)
-    return starts[is_kept], lowest[is_kept] if right.dtype == np.bool_ and is_even.all() else None
+    return np.asarray(starts[np.append(True, ~joins)])
 
 
 def _behind(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -107,54 +92,20 @@ def area_under_roc(tally: Tally) -> FloatArray:
     wrong = tally.answers - tally.right
     # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
     wins = np.einsum("rg,rg->r", np.diff(wrong), tally.right[:, 1:] + tally.right[:, :-1], dtype=np.float64) / 2.0
-    return _share(wins, wrong[:, -1].astype(np.float64) * tally.right[:, -1])
-
-
-def area_under_accuracy(
-    tally: Tally, *, harmonic: Callable[[npt.NDArray[Any]], FloatArray] | None = None
-) -> FloatArray:
-    """Mean over k of the expected accuracy of the k most certain.
-
-    Within a group of g after N answers with C right, sum_j (C + r j) / (N + j) = g r + (C - r N) (H(N + g) - H(N)) with
-    the group's accuracy r and the harmonic numbers H, which `harmonic` returns up to a constant; None: by a table of
-    all up to n.
-    """
-    rate = np.diff(tally.right) / np.maximum(np.diff(tally.answers), 1)
-    excess = tally.right[:, :-1] - rate * tally.answers[:, :-1]
-    return _mean_accuracy(tally, excess, harmonic)
-
-
-def areas(tally: Tally, runs: BoolArray | None) -> tuple[FloatArray, FloatArray]:
-    """Returns `area_under_roc` and `area_under_accuracy`, to the last bit.
-
-    Args:
-        tally: Of any answers.
-        runs: Whether the answers of each group are right; None if those of a group differ. With N answers and C right
-            ones before a group its excess, C - r N, is C for wrong answers, and C - N for right ones; and sum_g
-            (answers times excess) counts each pair of a wrong and a right answer by 1, or by -1 where the wrong one is
-            the surer. All of it is whole numbers.
-    """
-    if runs is None:
-        return area_under_roc(tally), area_under_accuracy(tally)
-    excess = tally.right[:, :-1].astype(np.float64)
-    np.subtract(excess, tally.answers[:, :-1], where=runs, out=excess)
-    ahead = np.einsum("rg,rg->r", np.diff(tally.answers).astype(np.float64), excess)
-    n_right = tally.right[:, -1].astype(np.float64)
-    n_wrong = tally.answers[:, -1] - n_right
-    pairs = n_wrong * n_right
-    return _share((ahead + pairs) / 2.0, pairs), _mean_accuracy(tally, excess)
-
-
-def _share(wins: FloatArray, pairs: FloatArray) -> FloatArray:
-    """Returns wins / pairs; NaN where there are no pairs."""
+    pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
     return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
 
 
-def _mean_accuracy(
-    tally: Tally, excess: FloatArray, harmonic: Callable[[npt.NDArray[Any]], FloatArray] | None = None
-) -> FloatArray:
+def area_under_accuracy(tally: Tally) -> FloatArray:
+    """Mean over k of the expected accuracy of the k most certain.
+
+    Within a group of g after N answers with C right, sum_j (C + r j) / (N + j) = g r + (C - r N) (H(N + g) - H(N)) with
+    the group's accuracy r and the harmonic numbers H.
+    """
     n = int(tally.answers[0, -1])
-    spans = np.diff((harmonic or _harmonic_numbers(n).take)(tally.answers))
+    rate = np.diff(tally.right) / np.maximum(np.diff(tally.answers), 1)
+    excess = tally.right[:, :-1] - rate * tally.answers[:, :-1]
+    spans = np.diff(_harmonic_numbers(n).take(tally.answers))
     return np.asarray((tally.right[:, -1] + np.einsum("rg,rg->r", excess, spans)) / n)
 
 

@@ -1,7 +1,7 @@
 """Owns one line of samples: its fields, and which values are valid.
 
-The rules stand here three times. `_FIELDS` says what is wrong with a line; `_is_usual` and `usual_line` pass most lines
-in a fraction of that time. What these pass is valid as `_FIELDS` has it; what they do not pass may be valid, too.
+The rules stand here twice. `_FIELDS` says what is wrong with a line; `usual_line` passes most lines in a fraction of
+that time. What it passes is valid as `_FIELDS` has it; what it does not pass may be valid, too.
 """
 
 import json
@@ -79,10 +79,6 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
     "tools": (_is_list_of_objects, "a list of JSON schemas with a name, or null", None),
 }
 
-_STRINGS = frozenset({str})
-_STRING_OR_NULL = frozenset({str, type(None)})
-_FLAG_OR_NULL = frozenset({bool, type(None)})
-
 
 def _nearest(field: str, others: frozenset[str]) -> str | None:
     return next(iter(get_close_matches(field, sorted(others), n=1, cutoff=_NEAR)), None)
@@ -123,14 +119,11 @@ def to_sample(
             and the name of that field.
     """
     known = _fields_of(tuple(record))
-    if not known.is_complete:
-        _check(record, path, line)
+    _check(record, path, line)
     record.update(known.defaults)
-    if not _is_usual(record):
-        _check(record, path, line)
-        if record["calls"] is not None:
-            action = _action_of(record, f"{path}:{line}")
-            record["answer"] = action if record["answer"] is None else record["answer"]
+    if record["calls"] is not None:
+        action = _action_of(record, f"{path}:{line}")
+        record["answer"] = action if record["answer"] is None else record["answer"]
     if on_unknown is not None:
         for field, near in known.misspelt:
             on_unknown(field, f"{path}:{line}", near)
@@ -186,12 +179,10 @@ class _Fields(NamedTuple):
     """What the names of a line's fields tell; the lines of a file mostly have the same.
 
     Attributes:
-        is_complete: Whether it has all required fields.
         defaults: The values of the others that it lacks.
         misspelt: Each unknown field whose name is like that of a field that it lacks, and the name of that field.
     """
 
-    is_complete: bool
     defaults: dict[str, Any]
     misspelt: tuple[tuple[str, str], ...]
 
@@ -202,47 +193,25 @@ def _fields_of(names: tuple[str, ...]) -> _Fields:
     alike = [(name, _nearest(name, absent)) for name in names if absent and name not in _FIELDS]
     defaults = {field: default for field, (_, _, default) in _FIELDS.items() if field in absent}
     return _Fields(
-        all(default is not _REQUIRED for default in defaults.values()),
         defaults,
         tuple((name, near) for name, near in alike if near is not None),
-    )
-
-
-def _is_usual(record: Mapping[str, Any]) -> bool:
-    """Whether every field is valid as `_FIELDS` has it, and there are no tool calls, as in most lines."""
-    index, number, n_tokens, logprob = record["index"], record["round"], record["n_tokens"], record["logprob"]
-    return (
-        type(record["id"]) is type(record["agent"]) is type(record["text"]) is type(record["question"]) is str
-        and record["agent"] != ""
-        and type(index) is type(number) is int
-        and 0 <= index <= _LARGEST_COUNT
-        and 0 <= number <= _LARGEST_COUNT
-        and type(record["references"]) is list
-        and _STRINGS.issuperset(map(type, record["references"]))
-        and type(record["answer"]) in _STRING_OR_NULL
-        and (logprob is None or (type(logprob) is float and -1e18 <= logprob <= 1e-6))
-        and (n_tokens is None or (type(n_tokens) is int and 0 <= n_tokens <= _LARGEST_COUNT))
-        and type(record["correct"]) in _FLAG_OR_NULL
-        and type(record["error"]) in _STRING_OR_NULL
-        and record["calls"] is None
-        and record["tools"] is None
     )
 
 
 def _check(record: Mapping[str, Any], path: Path, line: int) -> None:
     """Refuses a line that lacks a required field, or has one that is not valid."""
     for field, (is_valid, expected, default) in _FIELDS.items():
-        if field not in record and default is not _REQUIRED:
-            continue
-        if field not in record:
+        if field in record:
+            value = record[field]
+            if value is default is None or is_valid(value):
+                continue
+            raise SamplesError(
+                f'{path}:{line}: "{field}" must be {expected}; got {_show(value)}', hint="Correct it, or omit the line"
+            )
+        if default is _REQUIRED:
             near = _nearest(field, frozenset(record.keys() - _FIELDS.keys()))
             hint = f'Rename "{near}", or add it' if near else "Add it"
             raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"{hint}; it is {expected}")
-        if not (is_valid(record[field]) or record[field] is default is None):
-            raise SamplesError(
-                f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
-                hint="Correct it, or omit the line",
-            )
 
 
 def _action_of(record: Mapping[str, Any], place: str) -> str:

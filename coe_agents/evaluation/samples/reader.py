@@ -28,8 +28,8 @@ class Samples:
     """The samples of one or more files, read question by question.
 
     The files are read once to check every line and to note where each question's lines are; iterating then reads one
-    question at a time, by id. Memory holds a few numbers for each question; beyond 20,000 questions, these are sorted
-    in temporary files. Questions may be spread over lines and files (an agent a file, say), and the order of lines
+    question at a time, by id. The places are in a temporary file, so memory does not grow with the
+    questions. These may be spread over lines and files (an agent a file, say), and the order of lines
     changes nothing. Use it as a context manager: a compressed file, or a Parquet one, is unpacked to a temporary one
     until then.
 

@@ -1,4 +1,4 @@
-"""Owns the node that decides, and the way from its decision to the next node."""
+"""Owns the node that decides, and chooses the next node by it."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any

@@ -1,4 +1,3 @@
-import json
 import math
 
 import numpy as np
@@ -108,14 +107,6 @@ def test_equal_probabilities_change_nothing():
     assert audited.broken_at == plain.broken_at
 
 
-@given(LOSSES, LOSSES)
-def test_a_saved_monitor_continues(before, after):
-    whole, part = RiskMonitor(0.2, min_seen=0.5), RiskMonitor(0.2, min_seen=0.5)
-    run(part, before)
-    resumed = RiskMonitor.from_dict(json.loads(json.dumps(part.to_dict())))
-    assert run(resumed, after) == run(whole, [*before, *after])
-
-
 def test_much_evidence_stays_finite():
     state = run(RiskMonitor(0.01), [1.0] * 3000)
     assert math.isfinite(state.evidence)
@@ -151,19 +142,3 @@ def test_a_case_that_cannot_be_leaves_the_monitor_as_it_was(loss, probability, m
     with pytest.raises(ValueError, match=message):
         monitor.update(loss, seen_probability=probability)
     assert monitor.state == before
-
-
-@pytest.mark.parametrize("wrong", [{}, {"risk": 0.1}, {"log_sums": [1.0]}, {"counts": 3}])
-def test_a_monitor_that_was_not_saved(wrong):
-    data = RiskMonitor(0.1).to_dict() | wrong if len(wrong) and "risk" not in wrong else wrong
-    with pytest.raises(ValueError, match='"data" must'):
-        RiskMonitor.from_dict(data)
-
-
-@pytest.mark.parametrize("field", ["log_sums", "log_best", "counts", "strongest"])
-def test_a_saved_monitor_without_a_number_does_not_fall_silent(field):
-    """NaN, which JSON of Python may hold, is no evidence, and never becomes any."""
-    data = RiskMonitor(0.1).to_dict()
-    data[field] = math.nan if field == "strongest" else np.full(np.shape(data[field]), math.nan).tolist()
-    with pytest.raises(ValueError, match='"data" must hold numbers'):
-        RiskMonitor.from_dict(data)

@@ -43,7 +43,7 @@ def test_equals_resampling_by_the_book(decimals):
     correct, scores = rows_with(decimals)
     estimates, differences = estimate_all(correct, scores, n_resamples=200)
     drawn = {name: by_the_book(correct, values, 200) for name, values in scores.items()}
-    assert METRICS.keys() == PLAIN.keys()
+    assert list(METRICS) == list(PLAIN)
     for metric, plain in PLAIN.items():
         for name, values in scores.items():
             expected = (plain(correct=correct, uncertainty=values), *np.quantile(drawn[name][metric], [0.025, 0.975]))

@@ -196,7 +196,7 @@ def compare(
         figures = _estimate([each.outcomes[key] for key in ids], n_resamples=n_resamples)
         own, other = ([one.outcomes[key] for key in common] for one in (each, first))
         for key, outcome, reference in zip(common, own, other, strict=True):
-            if outcome.asked != reference.asked:
+            if outcome.question != reference.question:
                 raise SamplesError(
                     f"{each.name} and {first.name} were asked different questions of the id {key[:50]!r}",
                     hint="Compare runs of one dataset",

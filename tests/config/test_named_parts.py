@@ -359,9 +359,10 @@ def test_check_shows_what_was_loaded_from_where(check, written, installed, regis
             graph=f'[graph]\ndivergence = "{name}:half"\ncoordination = "{name}:squared"\n',
         )
     )
-    assert f"{name}:Same (from {file}); options: digits = 3, strict = False" in shown
-    assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options: reason = 'x'" in shown
-    assert f"divergence {name}:half (from {file}); coordination {name}:squared (from {file})" in shown
+    assert f"{name}:Same (from {file}); options = {{'digits': 3, 'strict': False}}" in shown
+    assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options = {{'reason': 'x'}}" in shown
+    assert f"coordination = {name}:squared (from {file})" in shown
+    assert f"divergence = {name}:half (from {file})" in shown
     assert "bayesian_optimization.py" in check(written(graph='[graph]\ncoordination = "bayesian"\n'))
 
 

@@ -26,7 +26,7 @@ from coe_agents.checks import has_method, integer
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
 from coe_agents.middleware.changed import RefusesCalls, is_edited, proposal_of, refuse
-from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies, structured_outputs
+from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies
 from coe_agents.middleware.council_review import Pending, ask_person, settle
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
 from coe_agents.middleware.unanswered import close_calls
@@ -205,10 +205,10 @@ class CoECouncil(RefusesCalls[CouncilState]):
         else:
             response = asked.ask_driver(handler)
             if not self._calls_gated(asked.message_of(response)):
-                return self._pass_on(request, response)
+                return self._returned(asked, response, None)
             replies = self._results(self._start(asked))
         if (message := asked.message_of(response)) is None:
-            return self._pass_on(request, response)
+            return self._returned(asked, response, None)
         return self._settle(asked, response, self._deliberation.rule(asked.proposals(message, response, replies)))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
@@ -227,10 +227,10 @@ class CoECouncil(RefusesCalls[CouncilState]):
         else:
             response = await asked.aask_driver(handler)
             if not self._calls_gated(asked.message_of(response)):
-                return self._pass_on(request, response)
+                return self._returned(asked, response, None)
             answers = await asyncio.gather(*(self._asample(agent, asked) for agent in self._agents))
         if (message := asked.message_of(response)) is None:
-            return self._pass_on(request, response)
+            return self._returned(asked, response, None)
         replies: Replies = dict(zip((agent.name for agent in self._agents), answers, strict=True))
         proposals = asked.proposals(message, response, replies)
         if self._is_brief:  # a thread would cost more
@@ -284,21 +284,17 @@ class CoECouncil(RefusesCalls[CouncilState]):
         names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
         return any(tool_key(name or "") in self._gated_keys for name in names)
 
-    def _pass_on(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
-        """Returns what the model call returned, which is not judged; no gated call in it may run."""
-        return self._returned(request, response, None)
-
     def _settle(self, asked: Asked, response: ModelResponse[Any], ruling: Ruling) -> ExtendedModelResponse[Any]:
-        request, decision = asked.request, ruling.decision
+        decision = ruling.decision
         driver = asked.message_of(response)
         if ruling.message is not None:
             chosen = response if ruling.message is driver else asked.respond(ruling.message)
             if chosen is not None:
-                return self._returned(request, chosen, decision, vouched=asked.message_of(chosen))
+                return self._returned(asked, chosen, decision, vouched=asked.message_of(chosen))
             reason = "the chosen message gives no structured answer that can be read"
             decision = {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
         if driver is None:
-            return self._pass_on(request, response)
+            return self._returned(asked, response, None)
         if self._on_uncertain == "interrupt" and ruling.is_readable:
             called = {tool_key(call["name"]) for call in driver.tool_calls}
             pending = Pending(
@@ -308,18 +304,18 @@ class CoECouncil(RefusesCalls[CouncilState]):
                 tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
                 decision=decision,
             )
-            return self._returned(request, ModelResponse([]), decision, pending=pending)
-        n_blocked = self._turn(request.state).get("n_blocked", 0) + 1
+            return self._returned(asked, ModelResponse([]), decision, pending=pending)
+        n_blocked = self._turn(asked.request.state).get("n_blocked", 0) + 1
         calls = [*driver.tool_calls, *driver.invalid_tool_calls]
         if not calls or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([refusal(decision)])
-            return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="end")
+            return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="end")
         withheld = ModelResponse(list(block_calls(driver, decision)))
-        return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="model")
+        return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="model")
 
     def _returned(
         self,
-        request: ModelRequest[Any],
+        asked: Asked,
         response: ModelResponse[Any],
         decision: CouncilDecision | None,
         *,
@@ -328,12 +324,16 @@ class CoECouncil(RefusesCalls[CouncilState]):
         jump: Literal["model", "end"] | None = None,
         pending: Pending | None = None,
     ) -> ExtendedModelResponse[Any]:
-        """Returns a response with what the council remembers; `decision` is None where it was not asked."""
+        """Returns a response with what the council remembers.
+
+        `decision` is None where it was not asked: what the model call returned is passed on, and no gated call in it
+        may run.
+        """
         if n_blocked is None:
-            n_blocked = 0 if decision is not None else self._turn(request.state).get("n_blocked", 0)
+            n_blocked = 0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
         turn = _Turn(
             vouched=[] if vouched is None else [fingerprint(call, vouched.id) for call in vouched.tool_calls],
-            outputs=[*structured_outputs(request)],
+            outputs=[*asked.outputs],
             n_blocked=n_blocked,
             jump=jump,
             pending=pending,
@@ -341,7 +341,7 @@ class CoECouncil(RefusesCalls[CouncilState]):
         update: dict[str, Any] = {_KEY: turn}
         if decision is not None:
             update["council"] = decision
-            _emit(request.runtime, decision)
+            _emit(asked.request.runtime, decision)
         return ExtendedModelResponse(response, Command(update=update))
 
     def _turn(self, state: Any) -> _Turn:

@@ -146,7 +146,7 @@ def tinyworld() -> list[PolicyOutcomes]:
                 options |= {"max_rounds": 2, "strategies": {"conflict": debate, "unknown": debate}}
             elif name == "adaptive":
                 options["adaptive"] = AdaptiveSampling()
-            found.append(outcomes_of(live(Path(scratch) / name, options, clusterer, criterion), prices=prices))
+            found.append(outcomes_of(replace(live(Path(scratch) / name, options, clusterer, criterion), prices=prices)))
         return found
 
 

@@ -4,9 +4,8 @@
 
 Next to the graph and the question stand the libraries that they load, and the ratio to these: the median over the
 rounds, each of which runs every command once, so that a busy machine slows all of them. The rows that begin with "+"
-add up what a question to tinyworld takes from the libraries, with garbage collected as rarely as `ask` does: any class
-of a model, LangGraph, and the four models loaded and run once by transformers alone. What `ask` takes beyond the last
-of them is this package's own.
+add up what a question to tinyworld takes from the libraries: any class of a model, LangGraph, and the four models
+loaded and run once by transformers alone. What `ask` takes beyond the last of them is this package's own.
 
 Every process finds the compiled bytecode of all packages, as where pip installed them: the first round, which is not
 counted, writes that of a checkout, even where PYTHONDONTWRITEBYTECODE is set.
@@ -32,7 +31,6 @@ IMPORTS = (
     "import torch, transformers",
     "from transformers import LlamaForCausalLM, ModernBertForSequenceClassification",
 )
-LEAN = "import atexit, gc; gc.set_threshold(1_000_000); atexit.register(gc.freeze); "
 MODELS_ALONE = """
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
@@ -46,9 +44,9 @@ for name in (*MODELS, ENTAILMENT_MODEL):
         model(**inputs) if name == ENTAILMENT_MODEL else model.generate(**inputs, do_sample=True, max_new_tokens=8)
 """
 FLOOR = {
-    "+ the classes of the models": LEAN + IMPORTS[-1],
-    "+ the same and LangGraph": f"{LEAN} import langgraph.graph; {IMPORTS[-1]}",
-    "+ the same, models loaded and run once": f"{LEAN} import langgraph.graph; {IMPORTS[-1]}{MODELS_ALONE}",
+    "+ the classes of the models": IMPORTS[-1],
+    "+ the same and LangGraph": f"import langgraph.graph; {IMPORTS[-1]}",
+    "+ the same, models loaded and run once": f"import langgraph.graph; {IMPORTS[-1]}{MODELS_ALONE}",
 }
 CASES = {f"python -c '{line}'": [sys.executable, "-c", line] for line in IMPORTS}
 CASES |= {name: [sys.executable, "-c", code] for name, code in FLOOR.items()}

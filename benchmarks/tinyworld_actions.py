@@ -10,12 +10,15 @@ machinery works, and nothing about large models.
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 from result_page import result_page
@@ -25,8 +28,9 @@ from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.clustering import cluster_responses
 from coe_agents.policy import Measurement, measure
-from coe_agents.tinyworld import MODELS, Request, tinyworld_agents, tinyworld_requests, tinyworld_tools
+from coe_agents.tinyworld import MODELS, tinyworld_agents, tinyworld_tools
 from coe_agents.types import Response
+from tools.tinyworld.requests import Request, tinyworld_requests
 
 TARGET = 0.95
 ALWAYS = 100.0  # nats; more than any CoE

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from typing_extensions import TypedDict
 
 from coe_agents.errors import ConfigurationError
+from coe_agents.group_decision.data import view
 from coe_agents.text import for_log, visible
 from coe_agents.types import Candidate, EscalatedCase, Regime
 
@@ -142,18 +143,7 @@ def ask_about_case(
     """Shows a person a case as a `PersonRequest`, until a reply is valid; see `ask`."""
 
     def request(problem: str | None) -> PersonRequest:
-        return PersonRequest(
-            type=type,
-            question=case["question"],
-            candidates=case["candidates"],
-            regime=case["regime"],
-            coe=case["coe"],
-            aleatoric=case["aleatoric"],
-            epistemic=case["epistemic"],
-            reason=case["reason"],
-            asked=asked,
-            problem=problem,
-        )
+        return {**view(case, PersonRequest), "type": type, "asked": asked, "problem": problem}
 
     return ask(request, form, read)
 

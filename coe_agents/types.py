@@ -5,6 +5,7 @@ from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
 
 from typing_extensions import TypedDict
 
+FinalAction = Literal["answer", "abstain", "escalate"]
 Action = Literal["answer", "abstain", "escalate", "another_round"]
 AnswerKind = Literal["answer", "call", "no_call", "refusal", "empty"]
 ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
@@ -134,18 +135,29 @@ class Sampling(TypedDict):
     error: str | None
 
 
-class RoundData(TypedDict):
-    """The results of one round.
+class Uncertainty(TypedDict):
+    """The uncertainty of a group; all of it is None if nothing was measured.
+
+    Attributes:
+        coe: Collaborative Entropy, the sum of the next two.
+        aleatoric: Mean semantic entropy of the agents, in nats.
+        epistemic: Weighted divergence of the agents from their mean, in the unit of the graph's divergence.
+        regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones.
+    """
+
+    coe: float | None
+    aleatoric: float | None
+    epistemic: float | None
+    regime: Regime | None
+
+
+class RoundData(Uncertainty):
+    """The results of one round: the uncertainty after it, over all responses that count, and what it changed.
 
     Attributes:
         round: The round, from 0.
         strategy: How it was asked; None for the first.
-        coe: Collaborative Entropy after the round, over all responses that count. This, the next three and `answer` are
-            None if nothing was measured.
-        aleatoric: Its first part, in nats.
-        epistemic: Its second part, in the unit of the graph's divergence.
-        regime: The regime after it.
-        answer: The leading cluster's most probable response.
+        answer: The leading cluster's most probable response; None if nothing was measured.
         led: The representative of the leading cluster; on a tie those of all leading clusters, sorted by text.
         leading: Each agent's most probable answer, by name. If several of its answers tie, the one that the group
             supports most, then the first by text.
@@ -158,10 +170,6 @@ class RoundData(TypedDict):
 
     round: int
     strategy: str | None
-    coe: float | None
-    aleatoric: float | None
-    epistemic: float | None
-    regime: Regime | None
     answer: str | None
     led: list[str]
     leading: dict[str, str]
@@ -305,7 +313,7 @@ class Ruling(TypedDict):
         usage: The tokens it cost.
     """
 
-    action: Literal["answer", "abstain", "escalate"]
+    action: FinalAction
     answer: NotRequired[str | None]
     reason: str
     decided_by: NotRequired[str]

@@ -1,5 +1,6 @@
 """What a `GroupDecision` shows of an outcome, and `ask`, which returns one."""
 
+from dataclasses import fields
 from html.parser import HTMLParser
 
 import pytest
@@ -9,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 import coe_agents
 from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask, create_coe_graph, plot_regimes
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.group_decision import DecisionData
 from coe_agents.testing import ScriptedAgent
 
 HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'
@@ -30,10 +32,28 @@ def test_attributes_are_those_of_the_decision():
     assert (decision.action, decision.answer, decision.is_answer) == ("abstain", None, False)
     assert decision.question == "Capital of <b>Australia</b>?"
     assert decision.coe == pytest.approx(0.6365, abs=1e-4)  # H(1/3)
-    assert decision.agents["agent 2"] == {"Sydney": 1.0}
-    assert decision.data["coe"] == decision.coe
+    assert decision.agents["agent 2"]["distribution"] == {"Sydney": 1.0}
     with pytest.raises(AttributeError):
         decision.answer = "Sydney"
+
+
+def test_every_key_of_a_decision_is_an_attribute_with_the_same_value():
+    graph = create_coe_graph(
+        [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["y"])], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
+    ).compile()
+    data = graph.invoke({"question": "?"})["decision"]
+    decision = GroupDecision.from_data(data)
+    assert {each.name for each in fields(GroupDecision)} - {"question"} == data.keys()
+    assert data.keys() == DecisionData.__annotations__.keys()
+    assert {name: getattr(decision, name) for name in data} == data == decision.data
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"reason": None}, {"action": "nonsense"}, {"coe": "0.1"}, {"agents": {"a": 1}}, {"failed_agents": ["a"]}]
+)
+def test_what_is_no_decision_is_refused(wrong):
+    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+        GroupDecision.from_data({"action": "abstain", "answer": None, "reason": "so", **wrong})
 
 
 def test_the_default_policy_answers_a_majority_of_three_and_no_even_split():
@@ -102,7 +122,7 @@ async def test_models_are_named_after_themselves_and_asked_n_times():
     models = [FakeListChatModel(responses=replies), FakeListChatModel(responses=replies)]
     for decision in (ask("?", models, n_samples=3), await aask("?", models, n_samples=3)):
         assert list(decision.agents) == ["FakeListChatModel", "FakeListChatModel-2"]
-        assert decision.data["agents"]["FakeListChatModel"]["n_responses"] == 3
+        assert decision.agents["FakeListChatModel"]["n_responses"] == 3
 
 
 @pytest.mark.parametrize("models", ["openai:gpt-5-mini", 3])

@@ -1,6 +1,7 @@
 import base64
 import html
 import json
+import re
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -9,7 +10,6 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent
-from coe_agents.experiments.output import escape_latex
 from coe_agents.redaction import REDACTED, prints_secret, redact, redact_all, secrets_of, secrets_of_environment
 
 KEY = "sk-planted-0123456789"
@@ -114,7 +114,7 @@ AWKWARD = "k'e\"y/é+%\\_{x}-secret-part"
         quote,
         quote_plus,
         lambda key: quote(key, safe=""),
-        escape_latex,
+        lambda key: re.sub(r"([$&#%_])", r"\\\1", key),  # LaTeX
         lambda key: base64.b64encode(key.encode()).decode(),
         lambda key: base64.b64encode(f"user:{key}".encode()).decode(),
         lambda key: base64.urlsafe_b64encode(f"me:{key}".encode()).decode(),

@@ -1,24 +1,21 @@
-"""Owns actions: tool calls, and other structured answers, as responses that can be compared and clustered.
+"""Owns actions: tool calls as responses that can be compared and clustered.
 
 Nothing here calls a tool or asks a model.
 """
 
 from coe_agents.actions.canonical import canonical_action
-from coe_agents.actions.contested import ActionEntropy, contested, decompose_entropy
-from coe_agents.actions.match import ActionMatch, ChoiceMatch, StructuredMatch, compare_actions
+from coe_agents.actions.contested import contested
+from coe_agents.actions.match import ActionMatch, compare_actions
 from coe_agents.actions.proposals import called_tools, check_proposal, compared_answer, describe_action, has_proposals
 from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Rule, Within
 
 __all__ = [
-    "ActionEntropy",
     "ActionMatch",
     "AnyOrder",
-    "ChoiceMatch",
     "Exact",
     "Ignore",
     "Meaning",
     "Rule",
-    "StructuredMatch",
     "Within",
     "called_tools",
     "canonical_action",
@@ -26,7 +23,6 @@ __all__ = [
     "compare_actions",
     "compared_answer",
     "contested",
-    "decompose_entropy",
     "describe_action",
     "has_proposals",
 ]

@@ -15,9 +15,7 @@ MAX_DEPTH = 32
 """Arguments that are nested deeper are refused."""
 
 
-def canonical_action(
-    calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None = None, ordered: bool = False
-) -> str:
+def canonical_action(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None = None) -> str:
     """Returns one line of JSON that is equal for equal actions.
 
     Calls are equal if their tools and arguments are. Arguments are compared by the tool's JSON schema:
@@ -36,7 +34,6 @@ def canonical_action(
             nothing, "[]".
         tools: LangChain tools, OpenAI's function schemas or bare ones (`name`, `parameters`). Calls of a tool that is
             not among them are compared without a schema.
-        ordered: Whether the order of calls counts.
 
     Raises:
         TypeError: A call has no name, or its arguments are not JSON values.
@@ -51,8 +48,7 @@ def canonical_action(
     several(calls, '"calls"', of="calls", advice="Wrap a single call in a list")
     parameters = find_parameters(tools or ())
     room = _Room()
-    lines = [_line(call, parameters, room) for call in calls]
-    action = f"[{','.join(lines if ordered else sorted(lines))}]"
+    action = f"[{','.join(sorted(_line(call, parameters, room) for call in calls))}]"
     if len(action) > MAX_CHARS:
         raise ValueError(f"an action must have at most {MAX_CHARS} characters; got {len(action)}. Refuse the proposal")
     return action

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from coe_agents.actions.canonical import MAX_CHARS, to_line
 from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions, first_equals
-from coe_agents.checks import integer, require
 from coe_agents.clustering import Clusterer
+from coe_agents.clustering.protocols import by_first_appearance
+from coe_agents.uncertainty.answers import TIE
 
-_TIE = 1e-9
-"""Masses that are closer are equal."""
 _NOTHING = 1e-12
 """A part of an entropy, in nats, or a mass, that is rounding only."""
 _Calls = Sequence[Mapping[str, Any]]
@@ -42,54 +41,6 @@ class ActionEntropy:
     call: float
 
 
-def decompose_entropy(
-    actions: Sequence[str],
-    mass: npt.ArrayLike,
-    labels: Sequence[int],
-    *,
-    clusterer: Clusterer | None = None,
-    question: str = "",
-) -> ActionEntropy:
-    """Splits the entropy of a group's actions by the chain rule: first the tools, then one argument after the other.
-
-    With the tools T that an action calls and the arguments A_1, A_2, ... of these,
-
-        H(action) = H(T) + sum_t p(t) [ H(A_1 | t) + H(A_2 | A_1, t) + ... ],
-        H(T) = H(C) + p(C) H(T | C), where C is whether anything is called.
-
-    The tools are those of all parallel calls, with repetitions. Calls correspond by tool, then by canonical order;
-    arguments come call by call, in the order of the tool's schema where the clusterer knows it, else by name. The parts
-    of one name are added up over calls and tools. The arguments' order matters: what two arguments explain together
-    counts for the first.
-
-    An argument's values are grouped by its rule: in canonical order of the actions, each joins the first value that it
-    equals. Where rules are exact, these groups together are the clusters, and `rest` is 0. Tolerances are not
-    transitive: then `rest` is what the groups leave unexplained, or, below 0, what they explain too much. Also in
-    `rest` is everything that labels from another clusterer, or texts that are no actions, add; such a text counts as
-    calling nothing.
-
-    Args:
-        actions: As `canonical_action` returns them, at least one; "[]" calls nothing.
-        mass: The share of each in the ensemble mean; sums to 1 within 1e-6.
-        labels: The cluster of each.
-        clusterer: That gave the labels. The rules of an `ActionMatch` are used; for any other, and by default, all are
-            exact.
-        question: For rules that read it (`Meaning`). Values that the clusterer has just compared for this question are
-            not compared again.
-
-    Raises:
-        ValueError: The lengths differ or are 0, or `mass` is not a distribution.
-
-    Example:
-        >>> actions = ['[{"args":{"sum":5},"name":"pay"}]', '[{"args":{"sum":6},"name":"pay"}]', "[]", "[]"]
-        >>> parts = decompose_entropy(actions, [0.25, 0.25, 0.25, 0.25], [0, 1, 2, 2])
-        >>> round(parts.total, 3), round(parts.tool, 3), round(parts.arguments["sum"], 3)
-        (1.04, 0.693, 0.347)
-    """
-    masses = _check_mass(actions, mass, labels)
-    return _Split(actions, masses, labels, clusterer, question).entropy
-
-
 def contested(
     actions: Sequence[str],
     mass: npt.ArrayLike,
@@ -108,16 +59,19 @@ def contested(
     arguments with votes against them, or with a part of the entropy, are listed.
 
     Args:
-        actions: As in `decompose_entropy`.
-        mass: As in `decompose_entropy`.
+        actions: As `canonical_action` returns them, at least one; "[]" calls nothing. A text that is no action calls
+            nothing, too.
+        mass: The share of each in the ensemble mean; sums to 1 within 1e-6.
         agents: Who proposed each action.
-        labels: As in `decompose_entropy`.
+        labels: The cluster of each.
         leading: The place of the leading proposal; by default that of the most probable action in the most probable
             cluster, ties broken by text.
         values: The calls of each action as they were proposed ("name" and "args"), None where unknown. Candidates are
             then shown as proposed, not in canonical form.
-        clusterer: As in `decompose_entropy`.
-        question: As in `decompose_entropy`.
+        clusterer: That gave the labels. The rules of an `ActionMatch` are used; for any other, and by default, all are
+            exact.
+        question: For rules that read it (`Meaning`). Values that the clusterer has just compared for this question are
+            not compared again.
 
     Returns:
         None if all actions are in one cluster, or none calls a tool. Otherwise:
@@ -130,20 +84,13 @@ def contested(
 
         It does not depend on agents' names nor on the order of actions.
 
-    Raises:
-        ValueError: As in `decompose_entropy`; or `agents`, `values` or `leading` do not fit the actions.
-
     Example:
         >>> actions = [f'[{{"args":{{"sum":{amount}}},"name":"pay"}}]' for amount in (5, 5, 900)]
         >>> found = contested(actions, [1 / 3] * 3, ["a", "b", "c"], [0, 0, 1])
         >>> found["candidates"]
         {'pay.sum': [{'value': 5, 'agents': ['a', 'b']}, {'value': 900, 'agents': ['c']}]}
     """
-    masses = _check_mass(actions, mass, labels)
-    _check_lengths(actions, agents=agents, values=values)
-    if leading is not None:
-        advice = "Omit it for the most probable one"
-        integer(leading, '"leading", the place of an action,', least=0, most=len(actions) - 1, advice=advice)
+    masses: list[float] = np.asarray(mass, dtype=np.float64).tolist()
     if _entropy(_sums(labels, masses).values()) <= _NOTHING:
         return None
     split = _Split(actions, masses, labels, clusterer, question)
@@ -152,7 +99,7 @@ def contested(
     votes = split.votes_against(_leading_text(actions, masses, labels) if leading is None else actions[leading])
     entropies = split.entropy.arguments
     names = [name for name in entropies if max(entropies[name], votes.get(name, 0.0)) > _NOTHING]
-    names.sort(key=lambda name: (-round(votes.get(name, 0.0) / _TIE), name))
+    names.sort(key=lambda name: (-round(votes.get(name, 0.0) / TIE), name))
     found = {
         "tool": split.entropy.tool,
         "arguments": {name: entropies[name] for name in names},
@@ -180,7 +127,24 @@ class _Argument:
 
 
 class _Split:
-    """Different actions, their masses, and the entropy of each thing in which they differ."""
+    """Different actions, their masses, and the entropy of each thing in which they differ.
+
+    The entropy is split by the chain rule: first the tools, then one argument after the other. With the tools T that an
+    action calls and the arguments A_1, A_2, ... of these,
+
+        H(action) = H(T) + sum_t p(t) [ H(A_1 | t) + H(A_2 | A_1, t) + ... ],
+        H(T) = H(C) + p(C) H(T | C), where C is whether anything is called.
+
+    The tools are those of all parallel calls, with repetitions. Calls correspond by tool, then by canonical order;
+    arguments come call by call, in the order of the tool's schema where the clusterer knows it, else by name. The parts
+    of one name are added up over calls and tools. The arguments' order matters: what two arguments explain together
+    counts for the first.
+
+    An argument's values are grouped by its rule: in canonical order of the actions, each joins the first value that it
+    equals. Where rules are exact, these groups together are the clusters, and `rest` is 0. Tolerances are not
+    transitive: then `rest` is what the groups leave unexplained, or, below 0, what they explain too much. Also in
+    `rest` is everything that labels from another clusterer, or texts that are no actions, add.
+    """
 
     def __init__(
         self,
@@ -228,8 +192,7 @@ class _Split:
         before, found = _entropy([math.fsum(masses)]), []
         for one in self.match.compare_arguments(group, question, reuse=True):
             firsts = first_equals(one.equal)
-            numbers: dict[object, int] = {}
-            parts = [numbers.setdefault(both, len(numbers)) for both in zip(parts, firsts, strict=True)]
+            parts = by_first_appearance(zip(parts, firsts, strict=True))
             after = _entropy(_sums(parts, masses).values())
             is_contested = sum(mass > _NOTHING for mass in _sums(firsts, masses).values()) > 1
             nats = max(0.0, after - before)
@@ -277,7 +240,7 @@ class _Proposals:
 
     def _rank(self, candidates: list[tuple[Any, set[str]]]) -> list[dict[str, Any]]:
         def rank(candidate: tuple[Any, set[str]]) -> tuple[int, str]:
-            return -round(math.fsum(self._split.mass[text] for text in candidate[1]) / _TIE), min(candidate[1])
+            return -round(math.fsum(self._split.mass[text] for text in candidate[1]) / TIE), min(candidate[1])
 
         return [
             {"value": value, "agents": sorted(set().union(*(self._agents[text] for text in texts)))}
@@ -297,24 +260,6 @@ class _Proposals:
         return raw["args"].get(one.name, canonical) if same else canonical
 
 
-def _check_mass(actions: Sequence[str], mass: npt.ArrayLike, labels: Sequence[int]) -> list[float]:
-    masses: list[float] = np.asarray(mass, dtype=np.float64).ravel().tolist()
-    if not actions or not len(actions) == len(masses) == len(labels):
-        raise ValueError(
-            '"mass" and "labels" must have one item for each of at least one action; got '
-            f"{len(masses)} and {len(labels)} for {len(actions)}. Pass the responses that were clustered"
-        )
-    are_shares = all(0.0 <= one < math.inf for one in masses) and abs(math.fsum(masses) - 1.0) <= 1e-6
-    require(are_shares, '"mass" must hold probabilities that sum to 1', masses, "Pass shares of the ensemble mean")
-    return masses
-
-
-def _check_lengths(actions: Sequence[str], **items: Sequence[object] | None) -> None:
-    for name, own in items.items():
-        must = f'"{name}" must have one item for each of {len(actions)} actions'
-        require(own is None or len(own) == len(actions), must, own, "Pass those of the same responses")
-
-
 def _to_raw_line(calls: _Calls | None, match: ActionMatch) -> str | None:
     """Returns calls as they were proposed as one line of JSON; None if they cannot be shown as such."""
     if calls is None:
@@ -330,7 +275,7 @@ def _to_raw_line(calls: _Calls | None, match: ActionMatch) -> str | None:
 def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Sequence[int]) -> str:
     """Returns the most probable action of the most probable cluster; of several the first by text."""
     clusters = _sums(labels, masses)
-    leaders = {label for label, mass in clusters.items() if mass > max(clusters.values()) - _TIE}
+    leaders = {label for label, mass in clusters.items() if mass > max(clusters.values()) - TIE}
     texts: dict[int, dict[str, float]] = {
         leader: _sums(
             [text for text, label in zip(actions, labels, strict=True) if label == leader],
@@ -338,7 +283,7 @@ def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Seque
         )
         for leader in leaders
     }
-    return min(text for own in texts.values() for text, mass in own.items() if mass > max(own.values()) - _TIE)
+    return min(text for own in texts.values() for text, mass in own.items() if mass > max(own.values()) - TIE)
 
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -1,6 +1,5 @@
-"""Owns the clusterers of actions: tool calls, structured answers, and choices. None needs a model."""
+"""Owns the clusterer of actions, which needs no model."""
 
-import hashlib
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +11,11 @@ import numpy as np
 from coe_agents.actions.canonical import canonical_action, to_line, tool_key
 from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Within
 from coe_agents.actions.schemas import find_parameters
-from coe_agents.checks import has_method, require
-from coe_agents.clustering import Clusterer, parse_choice
-from coe_agents.clustering.protocols import check_batch, check_strings
+from coe_agents.checks import has_method
+from coe_agents.clustering import Clusterer
+from coe_agents.clustering.protocols import by_first_appearance, check_batch
 from coe_agents.documents import parse_json
 
-_ANSWER = "answer"
-"""The tool that a structured answer is read as a call of."""
 MISSING: Any = object()
 """The value of an argument in an action that omits it."""
 
@@ -68,7 +65,6 @@ class ActionMatch:
     Args:
         tools: As in `canonical_action`.
         compare: The rule of an argument, by "tool.argument" or, for all tools, "argument"; `Exact` for others.
-        ordered: Whether the order of calls in one message counts.
 
     Raises:
         TypeError: A rule is not a `Rule`, or something in `tools` is not a tool.
@@ -82,11 +78,8 @@ class ActionMatch:
         [[0, 0, 1]]
     """
 
-    def __init__(
-        self, tools: Sequence[Any] | None = None, *, compare: Mapping[str, Rule] | None = None, ordered: bool = False
-    ) -> None:
+    def __init__(self, tools: Sequence[Any] | None = None, *, compare: Mapping[str, Rule] | None = None) -> None:
         self._tools = tools
-        self._ordered = ordered
         self._parameters = find_parameters(tools or ())
         self._rules = _check_rules(compare or {}, self._parameters)
         self._known = _Comparisons()
@@ -108,7 +101,7 @@ class ActionMatch:
             >>> [one.cluster([actions], [""]) for one in (ActionMatch(), ActionMatch().with_tools([pay]))]
             [[[0, 1]], [[0, 0]]]
         """
-        other = ActionMatch([*(self._tools or ()), *tools], ordered=self._ordered)
+        other = ActionMatch([*(self._tools or ()), *tools])
         other._rules = self._rules
         return other
 
@@ -150,7 +143,7 @@ class ActionMatch:
             ValueError: As in `canonical_action`.
         """
         pairs = [(json.loads(canonical_action([call], tools=self._tools))[0], call) for call in calls]
-        return pairs if self._ordered else sorted(pairs, key=lambda pair: _sort_key(pair[0]))
+        return sorted(pairs, key=lambda pair: _sort_key(pair[0]))
 
     def compare_arguments(
         self, actions: AlignedActions, question: str, *, reuse: bool = False
@@ -188,16 +181,16 @@ class ActionMatch:
             firsts |= {
                 text: actions.texts[first] for text, first in zip(actions.texts, first_equals(equal), strict=True)
             }
-        return _number([firsts[text] for text in texts])
+        return by_first_appearance([firsts[text] for text in texts])
 
     def _read(self, text: str) -> list[dict[str, Any]] | None:
         try:
             action = parse_json(text, is_strict=True)
-            canonical = canonical_action(action, tools=self._tools, ordered=self._ordered)
+            canonical = canonical_action(action, tools=self._tools)
         except (ValueError, TypeError):
             return None
         found: list[dict[str, Any]] = json.loads(canonical)
-        return found if self._ordered else sorted(found, key=_sort_key)
+        return sorted(found, key=_sort_key)
 
     def _argument_names(self, tool: str, args: Sequence[Mapping[str, Any]]) -> list[str]:
         given = {name for own in args for name in own}
@@ -216,73 +209,6 @@ def compare_actions(clusterer: Clusterer | None, tools: Sequence[Any] | None = N
     if not isinstance(clusterer, ActionMatch):
         return ActionMatch(tools)
     return clusterer if tools is None else clusterer.with_tools(tools)
-
-
-class StructuredMatch:
-    """A `Clusterer` of structured answers: JSON objects, compared field by field as the arguments of a tool call.
-
-    A text that is no JSON object equals itself alone. See `ActionMatch`.
-
-    Args:
-        schema: The JSON schema of the answers.
-        compare: The rule of a field, by its name; `Exact` for others.
-
-    Raises:
-        TypeError: A rule is not a `Rule`.
-        ValueError: `compare` names a field that the schema does not have.
-
-    Example:
-        >>> clusterer = StructuredMatch({"properties": {"city": {"type": "string"}, "people": {"type": "integer"}}})
-        >>> clusterer.cluster([['{"city": "Rome", "people": 3}', '{"people": 3.0, "city": "rome"}', "Rome"]], [""])
-        [[0, 0, 1]]
-    """
-
-    def __init__(self, schema: Mapping[str, Any], *, compare: Mapping[str, Rule] | None = None) -> None:
-        self._tools = [{"name": _ANSWER, "parameters": schema}]
-        self._match = ActionMatch(self._tools, compare=compare)
-
-    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns the labels of each question's answers; see `ActionMatch.cluster`."""
-        batch, asked = check_batch(responses, questions)
-        return self._match.cluster([[self._as_action(text) for text in texts] for texts in batch], asked)
-
-    def _as_action(self, text: str) -> str:
-        try:
-            return canonical_action([{"name": _ANSWER, "args": parse_json(text, is_strict=True)}], tools=self._tools)
-        except (ValueError, TypeError):
-            return text
-
-
-class ChoiceMatch:
-    """A `Clusterer` of multiple choice: replies that consist of the same option share a cluster.
-
-    A reply that holds anything else equals itself alone; see `coe_agents.clustering.parse_choice`.
-
-    Args:
-        options: The options, at least two, different but for case.
-
-    Raises:
-        TypeError: `options` is no sequence of strings.
-        ValueError: There are fewer than two, or two are equal.
-
-    Example:
-        >>> ChoiceMatch(["A", "B"]).cluster([["A", "a.", "B", "A or B"]], ["Which?"])
-        [[0, 0, 1, 2]]
-    """
-
-    def __init__(self, options: Sequence[str]) -> None:
-        self._options = check_strings(options, name='"options"')
-        is_choice = len(self._options) > 1 and len({one.lower() for one in self._options}) == len(self._options)
-        require(is_choice, '"options" must hold at least two that differ, also in case', self._options, "Add one")
-
-    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns the labels of each question's replies, 0..n_clusters-1 by first appearance."""
-        batch, _ = check_batch(responses, questions)
-        return [_number([self._key(text) for text in texts]) for texts in batch]
-
-    def _key(self, text: str) -> tuple[str, str]:
-        choice = parse_choice(text, self._options)
-        return ("other", text) if choice is None else ("choice", choice)
 
 
 def first_equals(equal: Equalities) -> list[int]:
@@ -317,24 +243,19 @@ class _Comparisons:
 
     def __init__(self) -> None:
         # one operation on a deque is atomic, and unlike a lock it can be pickled
-        self._last: deque[tuple[tuple[str, str, str], dict[bytes, int], Equalities]] = deque(maxlen=256)
+        self._last: deque[tuple[tuple[str, str, str], dict[str, int], Equalities]] = deque(maxlen=256)
 
     def keep(self, where: tuple[str, str, str], lines: Sequence[str], equal: Equalities) -> None:
         """Keeps whether values are equal, at a tool and an argument, for a question."""
-        self._last.append((where, {_digest(line): place for place, line in enumerate(lines)}, equal))
+        self._last.append((where, {line: place for place, line in enumerate(lines)}, equal))
 
     def find(self, where: tuple[str, str, str], lines: Sequence[str]) -> Equalities | None:
         """Returns whether values are equal, if all of them were compared with each other."""
-        digests = [_digest(line) for line in lines]
         for own, places, equal in reversed([*self._last]):
-            if own == where and all(digest in places for digest in digests):
-                chosen = [places[digest] for digest in digests]
+            if own == where and all(line in places for line in lines):
+                chosen = [places[line] for line in lines]
                 return np.asarray(equal[np.ix_(chosen, chosen)])
         return None
-
-
-def _digest(line: str) -> bytes:
-    return hashlib.blake2b(line.encode(), digest_size=16).digest()
 
 
 def _compare(rule: Rule, lines: Sequence[str], question: str) -> Equalities:
@@ -376,8 +297,3 @@ def _check_rules(compare: Mapping[str, Rule], parameters: Mapping[str, Mapping[s
             )
         rules[key] = rule
     return rules
-
-
-def _number(keys: Sequence[object]) -> list[int]:
-    numbers: dict[object, int] = {}
-    return [numbers.setdefault(key, len(numbers)) for key in keys]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from coe_agents.actions.canonical import to_line
 from coe_agents.checks import number
 from coe_agents.clustering import Clusterer, cluster_responses
+from coe_agents.clustering.protocols import by_first_appearance
 
 Equalities = npt.NDArray[np.bool_]
 
@@ -116,6 +117,5 @@ class Meaning:
 
 
 def _same(keys: Sequence[Any]) -> Equalities:
-    numbers: dict[Any, int] = {}
-    labels = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    labels = np.array(by_first_appearance(keys), dtype=np.int64)
     return np.equal.outer(labels, labels)

@@ -158,6 +158,15 @@ class ModelAgent:
         self._may_grade = True
         self._lock = threading.Lock()
 
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model, by which a calibration knows it; None if its client tells none."""
+        given = self._given
+        if isinstance(given, str):
+            return given.partition(":")[2] or given
+        known = getattr(given, "model_name", None) or getattr(given, "model", None)
+        return known if isinstance(known, str) else None
+
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
 

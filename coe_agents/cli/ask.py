@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
+from coe_agents.cli.options import ConfigOption, Exit, JsonOption
 from coe_agents.cli.terminal import hide, print_json, print_lines
 from coe_agents.errors import ConfigurationError
 
@@ -28,7 +28,6 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     config: ConfigOption = None,
     as_json: JsonOption = False,
-    watched: WatchOption = False,
 ) -> None:
     """Ask the group of models a question; show the answer or the refusal first, then the reason."""
     if question == "-":
@@ -41,14 +40,11 @@ def ask(
         from coe_agents.cli.display.decision import show_note
 
         show_note("tinyworld: small models trained on an invented world. Others: --config FILE.", to_stderr=True)
-    if watched:
-        from coe_agents.cli.display.live import watch
-
-        result = watch(graph, question)
-    else:
-        result = graph.invoke({"question": question})
+    result = graph.invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:
+        from coe_agents.group_decision.views import to_json
+
         print_json(to_json(question, result["decision"], seconds))
     else:
         from coe_agents.cli.display.decision import show_decision
@@ -81,32 +77,6 @@ def demo() -> None:
         show_decision(request, decision, time.perf_counter() - start, note=note)
         for call in decision["calls"] or []:
             show_note(f"  {call['name']} was run: {tools[call['name']].invoke(call['args'])}")
-
-
-def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Returns the object that `ask --json` prints; some keys are there only where they say something.
-
-    "decided_by" is there where the group did not decide itself, "answer_kind", "calls" and "contested" where agents
-    proposed tool calls.
-    """
-    from coe_agents.policy.proposal_wording import is_about_actions
-
-    names = [
-        "action",
-        "answer",
-        "reason",
-        "regime",
-        "coe",
-        "aleatoric",
-        "epistemic",
-        "n_rounds",
-        "agents",
-        "failed_agents",
-    ]
-    if is_about_actions(decision):
-        names += ["answer_kind", "calls", "contested"]
-    printed = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
-    return printed if decision["decided_by"] == "group" else {**printed, "decided_by": decision["decided_by"]}
 
 
 def load_quietly(path: Path | None) -> "Config | None":

@@ -19,7 +19,8 @@ from coe_agents.cli.options import (
     expand_options,
 )
 from coe_agents.cli.recalibrate import recalibrate_on_rulings, without_rulings
-from coe_agents.cli.score import check_proposer, create_setting
+from coe_agents.cli.score import check_proposer
+from coe_agents.cli.setting import create_setting, print_judged
 from coe_agents.cli.terminal import clean, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ def calibrate(
         if gate != "threshold" or proposer is not None or weights is not None:
             message = "it cannot be combined with --gate, --proposer or --weights: what is judged stays"
             raise typer.BadParameter(message, param_hint="--current")
-        recalibrate_on_rulings(samples, create_setting(scoring), current, out, risk=risk, confidence=confidence)
+        recalibrate_on_rulings(samples, scoring, current, out, risk=risk, confidence=confidence)
         return
-    setting = create_setting(scoring)
+    setting, judging = create_setting(scoring, samples)
     of_agents = None if weights is None else AgentWeights.load(weights).weights
     rows, n_silent = _judge_samples(
         samples, setting, every_cluster=gate == "learned", proposer=proposer, weights=of_agents
@@ -142,6 +143,7 @@ def calibrate(
     if calibration.n_ties:
         print_lines(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
     _print_skipped(rows, n_silent)
+    print_judged(judging)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
     print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
 
@@ -186,7 +188,7 @@ def drift(
             raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
     if not samples:
         raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="'samples'")
-    setting = create_setting(scoring)
+    setting, judging = create_setting(scoring, samples)
     calibrated = CalibratedPolicy.load(policy)
     rows, n_silent = _judge_samples(
         samples,
@@ -197,7 +199,7 @@ def drift(
     )
     found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
     if as_json:
-        print_json({**asdict(found), "holds": found.holds})
+        print_json({**asdict(found), "holds": found.holds, "judged": judging.to_json()})
     else:
         moved = "have changed" if found.scores_changed else "show no change"
         print_lines(
@@ -220,6 +222,7 @@ def drift(
             print_lines(f"{lacking} an agent that the learned gate needs")
         for mismatch in found.mismatches:
             print_lines(f"mismatch: {mismatch}")
+        print_judged(judging)
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents._plurals import quantity
-from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
-from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
+from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, ScoringOptions, expand_options
+from coe_agents.cli.setting import create_setting
+from coe_agents.cli.terminal import clean, print_json, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.experiments.chain_figures import ChainFigures
     from coe_agents.experiments.comparison import Comparison
     from coe_agents.experiments.replay import ReplayedPolicy
 
@@ -27,16 +26,8 @@ def compare(
     ],
     scoring: ReplayOptions,
     as_json: JsonOption = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the tables as CSV and LaTeX, and the pictures as PNG and SVG.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the table as CSV.")] = None,
     resamples: ResamplesOption = 1000,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", "-c", help="TOML file whose price_per_million of each agent replaces that of the run."
-        ),
-    ] = None,
     policies: Annotated[
         str | None,
         typer.Option(
@@ -50,67 +41,71 @@ def compare(
     samples while they last, and no debate.
     """
     if policies is not None:
-        _replay(paths, policies, scoring, config, as_json=as_json, out=out, resamples=resamples)
+        _replay(paths, policies, scoring, as_json=as_json, out=out, resamples=resamples)
         return
     from coe_agents.evaluation.decisions import read_run
-    from coe_agents.experiments.chain_figures import chain_figures
+    from coe_agents.evaluation.origin import in_words, recorded_judging
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.comparison import outcomes_of
 
     runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
     settings = {"questions": "; ".join(dict.fromkeys(_source(run.settings) for run in runs.values()))}
-    prices = prices_of(config)
     comparison = compare_policies(
-        [outcomes_of(run, name=name, prices=prices) for name, run in runs.items()],
+        [outcomes_of(run, name=name) for name, run in runs.items()],
         n_resamples=resamples,
         settings=settings,
     )
-    chains = [found for name, run in runs.items() if (found := chain_figures(run, name=name)) is not None]
-    show(comparison, chains, as_json=as_json, out=out)
+    judgings = {name: recorded_judging([path]) for name, path in zip(runs, paths, strict=True)}
+    told = [f"{name}: {in_words(judging)}" for name, judging in judgings.items()]
+    is_mixed = any(judging != judgings[next(iter(judgings))] for judging in judgings.values())
+    _show(
+        comparison,
+        judged={name: judging and judging.to_json() for name, judging in judgings.items()},
+        note=f"The runs are judged in different ways: {'; '.join(told)}." if is_mixed else None,
+        as_json=as_json,
+        out=out,
+    )
 
 
 def _replay(
     paths: list[Path],
     policies: str,
     options: ReplayOptions,
-    config: Path | None,
     *,
     as_json: bool,
     out: Path | None,
     resamples: int,
 ) -> None:
     from coe_agents.cli.recalibrate import without_rulings
-    from coe_agents.cli.score import create_named_clusterer
-    from coe_agents.evaluation import CRITERIA, Samples
+    from coe_agents.evaluation import Samples
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.replay import load_saved, replay
 
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
     if not files:
         raise typer.BadParameter("it must name at least one file", param_hint="--policies")
-    prices = prices_of(config)
     replayed = [
-        _policy_of(file, name, prices)
+        _policy_of(file, name)
         for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
     ]
-    clusterer = create_named_clusterer(options.clusterer)
-    criterion = CRITERIA[options.correctness]
+    given = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
+    setting, judging = create_setting(given, paths)
     with Samples(paths) as questions:
-        saved = load_saved(without_rulings(questions, argument="paths"), clusterer)
+        saved = load_saved(without_rulings(questions, argument="paths"), setting.clusterer)
         n_failed = len(questions) - len(saved)
     settings = {
         "samples": ", ".join(path.name for path in paths),
-        "clusterer": type(clusterer).__name__,
-        "right": criterion.name,
+        "clusterer": type(setting.clusterer).__name__,
+        "right": setting.criterion.name,
     }
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
-    outcomes = [replay(saved, each, criterion, n_failed=n_failed) for each in replayed]
+    outcomes = [replay(saved, each, setting.criterion, n_failed=n_failed) for each in replayed]
     comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
-    show(comparison, as_json=as_json, out=out)
+    _show(comparison, judged=judging.to_json(), note=judging.note(), as_json=as_json, out=out)
 
 
-def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "ReplayedPolicy":
+def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     """Returns the policy of a configuration with what its graph would do; no model is loaded."""
     from coe_agents.config.build import create_policy, load_divergence, load_weights
     from coe_agents.config.schema import load_config
@@ -132,76 +127,31 @@ def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "R
         weighting=graph.weighting,
         divergence=load_divergence(config),
         has_arbiter=config.escalation is not None,
-        prices={**prices_of(path), **prices},
+        prices=config.prices,
     )
 
 
-def prices_of(path: Path | None) -> dict[str, dict[str, float]]:
-    """Returns the prices in a configuration, by agent."""
-    if path is None:
-        return {}
-    from coe_agents.config.schema import AgentConfig, ArbiterConfig, load_config
-
-    config = load_config(path)
-    parts: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]
-    return {part.name: part.price_per_million.model_dump() for part in parts if part.price_per_million is not None}
-
-
-def show(
-    comparison: "Comparison",
-    chains: "Sequence[ChainFigures]" = (),
-    *,
-    as_json: bool,
-    out: Path | None,
+def _show(
+    comparison: "Comparison", *, judged: dict[str, Any], note: str | None, as_json: bool, out: Path | None
 ) -> None:
-    """Prints a comparison, and writes its tables and pictures."""
-    from coe_agents.experiments import write_to
-    from coe_agents.experiments.chain_figures import to_experiment as to_chains
-    from coe_agents.experiments.comparison import to_experiments
+    """Prints a comparison in words and as a table, or as JSON, and writes the table.
 
-    experiments = [*to_experiments(comparison), *([to_chains(chains)] if chains else [])]
-    written = [write_to(experiment, out) for experiment in experiments] if out is not None else []
-    if as_json:
-        more: dict[str, Any] = {"chains": [each.to_json() for each in chains]} if chains else {}
-        print_json({**comparison.to_json(), **more})
-        return
-    _show_table(comparison, chains)
-    for path in written:
-        print_lines(f"{clean(str(path))}.csv, .tex, .png, .svg")
-
-
-def _show_table(comparison: "Comparison", chains: "Sequence[ChainFigures]") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+    `judged` says in JSON how answers are judged, and `note`, if any, in a line below the table.
+    """
     from coe_agents.cli.display.experiment import show_experiment
-    from coe_agents.experiments.chain_figures import to_experiment
-    from coe_agents.experiments.comparison import cells_of, in_words
+    from coe_agents.experiments import write_to
+    from coe_agents.experiments.comparison import in_words, to_experiment
 
-    for line in (*in_words(comparison), *(each.in_words() for each in chains)):
+    table = to_experiment(comparison)
+    written = [] if out is None else write_to(table, out)
+    if as_json:
+        print_json({**comparison.to_json(), "judged": judged})
+        return
+    for line in in_words(comparison):
         print_lines(line)
-    heads, cells = cells_of(comparison)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for head in heads:
-        table.add_column(clean(head))
-    for label, *row in cells:
-        style = "dim" if str(label).startswith(" ") else ""
-        table.add_row(*(Text(clean(str(cell)) if cell else "") for cell in (label, *row)), style=style)
-    console = create_console()
-    console.print()
-    console.print(table)
-    console.print()
-    whose: dict[str, list[str]] = {}
-    for each in comparison.policies:
-        for note in each.notes:
-            whose.setdefault(note, []).append(each.name)
-    notes = [f"{', '.join(names)}: {note}" for note, names in whose.items()]
-    resamples = quantity(comparison.n_resamples, "bootstrap resample")
-    notes.append(f"[low, high]: 95 % intervals, {resamples}; differences are paired.")
-    for note in notes:
-        console.print(Text(clean(note), style="dim"))
-    if chains:
-        show_experiment(to_experiment(chains))
+    show_experiment(table, written)
+    if note is not None:
+        print_lines(clean(note))
 
 
 def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:

@@ -14,8 +14,8 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.sample import find_questions, sample_to
-from coe_agents.cli.score import figures_of, show
+from coe_agents.cli.sample import sample_to
+from coe_agents.cli.score import show_scores
 
 
 @expand_options
@@ -26,16 +26,14 @@ def evaluate(
     as_json: JsonOption = False,
     partition_size: PartitionOption = 100,
 ) -> None:
-    """Run `sample`, then `score`, with the clusterer of --config or tinyworld's; --clusterer overrides both."""
+    """Run `sample`, then `score`; both --clusterer and --correctness are by default what the run records."""
     ray, config = ray_options(engine), sampling.config
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         settings = load_quietly(config)
+        from coe_agents.tinyworld.questions import find_questions
+
         found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
         sample_to(sampling, found, settings, engine=ray, partition_size=partition_size)
-    needs_config = scoring.clusterer is None or scoring.correctness == "judge"
-    scoring = replace(
-        scoring,
-        clusterer=scoring.clusterer or ("tinyworld" if config is None else None),
-        config=config if needs_config else None,
-    )
-    show(figures_of([sampling.out], scoring), as_json=as_json)
+    names_all = scoring.clusterer is not None and scoring.correctness != "judge"
+    scoring = replace(scoring, config=None if names_all else config)
+    show_scores([sampling.out], scoring, as_json=as_json)

@@ -1,9 +1,8 @@
 """Owns the data of `reproduce`: responses sampled once and stored, or read from saved files."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +10,9 @@ from pathlib import Path
 import coe_agents
 from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.options import SamplingOptions, ScoringOptions
-from coe_agents.cli.sample import find_questions, sample_to
-from coe_agents.cli.score import create_setting
+from coe_agents.cli.options import Criteria, SamplingOptions, ScoringOptions
+from coe_agents.cli.sample import sample_to
+from coe_agents.cli.setting import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -22,13 +21,16 @@ from coe_agents.clustering import (
     canonical_answer,
 )
 from coe_agents.config.build import create_clusterer
+from coe_agents.config.judging import judging_of
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import CRITERIA, Criterion, SameMeaning, Sample, SampledQuestion, Samples, ScoringSetup
+from coe_agents.evaluation import Sample, SampledQuestion, Samples, ScoringSetup
 from coe_agents.evaluation.samples.store import SAMPLES
+from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.tinyworld import beliefs, load_facts
-from coe_agents.tinyworld.correctness import answer_span, tinyworld_criterion
+from coe_agents.tinyworld.correctness import answer_span
+from coe_agents.tinyworld.questions import find_questions
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)
@@ -70,10 +72,6 @@ class Material(ABC):
     def by_temperature(self) -> dict[float, Questions]:
         """Returns questions with the responses of the first two agents at other temperatures."""
 
-    @abstractmethod
-    def generation_seconds(self) -> float | None:
-        """Returns the wall-clock seconds of sampling per question; None if the responses were sampled before."""
-
     @cached_property
     def main(self) -> Questions:
         return self.panel(0)[1]
@@ -110,7 +108,6 @@ class SampledMaterial(Material):
     seed: int
     with_context: bool
     _runs: dict[str, list[SampledQuestion]] = field(default_factory=dict)
-    _seconds: dict[str, float] = field(default_factory=dict)
 
     def panel(self, place: int) -> tuple[str, Questions]:
         """Returns the validation questions of a dataset; the second panel of a single dataset is its other split."""
@@ -136,12 +133,6 @@ class SampledMaterial(Material):
         source, own = self.sources[0], {agent.temperature for agent in self.config.agents[:2]}
         found = {each: self._run(source, _splits(source)[1], temperature=each) for each in TEMPERATURES}
         return {**dict.fromkeys(own, self.main), **found} if len(own) == 1 else dict(found)
-
-    def generation_seconds(self) -> float | None:
-        """Returns the seconds per question of the first dataset's validation run, if this process ran all of it."""
-        n_questions = len(self.main)
-        seconds = self._seconds.get(_name_run(self.sources[0], _splits(self.sources[0])[1], None))
-        return None if seconds is None else seconds / n_questions
 
     def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
         name = _name_run(source, split, temperature)
@@ -169,10 +160,7 @@ class SampledMaterial(Material):
             with_context=self.with_context and all(question.context is not None for question in found.questions),
             p_false=temperature is None,
         )
-        fresh, start = not out.exists(), time.perf_counter()
         sample_to(options, found, config)
-        if fresh:
-            self._seconds[name] = time.perf_counter() - start
         self._runs[name] = _read([out / SAMPLES])
         return self._runs[name]
 
@@ -193,9 +181,6 @@ class SavedMaterial(Material):
     def by_temperature(self) -> dict[float, Questions]:
         return {}  # files do not state the temperature of their responses
 
-    def generation_seconds(self) -> float | None:
-        return None
-
 
 def create_sampled_material(
     config: Path | None,
@@ -205,15 +190,17 @@ def create_sampled_material(
     limit: int,
     seed: int,
     with_context: bool,
-    correctness: str | None,
+    correctness: Criteria | None,
 ) -> SampledMaterial:
     """Returns material from the agents of a configuration, by default `reproduce.toml`; no agent is asked yet."""
     load_quietly(config)  # sets the environment
     settings = load_config(config or SHIPPED)
     sources = tuple(datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
-    clusterer = create_clusterer(settings)
     names = tuple(agent.name for agent in settings.agents)
-    setting = _create_setting(clusterer, correctness, tinyworld=sources[0] == "tinyworld")
+    judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
+    clusterer = create_clusterer(settings)
+    criterion = create_criterion(correctness or judging.correctness, clusterer)
+    setting = _with_cache(ScoringSetup(clusterer, criterion))
     sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
     sizes = _join(n for n, _ in sampling)
     responses = "1 response" if sizes == "1" else f"{sizes} responses"
@@ -241,9 +228,9 @@ def create_sampled_material(
 
 
 def read_saved_material(
-    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: str | None
+    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: Criteria | None
 ) -> SavedMaterial:
-    """Returns material from files of samples; the clusterer is the configuration's, `NormalizedMatch` without one."""
+    """Returns material from files of samples; they are judged as `score` does it."""
     questions = _read(paths)
     in_files = {response["agent"] for question in questions for response in question.responses}
     if agents is None:
@@ -255,15 +242,12 @@ def read_saved_material(
             hint=f"The files have {', '.join(sorted(in_files))}",
         )
     names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
-    facts = {fact.id for fact in load_facts()}
-    of_tinyworld = all(question.id in facts for question in questions)
-    clusterer: Clusterer = (
-        NormalizedMatch() if config is None else create_setting(ScoringOptions(config=config)).clusterer
-    )
-    setting = _create_setting(clusterer, correctness, tinyworld=of_tinyworld)
+    found, _ = create_setting(ScoringOptions(config=config, correctness=correctness), paths)
+    setting = _with_cache(found)
     source = ", ".join(path.name for path in paths)
     left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}
-    if not of_tinyworld:
+    facts = {fact.id for fact in load_facts()}
+    if any(question.id not in facts for question in questions):
         left_out["contamination"] = "the knowledge of the models is known for tinyworld only"
     counts = [
         sum(response["agent"] == name for response in question.responses) for question in questions for name in names
@@ -305,18 +289,12 @@ def _read(paths: Sequence[Path]) -> list[SampledQuestion]:
         return list(samples)
 
 
-def _create_setting(clusterer: Clusterer, correctness: str | None, *, tinyworld: bool) -> ScoringSetup:
-    """Returns the setting, with an entailment model that judges each pair once."""
-    if correctness == "entailment":
-        criterion: Criterion = SameMeaning(clusterer)
-    elif correctness is None and tinyworld:
-        criterion = tinyworld_criterion()
-    else:
-        criterion = CRITERIA[correctness or "reference_or_label"]
-    if not isinstance(clusterer, BidirectionalEntailment):
-        return ScoringSetup(clusterer, criterion)
-    model = CachedEntailment(clusterer.model, max_pairs=_MOST_PAIRS)
-    return ScoringSetup(clusterer.with_model(model), criterion, model)
+def _with_cache(setting: ScoringSetup) -> ScoringSetup:
+    """Returns the setting with an entailment model that judges each pair once."""
+    if not isinstance(setting.clusterer, BidirectionalEntailment):
+        return setting
+    model = CachedEntailment(setting.clusterer.model, max_pairs=_MOST_PAIRS)
+    return replace(setting, clusterer=setting.clusterer.with_model(model), entailment=model)
 
 
 def _splits(source: str) -> tuple[str | None, str | None]:

@@ -21,6 +21,8 @@ class Exit(IntEnum):
     ESCALATED = 4
 
 
+Criteria = Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
+"""The names of `--correctness` where no judge can be configured."""
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -30,7 +32,6 @@ ConfigOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Show the progress of the run on standard error.")]
 LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")]
 SeedOption = Annotated[
     int, typer.Option(help="Random seed for questions and examples, and for agents that have no seed of their own.")
@@ -72,7 +73,12 @@ class SamplingOptions(QuestionOptions):
     with_context: Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")] = False
     shots: Annotated[int, typer.Option(min=0, help="Number of examples shown before each question.")] = 0
     prompt: Annotated[
-        Path | None, typer.Option(help="TOML file with the fields instruction, question and with_context.")
+        str | None,
+        typer.Option(
+            help="What is said around each question: triviaqa, nq_open, squad, truthfulqa or questions, a wording that "
+            "is shipped; or a TOML file with the fields instruction, question and with_context. Default: nothing, as "
+            "for `ask` and `run`."
+        ),
     ] = None
     p_false: Annotated[
         bool,
@@ -92,8 +98,9 @@ class ScoringOptions:
         str | None,
         typer.Option(
             "--clusterer",
-            help="normalized (the default) needs no model; actions compares tool calls; tinyworld is for its own "
-            "models; or one of yours: the name of an entry point, or package.module:Name, whose code is run.",
+            help="Default: what the run recorded, else normalized, which needs no model. actions compares tool calls; "
+            "tinyworld is for its own models; or one of yours: the name of an entry point, or package.module:Name, "
+            "whose code is run.",
         ),
     ] = None
     config: Annotated[
@@ -107,13 +114,15 @@ class ScoringOptions:
     correctness: Annotated[
         Literal[
             "reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"
-        ],
+        ]
+        | None,
         typer.Option(
-            help="When an answer is right: reference, it equals a reference answer; label, the samples label it right; "
-            "reference_or_label, either; f1 and rouge_l, it shares words with a reference; entailment, the entailment "
-            "model finds it equivalent to a reference; judge, the [judge] of --config finds it right."
+            help="When an answer is right; default: what the run recorded, else reference_or_label. reference: it "
+            "equals a reference answer; label: the samples label it right; reference_or_label: either; f1 and rouge_l: "
+            "it shares words with a reference; entailment: the entailment model finds it equivalent to a reference; "
+            "judge: the [judge] of --config finds it right."
         ),
-    ] = "reference_or_label"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +133,13 @@ class ReplayOptions:
         str | None,
         typer.Option(
             "--clusterer",
-            help="Of --policies: normalized (default) needs no model; tinyworld; or one of yours, whose code is run.",
+            help="Of --policies: as for `score`; default: what the run recorded, else normalized.",
         ),
     ] = None
     correctness: Annotated[
-        Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l"],
+        Criteria | None,
         typer.Option(help="Of --policies: when an answer is right, as for `score`."),
-    ] = "reference_or_label"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

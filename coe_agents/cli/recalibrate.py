@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from coe_agents._plurals import quantity
+from coe_agents.cli.options import ScoringOptions
+from coe_agents.cli.setting import create_setting, print_judged
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.errors import SamplesError
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import SampledQuestion, ScoringSetup
+    from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.audits import Recalibration, Seen
 
 _PROBABILITY = "seen_probability"
@@ -33,7 +35,7 @@ def without_rulings(questions: "Iterable[SampledQuestion]", *, argument: str) ->
 
 
 def recalibrate_on_rulings(
-    samples: list[Path], setting: "ScoringSetup", current: Path, out: Path, *, risk: float, confidence: float
+    samples: list[Path], scoring: ScoringOptions, current: Path, out: Path, *, risk: float, confidence: float
 ) -> None:
     """Chooses the threshold of a policy again on samples of `harvest`, and writes the policy."""
     from coe_agents.evaluation import Samples, judge_samples
@@ -41,6 +43,7 @@ def recalibrate_on_rulings(
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.gate import LearnedGate
 
+    setting, judging = create_setting(scoring, samples)
     policy = CalibratedPolicy.load(current)
     if (name := type(setting.clusterer).__name__) != policy.calibration.clusterer:
         raise typer.BadParameter(
@@ -68,6 +71,7 @@ def recalibrate_on_rulings(
             "escalated by a former, lower one or by another part, such as a guard before the policy. Thresholds were "
             "chosen with and without them, and the lower one is used."
         )
+    print_judged(judging)
     print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
 
 

@@ -1,15 +1,18 @@
 """Owns the command `report`: an evaluation, a run or two runs as one HTML page."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
-from coe_agents.cli.score import create_setting
+from coe_agents.cli.setting import create_setting, print_judged
 from coe_agents.cli.terminal import clean, print_lines
+
+if TYPE_CHECKING:
+    from coe_agents.evaluation.origin import Judging
 
 
 @expand_options
@@ -38,18 +41,23 @@ def report(
     decided = [(path / DECISIONS).is_file() for path in run]
     if any(decided):
         page, count = _of_runs(run, title, resamples=resamples, are_decided=all(decided))
+        judging = None
     else:
-        page, count = _of_samples(run, scoring, title, resamples=resamples)
+        page, count, judging = _of_samples(run, scoring, title, resamples=resamples)
     write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
+    if judging is not None:
+        print_judged(judging)
 
 
-def _of_samples(paths: list[Path], scoring: ScoringOptions, title: str | None, *, resamples: int) -> tuple[str, int]:
+def _of_samples(
+    paths: list[Path], scoring: ScoringOptions, title: str | None, *, resamples: int
+) -> "tuple[str, int, Judging]":
     from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.html import create_page
 
-    setting = create_setting(scoring)
+    setting, judging = create_setting(scoring, paths)
     with Samples(paths) as questions:
         page = create_page(
             without_rulings(questions, argument="run"),
@@ -59,8 +67,9 @@ def _of_samples(paths: list[Path], scoring: ScoringOptions, title: str | None, *
             criterion=setting.criterion,
             entailment=setting.entailment,
             n_resamples=resamples,
+            note=judging.note(),
         )
-        return page, len(questions)
+        return page, len(questions), judging
 
 
 def _of_runs(paths: list[Path], title: str | None, *, resamples: int, are_decided: bool) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
+from coe_agents.cli.options import ConfigOption, Criteria, LimitOption, SeedOption
 from coe_agents.cli.terminal import print_lines
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ Name = Literal[
     "epsilon",
     "sampling",
     "divergences",
-    "quadrants",
     "contamination",
     "normalisation",
     "cost",
@@ -59,12 +58,11 @@ def reproduce(
         bool, typer.Option("--with-context", help="Show passages if the dataset has them.")
     ] = False,
     correctness: Annotated[
-        Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
-        | None,
-        typer.Option(help="When an answer is right; default: reference_or_label, for tinyworld its own facts."),
+        Criteria | None,
+        typer.Option(help="When an answer is right; default: as for score."),
     ] = None,
 ) -> None:
-    """Reproduce a table or figure of the paper next to the published numbers, as CSV, LaTeX, PNG and SVG."""
+    """Reproduce a table or figure of the paper next to the published numbers, as CSV and as a picture."""
     n_datasets = len(dataset or ())
     for option, is_wrong, message in (
         ("--samples", samples and dataset, "it cannot be combined with --dataset. Omit one of them"),
@@ -102,12 +100,8 @@ def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
     from coe_agents.cli.display.experiment import show_experiment
     from coe_agents.experiments import write_to
 
-    names = ("date", "version") if experiment.name == "quadrants" else material.provenance
-    provenance = {name: material.provenance[name] for name in names}
-    whole = replace(experiment, settings={**experiment.settings, **provenance})
-    written = write_to(whole, out)
-    show_experiment(whole)
-    print_lines(f"  {written}.csv, .tex, .png, .svg")
+    whole = replace(experiment, settings={**experiment.settings, **material.provenance})
+    show_experiment(whole, write_to(whole, out))
 
 
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
@@ -122,10 +116,6 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         title = f"All metrics, from one model to six: {source}{replaced}"
         return made.panels(name, title, questions, agents, setting, twins=twins)
 
-    def cost() -> "Experiment":
-        seconds = material.generation_seconds()
-        return made.cost(material.main, agents, material.plain_setting, twins=twins, generation_seconds=seconds)
-
     experiments: dict[Name, Callable[[], Experiment]] = {
         "model-accuracy": lambda: made.model_accuracy(material.datasets(), agents, setting),
         "selective-prediction": lambda: made.selective_prediction(material.main, agents, setting),
@@ -134,10 +124,9 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         "epsilon": lambda: made.epsilon(material.main, agents, setting),
         "sampling": lambda: made.sampling(material.by_temperature(), material.main, agents, setting),
         "divergences": lambda: made.divergences(material.main, agents, setting),
-        "quadrants": lambda: made.quadrants(seed=seed),
         "contamination": lambda: made.contamination(material.main, agents, setting, known_beliefs),
         "normalisation": lambda: made.normalisation(material.main, agents, material.clusterers, setting, span_of),
-        "cost": cost,
+        "cost": lambda: made.cost(material.main, agents, material.plain_setting, twins=twins),
         "scaling": lambda: made.scaling(material.main, (*agents, *twins), setting, seed=seed),
     }
     return experiments[name]()

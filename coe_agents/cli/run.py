@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -40,12 +40,12 @@ def run(
         ),
     ] = "record",
     correctness: Annotated[
-        Correctness,
+        Correctness | None,
         typer.Option(
             help="When an answer is right: reference, it equals a reference answer; f1 and rouge_l, it shares words "
-            "with one. tinyworld is judged by its facts."
+            "with one. Default: as `sample` records it, reference; for tinyworld its entailment model."
         ),
-    ] = "reference",
+    ] = None,
     partition_size: Annotated[
         int, typer.Option(min=1, help="With --engine ray: questions that are decided before their decisions are kept.")
     ] = 10,
@@ -96,75 +96,40 @@ def run(
                 shared = share_limits(settings, pool.n_actors)
                 create = partial(create_run_group, shared, n_sharing=pool.n_actors, **options)
                 decide_parts(items, create, store, timings, pool, size=partition_size, on_item=on_item)
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What is decided so far."""
-
-    n: int = 0
-    n_answered: int = 0
-    n_judged: int = 0
-    wrong: float = 0.0
-    n_escalated: int = 0
-    n_failed_agents: int = 0
-    first_error: str | None = None
-    n_errors: int = 0
-
-    def add(self, row: dict[str, Any]) -> None:
-        if row["error"] is not None:
-            self.n_errors += 1
-            self.first_error = self.first_error or row["error"]
-            return
-        from coe_agents.evaluation.decisions import to_item
-
-        item = to_item(row)
-        self.n += 1
-        self.n_answered += item.is_answered
-        self.n_escalated += any(step.escalated for step in item.steps)
-        self.n_failed_agents += any(step.decision["failed_agents"] for step in item.steps)
-        if item.correct is not None:
-            self.n_judged += 1
-            self.wrong += 1 - item.correct
-
-    def figures(self) -> str:
-        if not self.n:
-            return ""
-        risk = f", {self.wrong / self.n_judged:.1%} of these wrong" if self.n_judged else ""
-        return f"{self.n_answered / self.n:.1%} answered{risk}"
+    _show_end(out, len(items))
 
 
 @contextmanager
 def _progress(n_items: int, store: "Store") -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Shows the progress of a run with its coverage and risk; at its end says what became of the questions."""
     from coe_agents.cli.display.progress import progress
-    from coe_agents.runs.runner import kept_rows
 
-    tally = _Tally()
-    for row in kept_rows(store):
-        tally.add(row)
+    totals = {"questions": (n_items - store.n_pending, n_items)}
     with (
         resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
-        progress({"questions": (tally.n, n_items)}, what=("question", "questions"), figures=tally.figures) as advance,
+        progress(totals, what=("question", "questions")) as advance,
     ):
-
-        def on_item(row: dict[str, Any]) -> None:
-            tally.add(row)
-            advance("questions", row["error"] is not None)
-
-        yield on_item
-    _show_end(tally, n_items, store.path)
+        yield lambda row: advance("questions", row["error"] is not None)
 
 
-def _show_end(tally: _Tally, n_items: int, path: Path) -> None:
-    answered = f"{tally.n_answered} answered" + (
-        f", {tally.wrong:.4g} of these wrong" if tally.n_judged else ", none judged" if tally.n_answered else ""
-    )
-    withheld = f"{tally.n - tally.n_answered} withheld, {tally.n_escalated} escalated"
-    print_lines(f"{quantity(n_items, 'question')}: {answered}; {withheld}. {clean(str(path))}")
-    if tally.n_failed_agents:
-        print_lines(f"In {tally.n_failed_agents} of them an agent failed in the last round; the others decided.")
-    if tally.n_errors:
-        print_lines(f"The group failed {times(tally.n_errors)}; the first error: {clean(tally.first_error or '')}")
+def _show_end(out: Path, n_items: int) -> None:
+    """Says what became of the questions."""
+    from coe_agents.evaluation.decisions import DECISIONS, read_run
+
+    run = read_run(out)
+    items = run.items.values()
+    n_answered = sum(item.is_answered for item in items)
+    verdicts = [item.correct for item in items if item.correct is not None]
+    wrong = sum(1 - correct for correct in verdicts)
+    judged = f", {wrong:.4g} of these wrong" if verdicts else ", none judged" if n_answered else ""
+    n_escalated = sum(any(step.escalated for step in item.steps) for item in items)
+    n_failed_agents = sum(any(step.decision["failed_agents"] for step in item.steps) for item in items)
+    withheld = f"{len(items) - n_answered} withheld, {n_escalated} escalated"
+    path = clean(str(out / DECISIONS))
+    print_lines(f"{quantity(n_items, 'question')}: {n_answered} answered{judged}; {withheld}. {path}")
+    if n_failed_agents:
+        print_lines(f"In {n_failed_agents} of them an agent failed in the last round; the others decided.")
+    if run.errors:
+        first, *_ = run.errors.values()
+        print_lines(f"The group failed {times(len(run.errors))}; the first error: {clean(first)}")
         print_lines("Rerun the same command to repeat the failed questions.")
         raise typer.Exit(Exit.FAILED)

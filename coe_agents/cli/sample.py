@@ -39,6 +39,8 @@ def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: Par
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
+    from coe_agents.tinyworld.questions import find_questions
+
     found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
     sample_to(sampling, found, config, engine=ray, partition_size=partition_size)
 
@@ -58,19 +60,19 @@ def sample_to(
     from coe_agents.evaluation.datasets import examples_from, load_prompt
 
     seed, passages = options.seed, options.with_context
-    wording = load_prompt(found.kind, options.prompt)
+    wording = load_prompt(options.prompt)
     questions = found.questions.first(options.limit or None)
     shown = found.examples(options.shots, with_context=passages)
     examples = examples_from(shown, options.shots, seed=seed, with_context=passages)
 
     def prompt(question: "Question") -> str:
-        if question.tools is not None and options.prompt is None:
-            return question.question  # a wording that asks for a short answer would ask for something else
         return wording.text(question, examples(question), with_context=passages)
 
     # on a cluster no prompt is kept: an actor gets those of its part
     prompts = {question.id: prompt(question) for question in questions} if engine is None else {}
     from coe_agents.config.group import create_group  # slow to import: mistakes above are reported first
+    from coe_agents.config.judging import judging_of
+    from coe_agents.evaluation.origin import JUDGED
 
     fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}
     self_checks = [field for field, is_wanted in fields.items() if is_wanted]
@@ -80,6 +82,7 @@ def sample_to(
     settings = {
         "dataset": describe_dataset(found, len(found.questions), map(asdict, questions), options.limit),
         "seed": seed,
+        JUDGED: judging_of(config, is_tinyworld=options.dataset == "tinyworld").to_json(),
         "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": digest},
         **group.settings,
     }
@@ -110,20 +113,6 @@ def most_actors(config: "Config | None", at_once: int | None) -> int | None:
     remote = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
     bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote]
     return min(bounds, default=None)
-
-
-def find_questions(dataset: str, split: str | None, *, seed: int) -> "QuestionsOnDisk":
-    """Returns the questions of tinyworld or of any dataset that `open_questions` reads, in the order of a seed."""
-    from coe_agents.evaluation.datasets import open_questions
-
-    if dataset != "tinyworld":
-        return open_questions(dataset, split=split, seed=seed)
-    from coe_agents.evaluation.datasets import QuestionsOnDisk
-    from coe_agents.evaluation.datasets.on_disk import on_disk
-    from coe_agents.tinyworld.questions import tinyworld_questions
-
-    found = tinyworld_questions(split or "validation")
-    return QuestionsOnDisk(found.kind, found.source, on_disk(found.questions, seed=seed), found.n_records)
 
 
 def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:

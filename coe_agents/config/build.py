@@ -127,29 +127,42 @@ def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAge
 
 def create_clusterer(config: Config) -> Clusterer:
     """Returns the clusterer of a configuration."""
-    section = config.clusterer
-    with _faults_at(config, type(section), "clusterer"):
-        match section:
-            case schema.CustomPart():
-                named: Clusterer = create_named("clusterer", section.kind, section.options, folder=config.folder)
-                return named
-            case schema.NormalizedClusterer():
-                return NormalizedMatch()
-            case schema.ActionsClusterer():
-                return ActionMatch(**read_options(section.options))
-            case schema.EmbeddingClusterer():
-                embeddings = create_embeddings(section, owner="the clusterer")
-                return EmbeddingSimilarity(embeddings, threshold=section.threshold)
-            case schema.JudgeClusterer():
-                # a judge must not vary
-                model = create_chat_model(section, owner="the clusterer", defaults={"temperature": 0})
-                judge: EntailmentModel = ChatEntailment(model, max_concurrency=section.max_concurrency)
-            case schema.EntailmentClusterer():
-                from coe_agents.backends import TransformersEntailment
+    with _faults_at(config, type(config.clusterer), "clusterer"):
+        return clusterer_of(config.clusterer, folder=config.folder)
 
-                folder = str(model_folder(ENTAILMENT_MODEL)) if section.model == "tinyworld" else section.model
-                judge = TransformersEntailment(folder, device=section.device)
-        return BidirectionalEntailment(judge, strict=section.strict)
+
+def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer:
+    """Returns the clusterer of a section.
+
+    Args:
+        section: Of a configuration, or of what a run recorded.
+        folder: Where modules of the user's are looked for.
+
+    Raises:
+        ImportError: A package that it needs is not installed.
+        ValueError: A field is at fault; the message begins with its name.
+    """
+    match section:
+        case schema.CustomPart():
+            named: Clusterer = create_named("clusterer", section.kind, section.options, folder=folder)
+            return named
+        case schema.NormalizedClusterer():
+            return NormalizedMatch()
+        case schema.ActionsClusterer():
+            return ActionMatch(**read_options(section.options))
+        case schema.EmbeddingClusterer():
+            embeddings = create_embeddings(section, owner="the clusterer")
+            return EmbeddingSimilarity(embeddings, threshold=section.threshold)
+        case schema.JudgeClusterer():
+            # a judge must not vary
+            model = create_chat_model(section, owner="the clusterer", defaults={"temperature": 0})
+            judge: EntailmentModel = ChatEntailment(model, max_concurrency=section.max_concurrency)
+        case schema.EntailmentClusterer():
+            from coe_agents.backends import TransformersEntailment
+
+            model_of = str(model_folder(ENTAILMENT_MODEL)) if section.model == "tinyworld" else section.model
+            judge = TransformersEntailment(model_of, device=section.device)
+    return BidirectionalEntailment(judge, strict=section.strict)
 
 
 def create_policy(config: Config) -> Policy:

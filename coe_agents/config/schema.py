@@ -301,19 +301,22 @@ def _tag_of(part: str) -> Callable[[Any], str | None]:
     return tag
 
 
+ClustererSection = Annotated[
+    Annotated[EntailmentClusterer, Tag("entailment")]
+    | Annotated[JudgeClusterer, Tag("llm")]
+    | Annotated[EmbeddingClusterer, Tag("embedding")]
+    | Annotated[NormalizedClusterer, Tag("normalized")]
+    | Annotated[ActionsClusterer, Tag("actions")]
+    | Annotated[CustomPart, Tag("custom")],
+    Discriminator(_tag_of("clusterer")),
+]
+
+
 class Config(_Section):
     """A whole file, with its path and text for error messages."""
 
     agents: list[AgentConfig] = Field(min_length=1)
-    clusterer: Annotated[
-        Annotated[EntailmentClusterer, Tag("entailment")]
-        | Annotated[JudgeClusterer, Tag("llm")]
-        | Annotated[EmbeddingClusterer, Tag("embedding")]
-        | Annotated[NormalizedClusterer, Tag("normalized")]
-        | Annotated[ActionsClusterer, Tag("actions")]
-        | Annotated[CustomPart, Tag("custom")],
-        Discriminator(_tag_of("clusterer")),
-    ]
+    clusterer: ClustererSection
     policy: Annotated[
         Annotated[ThresholdConfig, Tag("threshold")]
         | Annotated[RegimeConfig, Tag("regime")]
@@ -338,6 +341,12 @@ class Config(_Section):
         parts = (*self.agents, self.clusterer, self.policy, self.escalation, self.judge)
         named = {os.environ.get(part.api_key_env or "", "") for part in parts if isinstance(part, ModelSection)}
         return frozenset(named.union(*(secrets_of(part) for part in parts if part is not None)) - {""})
+
+    @property
+    def prices(self) -> dict[str, dict[str, float]]:
+        """The price of a million tokens of each agent, and of the arbiter, that has one."""
+        parts: list[AgentConfig | ArbiterConfig] = [*self.agents, *([self.escalation] if self.escalation else [])]
+        return {part.name: price.model_dump() for part in parts if (price := part.price_per_million) is not None}
 
     def seed_agents(self, seed: int) -> None:
         """Gives the agents without a seed of their own this one."""

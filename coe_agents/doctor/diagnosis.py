@@ -22,6 +22,7 @@ from coe_agents.doctor.clusterers import (
     EntailmentReport,
     probe_of,
 )
+from coe_agents.policy.guarantee import UNKEPT
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
 _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")
@@ -74,8 +75,7 @@ class Examination:
 
 def examine(config: Config | None, *, timeout: float) -> Examination:
     """Probes the clusterer and all agents at once, each for at most `timeout` seconds."""
-    if config is not None:
-        check(config)
+    notes = [] if config is None else [line for line in check(config) if line.startswith(UNKEPT)]
     agents = _agents(config)
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
     clustering, probe = probe_of(clusterer) or ("", None)
@@ -97,7 +97,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     if config is not None:
         places[clustering] = getattr(config.clusterer, "base_url", None) or ""
     needs_logprobs = config is not None and config.graph.weighting == "probability"
-    problems, notes = list[Problem](), list[str]()
+    problems = list[Problem]()
     for part, result in results.items():
         place = f"{part} at {places[part]}" if places.get(part) else part
         named = f"{place} {result.model}" if isinstance(result, EntailmentReport | EmbeddingReport) else place

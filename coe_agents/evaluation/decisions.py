@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from coe_agents import checks
 from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.group_decision.checks import amount, check_decision, count, share
+from coe_agents.types import FinalAction
 
 DECISIONS = "run.decisions.jsonl"
 """One line for each question, or chain of questions; the same bytes whenever the same run is repeated or resumed."""
@@ -21,7 +22,18 @@ DECIDER = "group"
 """What stands as the agent in each line: the whole group has decided."""
 PERSON = "simulated person"
 """Who decided where the references stand for a person."""
-_ADVICE = "Run it again"
+_READ = (
+    "coe",
+    "aleatoric",
+    "epistemic",
+    "conformity",
+    "tokens",
+    "n_rounds",
+    "trajectory",
+    "decided_by",
+    "failed_agents",
+)
+"""The keys of a decision that statistics read; what else it holds is shown only where it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,7 @@ class Item:
         is_chain: Whether it is a chain.
         ended: Of a chain: "complete", "withheld" or "max_steps"; None of a question.
         seconds: How long it took; None if that is not known.
+        cost: By the prices of the tokens; None where an agent has none.
     """
 
     id: str
@@ -70,6 +83,7 @@ class Item:
     is_chain: bool = False
     ended: str | None = None
     seconds: float | None = None
+    cost: float | None = None
 
     @property
     def is_answered(self) -> bool:
@@ -90,6 +104,54 @@ class Item:
             return 0.0
         verdicts = self.steps[-1].verdicts
         return verdicts[-1] if verdicts else None
+
+    @property
+    def usage(self) -> list[tuple[str, float, float]] | None:
+        """The agent, the input and the output tokens of each; None where they are not known."""
+        known = [step.decision["tokens"] for step in self.steps]
+        if None in known:
+            return None
+        return [
+            (name, each["input_tokens"], each["output_tokens"]) for tokens in known for name, each in tokens.items()
+        ]
+
+    @property
+    def tokens(self) -> float | None:
+        """Input and output tokens of all requests; None where they are not known."""
+        usage = self.usage
+        return None if usage is None else float(sum(given + said for _, given, said in usage))
+
+    @property
+    def n_requests(self) -> int:
+        """Requests to agents, and to an arbiter."""
+        return sum(step.n_requests for step in self.steps)
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds that were asked; of a chain, of all its steps."""
+        return sum(step.decision["n_rounds"] for step in self.steps)
+
+    @property
+    def is_escalated(self) -> bool:
+        """Whether the policy escalated it, whoever decided then."""
+        return any(step.escalated for step in self.steps)
+
+    @property
+    def conformity(self) -> float | None:
+        """The share of agents that changed to the leading answer in a debate; None without a debate."""
+        known = [step.decision["conformity"] for step in self.steps if step.decision["conformity"] is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
+    def decided_by(self) -> str:
+        """Who: "group", an arbiter's name, or "simulated person"; "nobody" where it stayed escalated."""
+        last = self.steps[-1]
+        return "nobody" if last.action == "escalate" else str(last.decision["decided_by"])
+
+    @property
+    def asked(self) -> tuple[bool, str]:
+        """Whether it is a chain, and its first question."""
+        return self.is_chain, self.steps[0].question
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +187,7 @@ def read_run(folder: Path) -> Run:
     seconds = {}
     for number, row in _rows(folder / SECONDS, may_be_torn=True) if (folder / SECONDS).is_file() else ():
         try:
-            seconds[row["id"]] = None if row["seconds"] is None else _amount(row["seconds"], "seconds")
+            seconds[row["id"]] = None if row["seconds"] is None else amount(row["seconds"], "seconds")
         except (KeyError, TypeError, ValueError) as error:
             raise _broken(folder / SECONDS, number, error) from error
     items, errors = dict[str, Item](), dict[str, str]()
@@ -167,36 +229,17 @@ def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
 def _to_step(step: Mapping[str, Any]) -> Decided:
     found = Decided(
         question=str(step["question"]),
-        action=checks.one_of(step["action"], "action", ("answer", "abstain", "escalate")),
-        correct=_share(step["correct"], "correct"),
-        verdicts=tuple(_share(verdict, "verdicts") for verdict in step["verdicts"]),
+        action=checks.one_of(step["action"], "action", get_args(FinalAction)),
+        correct=share(step["correct"], "correct"),
+        verdicts=tuple(share(verdict, "verdicts") for verdict in step["verdicts"]),
         escalated=bool(step["escalated"]),
         decision=step["decision"],
     )
-    decision = found.decision
-    for name in ("coe", "aleatoric", "epistemic"):
-        _amount(decision[name], name)
-    _share(decision["conformity"], "conformity")
-    for usage in decision["tokens"].values():
-        _count(usage["input_tokens"], "input_tokens")
-        _count(usage["output_tokens"], "output_tokens")
-    for agent in decision["agents"].values():
+    check_decision(found.decision, _READ)
+    for agent in found.decision["agents"].values():
         for asked in agent["sampling"]:
-            _count(asked["n_requests"], "n_requests")
-    _count(decision["n_rounds"], "n_rounds")
-    for data in decision["trajectory"]:
-        _count(data["round"], "round")
-    if not isinstance(decision["decided_by"], str) or not isinstance(decision["failed_agents"], dict):
-        raise TypeError('"decided_by" or "failed_agents" is of another kind')
+            count(asked["n_requests"], "n_requests")
     return found
-
-
-def _share(value: Any, where: str) -> float | None:
-    return None if value is None else checks.share(value, where, advice=_ADVICE)
-
-
-_count = partial(checks.integer, least=0, most=2**53, advice=_ADVICE)
-_amount = partial(checks.number, least=0, most=2**53, advice=_ADVICE)
 
 
 def _rows(path: Path, *, may_be_torn: bool) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -217,7 +260,7 @@ def _prices(path: Path) -> dict[str, dict[str, float]]:
     hint = "Rerun coe-agents run to write it"
     found = _read(path, hint=hint)
     try:
-        return {name: {kind: _amount(each[kind], kind) for kind in ("input", "output")} for name, each in found.items()}
+        return {name: {kind: amount(each[kind], kind) for kind in ("input", "output")} for name, each in found.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SamplesError(f"{path} does not hold prices: {error}", hint=hint) from error
 

@@ -1,4 +1,4 @@
-"""Owns how saved responses came about: what their run recorded of its agents, its prompt and its judge."""
+"""Owns how saved responses came about, and how they are judged: what their run recorded, and reading it back."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -24,14 +24,31 @@ class Judging:
         clusterer: What puts equal answers together: a name as `--clusterer` takes it, or the table [clusterer] of a
             configuration.
         correctness: When an answer is right, as `--correctness` names it.
+        recorded: What the run recorded, where its answers are judged in another way.
     """
 
-    clusterer: str | Mapping[str, Any]
-    correctness: str
+    clusterer: str | Mapping[str, Any] = "normalized"
+    correctness: str = "reference_or_label"
+    recorded: "Judging | None" = None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what is recorded."""
-        return {"clusterer": self.clusterer, "correctness": self.correctness}
+        """Returns it as settings and reports hold it; "recorded" is there only where it differs."""
+        found: dict[str, Any] = {"clusterer": self.clusterer, "correctness": self.correctness}
+        return found if self.recorded is None else {**found, "recorded": self.recorded.to_json()}
+
+    def note(self) -> str | None:
+        """Returns a line which says that answers are judged otherwise than recorded; None where they are not."""
+        if self.recorded is None:
+            return None
+        return f"Judged by {in_words(self)}; the run recorded {in_words(self.recorded)}."
+
+
+def in_words(judging: Judging | None) -> str:
+    """Returns the clusterer and the criterion, in words."""
+    if judging is None:
+        return "not recorded"
+    named = judging.clusterer if isinstance(judging.clusterer, str) else json.dumps(judging.clusterer)
+    return f"clusterer {named}, correctness {judging.correctness}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +72,34 @@ def origin_of(paths: Iterable[Path]) -> Origin:
     Raises:
         SamplesError: If the settings of a run cannot be read.
     """
-    found = [_read(path if path.is_dir() else path.parent) for path in paths]
-    if not found or any(each != found[0] for each in found):
-        return Origin()
-    return found[0]
+    found = _origins(paths)
+    return found[0] if len(found) == 1 else Origin()
+
+
+def recorded_judging(paths: Iterable[Path], *, must_agree: bool = True) -> Judging | None:
+    """Returns how the runs recorded that they are judged; None where they do not say, or say different things.
+
+    Raises:
+        SamplesError: If the settings of a run cannot be read, or the runs do not agree and must.
+    """
+    first, *others = [each.judging for each in _origins(paths)] or [None]
+    if any(other != first for other in others):
+        if not must_agree:
+            return None
+        raise SamplesError(
+            f"the runs are judged in different ways: {'; '.join(map(in_words, (first, *others)))}",
+            hint="Name one way for all: --clusterer NAME (or --config FILE) and --correctness NAME",
+        )
+    return first
+
+
+def _origins(paths: Iterable[Path]) -> list[Origin]:
+    """Returns what each folder recorded, where it differs."""
+    found = list[Origin]()
+    for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
+        if (origin := _read(folder)) not in found:
+            found.append(origin)
+    return found
 
 
 def _read(folder: Path) -> Origin:
@@ -67,17 +108,22 @@ def _read(folder: Path) -> Origin:
         return Origin()
     try:
         settings = parse_json(path.read_bytes())
-        judged = settings.get(JUDGED)
         return Origin(
             agents={agent["name"]: _asked(agent) for agent in settings.get("agents", [])},
-            prompt=_in_words(settings["prompt"]) if "prompt" in settings else None,
-            judging=None if judged is None else Judging(judged["clusterer"], judged["correctness"]),
+            prompt=_prompt_in_words(settings["prompt"]) if "prompt" in settings else None,
+            judging=_to_judging(**settings[JUDGED]) if JUDGED in settings else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SamplesError(
             f"{path} does not hold the settings of a run: {type(error).__name__}: {error}",
             hint="Restore it, or move the samples to a folder without it",
         ) from error
+
+
+def _to_judging(clusterer: object, correctness: object) -> Judging:
+    if not isinstance(clusterer, str | dict) or not isinstance(correctness, str):
+        raise TypeError(f'"{JUDGED}" must name a clusterer and a criterion; got {clusterer!r} and {correctness!r}')
+    return Judging(clusterer, correctness)
 
 
 def _asked(agent: Mapping[str, Any]) -> AskedAgent:
@@ -89,7 +135,7 @@ def _asked(agent: Mapping[str, Any]) -> AskedAgent:
     )
 
 
-def _in_words(prompt: Mapping[str, Any]) -> str:
+def _prompt_in_words(prompt: Mapping[str, Any]) -> str:
     """Returns what a prompt says around a question."""
     said = {name: prompt.get(name, value) for name, value in _PLAIN.items()}
     if said["passages"]:

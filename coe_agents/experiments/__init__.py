@@ -6,8 +6,7 @@ from coe_agents.experiments.cost import cost
 from coe_agents.experiments.experiment import Experiment
 from coe_agents.experiments.model_accuracy import model_accuracy
 from coe_agents.experiments.normalisation import normalisation
-from coe_agents.experiments.output import draw_to, to_csv, to_latex, write_to
-from coe_agents.experiments.quadrants import quadrants
+from coe_agents.experiments.output import draw_to, to_csv, write_to
 from coe_agents.experiments.ranking import panels, selective_prediction
 from coe_agents.experiments.sampling import sampling
 from coe_agents.experiments.scaling import scaling
@@ -22,11 +21,9 @@ __all__ = [
     "model_accuracy",
     "normalisation",
     "panels",
-    "quadrants",
     "sampling",
     "scaling",
     "selective_prediction",
     "to_csv",
-    "to_latex",
     "write_to",
 ]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,43 +12,10 @@ from coe_agents.errors import SamplesError
 from coe_agents.evaluation.decisions import PERSON, Item, Run
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, add_legend, plain, shown_label
+from coe_agents.experiments.experiment import Experiment, Row, plain
 
 Prices = Mapping[str, Mapping[str, float]]
 """Price per million tokens of each agent, as {"input": ..., "output": ...}."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a policy did with one question, or with one chain of questions.
-
-    Attributes:
-        is_answered: Whether it was answered.
-        correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
-        leading_correct: Whether the group's leading answer is right, given or not; None where that is not known.
-        tokens: Input and output tokens of all requests; None where not known.
-        n_requests: Requests to agents, and to an arbiter.
-        seconds: None where not known.
-        n_rounds: Rounds that were asked; of a chain, of all its steps.
-        is_escalated: Whether the policy escalated it.
-        conformity: The share of agents that changed to the leading answer in a debate; None without a debate.
-        decided_by: "group", an arbiter's name, or "simulated person"; "nobody" where it stayed escalated.
-        cost: By the prices; None where an agent has none.
-        asked: Whether it is a chain, and its first question; None where all policies are given the same questions.
-    """
-
-    is_answered: bool
-    correct: float | None
-    leading_correct: float | None
-    tokens: float | None
-    n_requests: int
-    seconds: float | None
-    n_rounds: int
-    is_escalated: bool
-    conformity: float | None
-    decided_by: str
-    cost: float | None
-    asked: tuple[bool, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +29,13 @@ class PolicyOutcomes:
     """
 
     name: str
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, Item]
     n_failed: int = 0
     notes: Sequence[str] = ()
     is_cut_short: bool = False
 
 
-_FIGURES: Mapping[str, tuple[str, Callable[[Outcome], float | None]]] = {
+_FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "coverage": ("answered", lambda outcome: float(outcome.is_answered)),
     "accuracy_answered": ("accuracy of answered", lambda outcome: outcome.correct if outcome.is_answered else None),
     "risk": (
@@ -88,6 +55,7 @@ _FIGURES: Mapping[str, tuple[str, Callable[[Outcome], float | None]]] = {
 the cost that of 1000."""
 FIGURES: Mapping[str, str] = {name: label for name, (label, _) in _FIGURES.items()}
 _FACTOR = {"cost": 1000.0}
+_UNKNOWN: Estimate = (float("nan"),) * 3
 _FEWEST = 5
 """The fewest shared questions for a sentence on what differs beyond chance, and the fewest answers for one on the risk.
 
@@ -150,8 +118,8 @@ class Comparison:
         }
 
 
-def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = None) -> PolicyOutcomes:
-    """Returns what a run's policy did; `prices` replace those of the run.
+def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
+    """Returns what a run's policy did.
 
     Raises:
         SamplesError: If it decided no question.
@@ -162,8 +130,7 @@ def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = No
             f"{name or run.name} decided no question" + (f"; the first failure: {reason}" if reason else ""),
             hint="Rerun coe-agents run, which asks again",
         )
-    used = {**run.prices, **(prices or {})}
-    outcomes = {key: _outcome(item, used) for key, item in run.items.items()}
+    outcomes = {key: with_cost(item, run.prices) for key, item in run.items.items()}
     notes = (
         [f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"]
         if run.errors
@@ -183,25 +150,9 @@ def _n_missing(run: Run) -> int:
     return max(0, (min(limit, total) if limit else total) - len(run.items) - len(run.errors))
 
 
-def _outcome(item: Item, prices: Prices) -> Outcome:
-    last = item.steps[-1]
-    decided = last.decision["decided_by"]
-    conformities = [step.decision["conformity"] for step in item.steps if step.decision["conformity"] is not None]
-    tokens = [usage for step in item.steps for usage in step.decision["tokens"].items()]
-    return Outcome(
-        is_answered=item.is_answered,
-        correct=item.correct,
-        leading_correct=item.leading_correct,
-        tokens=float(sum(usage["input_tokens"] + usage["output_tokens"] for _, usage in tokens)),
-        n_requests=sum(step.n_requests for step in item.steps),
-        seconds=item.seconds,
-        n_rounds=sum(step.decision["n_rounds"] for step in item.steps),
-        is_escalated=any(step.escalated for step in item.steps),
-        conformity=float(np.mean(conformities)) if conformities else None,
-        decided_by="nobody" if last.action == "escalate" else decided,
-        cost=price_of([(name, usage["input_tokens"], usage["output_tokens"]) for name, usage in tokens], prices),
-        asked=(item.is_chain, item.steps[0].question),
-    )
+def with_cost(item: Item, prices: Prices) -> Item:
+    """Returns the item with its cost: see `price_of`."""
+    return item if item.usage is None else replace(item, cost=price_of(item.usage, prices))
 
 
 def price_of(tokens: Sequence[tuple[str, float, float]], prices: Prices) -> float | None:
@@ -272,11 +223,11 @@ def compare(
     return Comparison(tuple(compared), n_resamples, settings or {})
 
 
-def _n_answers(outcomes: Sequence[Outcome]) -> int:
+def _n_answers(outcomes: Sequence[Item]) -> int:
     return sum(outcome.is_answered and outcome.correct is not None for outcome in outcomes)
 
 
-def _token_ratio(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> float:
+def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
     """Returns the quotient of the mean tokens of the questions for which they are known; NaN if either is 0."""
     means = []
     for side in (outcomes, others):
@@ -286,7 +237,7 @@ def _token_ratio(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> floa
 
 
 def _estimate(
-    outcomes: Sequence[Outcome], less: Sequence[Outcome] | None = None, *, n_resamples: int, seed: int
+    outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n_resamples: int, seed: int
 ) -> dict[str, Estimate]:
     """Returns every figure, or its difference to that of other outcomes of the same questions."""
     values, known = _table(outcomes)
@@ -303,7 +254,7 @@ def _estimate(
     return {name: with_interval(point[place], drawn[:, place]) for place, name in enumerate(FIGURES)}
 
 
-def _table(outcomes: Sequence[Outcome]) -> tuple[FloatArray, FloatArray]:
+def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:
     """Returns the figures of each question, shape `(n, n_figures)`, 0 where not known; and whether they are known."""
     rows = [[of_question(outcome) for _, of_question in _FIGURES.values()] for outcome in outcomes]
     factors = np.array([_FACTOR.get(name, 1.0) for name in FIGURES])
@@ -321,91 +272,42 @@ def _to_json(estimate: Estimate) -> dict[str, float | None]:
     return {"value": value, "low": low, "high": high}
 
 
-def to_experiments(comparison: Comparison) -> list[Experiment]:
-    """Returns the figures, and the differences where there are several policies, as tables with a picture."""
-    shown = [figure for figure in FIGURES if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies)]
-    deciders = sorted({who for each in comparison.policies for who in each.decided_by} - {"group"})
-    rows: list[Row] = [
-        (
-            each.name,
-            each.n_questions,
-            *(plain(each.figures[figure][0]) for figure in shown),
-            *(each.decided_by.get(who, 0.0) for who in deciders),
-        )
-        for each in comparison.policies
-    ]
-    notes = [
-        *(f"{each.name}: {note}" for each in comparison.policies for note in each.notes),
-        "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
-        "Tokens, requests, seconds and rounds are means a question.",
-    ]
-    whole = Experiment(
+def to_experiment(comparison: Comparison) -> Experiment:
+    """Returns the table: a line for each figure of each policy, with its interval and what it is less the first's."""
+    others = comparison.policies[1:]
+    deciders = sorted({who for each in comparison.policies for who in each.decided_by})
+    rows: list[Row] = [("questions", each.name, each.n_questions, *[None] * 5) for each in comparison.policies]
+    rows += [("questions of both", each.name, each.n_common, *[None] * 5) for each in others]
+    for figure, label in FIGURES.items():
+        if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies):
+            for each in comparison.policies:
+                difference = each.differences.get(figure, _UNKNOWN)
+                rows.append((label, each.name, *map(plain, (*each.figures[figure], *difference))))
+    if deciders != ["group"]:
+        for who in deciders:
+            shares = [(each.name, each.decided_by.get(who, 0.0)) for each in comparison.policies]
+            rows += [(f"decided by {who}", name, share, *[None] * 5) for name, share in shares]
+    columns = ("figure", "policy", "value", "low", "high", "less the first", "less low", "less high")
+    n_columns = len(columns) if others else len(columns) - 3
+    whose: dict[str, list[str]] = {}
+    for each in comparison.policies:
+        for note in each.notes:
+            whose.setdefault(note, []).append(each.name)
+    return Experiment(
         name="compare",
         title="Policies side by side",
-        columns=("policy", "questions", *(FIGURES[figure] for figure in shown), *(f"by {who}" for who in deciders)),
-        rows=tuple(rows),
-        draw=lambda figure: _draw(comparison, figure),
-        settings=comparison.settings,
-        notes=tuple(notes),
-        width=10.0,
-        height=4.5,
-    )
-    if len(comparison.policies) == 1:
-        return [whole]
-    differences = Experiment(
-        name="compare-differences",
-        title=f"Differences to {comparison.policies[0].name}, on the same questions",
-        columns=("policy", "figure", "difference", "low", "high", "questions"),
-        rows=tuple(
-            (each.name, FIGURES[figure], *map(plain, each.differences[figure]), each.n_common)
-            for each in comparison.policies[1:]
-            for figure in shown
-            if each.differences and not np.isnan(each.differences[figure][0])
-        ),
-        draw=lambda figure: _draw_differences(comparison, figure),
+        columns=columns[:n_columns],
         n_keys=2,
+        rows=tuple(row[:n_columns] for row in rows),
         settings=comparison.settings,
-        notes=(f"95 % intervals of {quantity(comparison.n_resamples, 'paired bootstrap resample')}.",),
-        width=10.0,
-        height=4.5,
+        notes=(
+            *(f"{', '.join(names)}: {note}" for note, names in whose.items()),
+            "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
+            "Tokens, requests, seconds and rounds are means a question.",
+            f"low, high: 95 % intervals, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
+            "Differences are paired, on the questions of both.",
+        ),
     )
-    return [whole, differences]
-
-
-def _draw(comparison: Comparison, figure: Figure) -> None:
-    """Draws risk over coverage, and what it costs, with 95 % intervals."""
-    risk, price = figure.subplots(1, 2)
-    unit = "cost" if all(not np.isnan(each.figures["cost"][0]) for each in comparison.policies) else "tokens"
-    for number, each in enumerate(comparison.policies):
-        for axes, down in ((risk, "risk"), (price, unit)):
-            (x, *across), (y, *along) = each.figures["coverage"], each.figures[down]
-            if not np.isnan(y):
-                spread = [[[abs(x - across[0])], [abs(across[1] - x)]], [[abs(y - along[0])], [abs(along[1] - y)]]]
-                axes.errorbar(
-                    x, y, xerr=spread[0], yerr=spread[1], marker="o", color=f"C{number}", label=shown_label(each.name)
-                )
-    risk.set(xlabel="share answered", ylabel="risk: share of the answered that is wrong")
-    price.set(xlabel="share answered", ylabel=f"{FIGURES[unit]} a question" if unit == "tokens" else FIGURES[unit])
-    for axes in (risk, price):
-        axes.set_ylim(bottom=0)
-    add_legend(risk)
-
-
-def _draw_differences(comparison: Comparison, figure: Figure) -> None:
-    axes = figure.subplots(1, 1)
-    others = comparison.policies[1:]
-    for number, each in enumerate(others):
-        for place, name in enumerate(("coverage", "risk", "accuracy_all")):
-            value, low, high = each.differences.get(name, (np.nan,) * 3)
-            if not np.isnan(value):
-                spread = [[value - low], [high - value]]
-                x = place + (number - (len(others) - 1) / 2) / (len(others) + 1)
-                label = shown_label(each.name) if place == 0 else None
-                axes.errorbar(x, value, yerr=spread, marker="o", color=f"C{number + 1}", label=label)
-    axes.axhline(0.0, color="grey", linewidth=0.8)
-    axes.set_xticks(range(3), [FIGURES[name] for name in ("coverage", "risk", "accuracy_all")])
-    axes.set_ylabel(f"less that of {comparison.policies[0].name}")
-    add_legend(axes)
 
 
 def in_words(comparison: Comparison) -> list[str]:
@@ -467,33 +369,3 @@ def _verdict(each: Compared) -> str:
     if "risk" in sure:
         parts.append(f"it has {sure['risk']}")
     return f" Beyond chance on the {quantity(each.n_common, 'question')} of both, {' and '.join(parts)}.{too_few}"
-
-
-def cells_of(comparison: Comparison) -> tuple[list[str], list[list[Cell]]]:
-    """Returns the heads and lines of the table for a terminal: a line for each figure, a column for each policy."""
-    heads = ["", *(each.name for each in comparison.policies)]
-    lines: list[list[Cell]] = [["questions", *(str(each.n_questions) for each in comparison.policies)]]
-    for name, label in FIGURES.items():
-        estimates = [each.figures[name] for each in comparison.policies]
-        if all(np.isnan(value) for value, *_ in estimates) or (
-            name == "escalated" and not any(e[0] for e in estimates)
-        ):
-            continue
-        lines.append([label, *(_cell(estimate) for estimate in estimates)])
-        differences = [each.differences.get(name) for each in comparison.policies[1:]]
-        if any(found is not None and any(found) for found in differences):  # not where all are exactly alike
-            lines.append(["  less the first", "", *(_cell(found, "+") for found in differences)])
-    deciders = sorted({who for each in comparison.policies for who in each.decided_by})
-    if deciders != ["group"]:
-        for who in deciders:
-            shares = [each.decided_by.get(who, 0.0) for each in comparison.policies]
-            lines.append([f"decided by {who}", *(f"{share:.3f}" for share in shares)])
-    return heads, lines
-
-
-def _cell(estimate: Estimate | None, sign: str = "") -> str:
-    if estimate is None or np.isnan(estimate[0]):
-        return "-"
-    digits = 3 if max(abs(value) for value in estimate) < 10 else 1
-    value, low, high = (f"{number:{sign}.{digits}f}" for number in estimate)
-    return f"{value} [{low}, {high}]"

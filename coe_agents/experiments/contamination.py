@@ -6,7 +6,7 @@ import numpy as np
 
 from coe_agents.clustering import normalize_answer
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Figure, Row
+from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import judge_group
 from coe_agents.uncertainty import entropy
 
@@ -60,31 +60,17 @@ def contamination(
         for state, (entropies, believed, right, ties) in by_state.items()
     )
 
-    def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2)
-        shown = list(by_state)
-        left.boxplot([entropies for entropies, *_ in by_state.values()], tick_labels=shown, showmeans=True)
-        shares = [row[_COLUMNS.index("share of SE")] or 0.0 for row in rows]
-        bars = right.bar(shown, shares, color="tab:red", alpha=0.75)
-        right.bar_label(bars, [f"{float(share):.0%}" for share in shares])
-        right.margins(y=0.15)
-        for axes, label in ((left, "semantic entropy, nats"), (right, "share of all semantic entropy")):
-            axes.set_ylabel(label)
-            axes.tick_params(axis="x", rotation=15)
-
     return Experiment(
         name="contamination",
         title="How much of semantic entropy is due to missing knowledge",
         columns=_COLUMNS,
         rows=rows,
         label="Limitations, the first",
-        draw=draw,
         settings={"units": f"{n_units}: a question asked of one of {', '.join(agents)}"},
         notes=(
             "Only where the models' knowledge is known can this be measured. Entropies in nats.",
             "The entropy of a belief is what SE would be of a model that responds exactly as it was taught.",
         ),
-        width=11.0,
     )
 
 

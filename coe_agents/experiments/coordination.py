@@ -11,8 +11,8 @@ from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdi
 from coe_agents.experiments.experiment import Experiment, Figure, Row
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
-from coe_agents.uncertainty import coordinate
-from coe_agents.uncertainty.answers import leading_clusters
+from coe_agents.uncertainty import coordinate, ensemble_mean
+from coe_agents.uncertainty.answers import shares_lead
 
 SOLVERS = ("greedy", "softmax")
 """The literal algorithm, and a smooth one that the paper allows in its place."""
@@ -42,7 +42,8 @@ def coordinate_group(
     """Runs Algorithm 1 on every question of a group."""
     run = partial(coordinate, divergence=divergence, epsilon=epsilon, solver=solver)
     found = [run(each.distributions, max_iterations=MAX_ITERATIONS[solver]) for each in group.statistics]
-    leading = [np.flatnonzero(leading_clusters(each.distributions, weights=each.weights)).tolist() for each in found]
+    means = (ensemble_mean(each.distributions, weights=each.weights) for each in found)
+    leading = [np.flatnonzero(shares_lead(mean)).tolist() for mean in means]
     judged = judge_clusters(zip(group.statistics, leading, strict=True), setup.criterion)
     shares = [mean_verdict(verdicts) or 0.0 for _, verdicts in judged]
     figures = [

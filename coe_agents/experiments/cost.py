@@ -9,7 +9,7 @@ import numpy as np
 from coe_agents.clustering import BidirectionalEntailment, CountingEntailment
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
-from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row
+from coe_agents.experiments.experiment import Cell, Experiment, Row
 from coe_agents.experiments.groups import of_agents
 from coe_agents.uncertainty import coordinate
 
@@ -35,13 +35,11 @@ def cost(
     setup: ScoringSetup,
     *,
     twins: Sequence[str] = (),
-    generation_seconds: float | None = None,
 ) -> Experiment:
     """Returns means per question for groups of 1, 2, ... agents: pairs asked of the entailment model, iterations, time.
 
     Where there are `twins`, second instances of the agents, all of them with all agents are the last group. The
-    entailment model of the clusterer must not remember, or the time is not that of judging. `generation_seconds` is
-    what sampling all agents took, a question; None where not measured.
+    entailment model of the clusterer must not remember, or the time is not that of judging.
     """
     rows: list[Row] = []
     every = (*agents, *twins)
@@ -53,39 +51,18 @@ def cost(
             clusterer = BidirectionalEntailment(counting, strict=clusterer.strict, threshold=clusterer.threshold)
         rows.append(_row(size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting))
 
-    def draw(figure: Figure) -> None:
-        pairs, seconds = figure.subplots(1, 2)
-        sizes = [row[0] for row in rows]
-        of_pairs = ("K m^2, the paper's", "(K m)^2", "pairs asked", "most pairs asked")
-        of_time = ("clustering ms", "Algorithm 1 ms")
-        if generation_seconds is not None:
-            height, label = generation_seconds * 1000, f"generation, all {sizes[-1]} models"
-            seconds.plot(sizes[-1:], [height], "*", color="tab:green", markersize=12, label=label)
-        for axes, columns, label in ((pairs, of_pairs, "pairs"), (seconds, of_time, "milliseconds")):
-            for column, marker in zip(columns, "so^v", strict=False):
-                heights = [row[_COLUMNS.index(column)] for row in rows]
-                if None not in heights:
-                    axes.plot(sizes, heights, marker=marker, label=column)
-            axes.set(xlabel="models", xticks=sizes, yscale="log", ylabel=f"{label} a question")
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.legend(fontsize=8)
-
-    measured = generation_seconds is not None
-    generation = f"{generation_seconds:.3f} s a question" if measured else "not measured: the samples were there"
     return Experiment(
         name="cost",
-        title="Generation, entailment pairs and iterations, against the paper's complexity section",
+        title="Entailment pairs and iterations, against the paper's complexity section",
         columns=_COLUMNS,
         rows=tuple(rows),
         label="eq: complexity",
-        draw=draw,
-        settings={"models": " + ".join(every), "generation": f"{generation}, all {len(every)} models together"},
+        settings={"models": " + ".join(every)},
         notes=(
             "Means a question. The paper counts K m^2 pairs, as if each model had clusters of its own.",
             "CoE's shared space may take up to (K m)^2. Equal responses are asked once, and a match ends the search.",
             "The paper says m <= 10, T <= 10 and l <= 10. Algorithm 1 here is the literal one.",
         ),
-        width=12.0,
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:  # matplotlib is not installed with everything, and imported when something is drawn
     Axes = Figure = Any
 
-__all__ = ["HERE", "PAPER", "Axes", "Cell", "Experiment", "Figure", "Row", "add_legend", "plain", "shown_label"]
+__all__ = ["HERE", "PAPER", "Axes", "Cell", "Experiment", "Figure", "Row", "plain"]
 
 Cell = str | int | float | None
 """None is what could not be computed; it is shown as "-"."""
@@ -30,7 +30,7 @@ class Experiment:
         title: One line.
         columns: The heads; the first `n_keys` identify a row.
         rows: Ours.
-        draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches.
+        draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches. None: no picture.
         paper: The paper's rows under the same columns; None where it gives no number.
         label: The label of the paper's table, figure or section; "" where it has none.
         n_keys: How many columns identify a row.
@@ -45,7 +45,7 @@ class Experiment:
     title: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    draw: Callable[[Figure], None]
+    draw: Callable[[Figure], None] | None = None
     paper: tuple[Row, ...] = ()
     label: str = ""
     n_keys: int = 1
@@ -71,9 +71,8 @@ class Experiment:
         """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow.
 
         Example:
-            >>> def draw(figure): ...
             >>> experiment = Experiment(
-            ...     name="e", title="E", columns=("m", "x"), rows=(("a", 1),), draw=draw, paper=(("b", 3), ("a", 2))
+            ...     name="e", title="E", columns=("m", "x"), rows=(("a", 1),), paper=(("b", 3), ("a", 2))
             ... )
             >>> experiment.lines()
             [('a', 'here', 1), ('a', 'paper', 2), ('b', 'paper', 3)]
@@ -92,14 +91,3 @@ class Experiment:
 def plain(value: float) -> Cell:
     """Returns a number, or None for NaN."""
     return None if math.isnan(value) else float(value)
-
-
-def shown_label(name: str) -> str:
-    """Returns a label of a picture that matplotlib shows: it hides those that begin with an underscore."""
-    return f" {name}" if name.startswith("_") else name
-
-
-def add_legend(axes: Axes) -> None:
-    """Adds a legend where something with a label is drawn."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8)

@@ -6,7 +6,7 @@ from typing import cast
 
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Figure, Row, plain
+from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.groups import judge_group
 
 Span = Callable[[SampledQuestion, Sample], str]
@@ -40,26 +40,6 @@ def normalisation(
             ranked = [plain(group.auroc(score)) for score in ("epistemic", "coe")]
             rows.append((name, way, *means, *ranked, float(group.correct.mean()), group.n_ties))
 
-    def draw(figure: Figure) -> None:
-        nats, ranks = figure.subplots(1, 2)
-        names = [f"{row[0]}\n{row[1]}" for row in rows]
-        aleatoric, epistemic = ([row[place] for row in rows] for place in (2, 3))
-        nats.bar(names, aleatoric, color="tab:blue", alpha=0.75, label="U_A")
-        nats.bar(names, epistemic, bottom=aleatoric, color="tab:red", alpha=0.75, label="U_E")
-        nats.set_ylabel("nats, mean over the questions")
-        nats.legend(fontsize=8)
-        for shift, column, colour in ((-0.2, 5, "tab:red"), (0.2, 6, "tab:purple")):
-            heights = [row[column] or 0.0 for row in rows]
-            bars = ranks.bar([place + shift for place in range(len(rows))], heights, 0.38, color=colour, alpha=0.75)
-            bars.set_label(_COLUMNS[column])
-            ranks.bar_label(bars, [f"{float(height):.2f}" for height in heights], fontsize=7)
-        ranks.set_xticks(range(len(rows)), names)
-        ranks.set_ylim(0, 1.15)
-        ranks.axhline(0.5, color="grey", linestyle=":")
-        ranks.legend(fontsize=8, loc="upper right", ncols=2)
-        for axes in (nats, ranks):
-            axes.tick_params(axis="x", labelsize=7)
-
     return Experiment(
         name="normalisation",
         title="Clustering whole responses and clustering canonical answers",
@@ -67,10 +47,8 @@ def normalisation(
         n_keys=2,
         rows=tuple(rows),
         label="Limitations, the second",
-        draw=draw,
         settings={"group": " + ".join(three)},
         notes=("The group's answer depends on the clusters, so accuracy may differ between the rows.",),
-        width=12.0,
     )
 
 

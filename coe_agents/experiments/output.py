@@ -1,4 +1,4 @@
-"""Owns an experiment as CSV, as LaTeX and as a picture, PNG and SVG; text of models in it is escaped."""
+"""Owns an experiment as CSV and as a picture, PNG and SVG; text of models in it is escaped."""
 
 import csv
 import io
@@ -6,25 +6,9 @@ import textwrap
 from pathlib import Path
 
 from coe_agents._files import write
-from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.experiment import Cell, Experiment
 from coe_agents.text import for_terminal
 
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "{": r"\{",
-        "}": r"\}",
-        "$": r"\$",
-        "&": r"\&",
-        "#": r"\#",
-        "%": r"\%",
-        "_": r"\_",
-        "^": r"\textasciicircum{}",
-        "~": r"\textasciitilde{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-    }
-)
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How a formula begins, in full width, too."""
 _CHARACTERS_AN_INCH = 15.5
@@ -33,17 +17,16 @@ _LINE = 0.17
 _HEAD = 0.45
 
 
-def write_to(experiment: Experiment, folder: Path) -> Path:
-    """Writes an experiment as CSV, LaTeX, PNG and SVG into a folder; returns their path without the ending.
+def write_to(experiment: Experiment, folder: Path) -> list[Path]:
+    """Writes an experiment as CSV, and its picture as PNG and SVG, into a folder; returns the files.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for text, kind in ((to_csv(experiment), "csv"), (to_latex(experiment), "tex")):
-        write(folder / f"{experiment.name}.{kind}", text.encode(errors="replace"))
-    draw_to(experiment, folder)
-    return folder / experiment.name
+    table = folder / f"{experiment.name}.csv"
+    write(table, to_csv(experiment).encode(errors="replace"))
+    return [table, *draw_to(experiment, folder)]
 
 
 def to_csv(experiment: Experiment) -> str:
@@ -59,38 +42,14 @@ def to_csv(experiment: Experiment) -> str:
     return out.getvalue()
 
 
-def to_latex(experiment: Experiment) -> str:
-    """Returns a `table` environment that needs booktabs and graphicx; all texts are escaped."""
-    heads, lines = experiment.heads, experiment.lines()
-    columns = "".join("r" if _is_numeric(lines, place) else "l" for place in range(len(heads)))
-    body = "\n".join(" & ".join(escape_latex(format_cell(cell)) for cell in line) + r" \\" for line in lines)
-    caption = " ".join(f"{each.rstrip('.')}." for each in (experiment.title, *caption_of(experiment)))
-    return "\n".join(
-        [
-            r"\begin{table}[t]",
-            r"\centering",
-            rf"\caption{{{escape_latex(caption)}}}",
-            rf"\label{{tab:{experiment.name}}}",
-            r"\resizebox{\linewidth}{!}{%",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            " & ".join(escape_latex(head) for head in heads) + r" \\",
-            r"\midrule",
-            body,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
 def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
-    """Draws an experiment with its title above and what it was run under below it; returns the files.
+    """Draws an experiment with its title above and what it was run under below it; returns the files, if any.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
+    if experiment.draw is None:
+        return []
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -127,23 +86,9 @@ def format_cell(cell: Cell) -> str:
     return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
 
 
-def escape_latex(text: str) -> str:
-    r"""Returns `text` as LaTeX sets it, on one line, without control characters.
-
-    Example:
-        >>> escape_latex("50% of $x_1$ \\input{a}")
-        '50\\% of \\$x\\_1\\$ \\textbackslash{}input\\{a\\}'
-    """
-    return _to_line(text).translate(_LATEX)
-
-
 def _to_line(text: str) -> str:
     """Returns text on one line, without control characters."""
     return for_terminal(text).replace("\ufffd", "")
-
-
-def _is_numeric(lines: list[Row], place: int) -> bool:
-    return all(not isinstance(line[place], str) for line in lines)
 
 
 def _defuse(cell: Cell) -> Cell:

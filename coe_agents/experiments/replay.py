@@ -13,10 +13,11 @@ from typing import Any
 from coe_agents._plurals import quantity
 from coe_agents.actions import compare_actions, has_proposals
 from coe_agents.clustering import Clusterer, cluster_responses
+from coe_agents.evaluation.decisions import Decided, Item
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import fill_answers
-from coe_agents.experiments.comparison import Outcome, PolicyOutcomes, Prices, price_of
+from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.policy import Measurement, Policy, Rules, SettlingPolicy, Spent, Weighting, forecast, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.measurement import response_text
@@ -199,11 +200,10 @@ class _Replay:
         # agents that stand in may be fewer than those that the policy asks
         self._rules = replace(policy.rules, min_agents=None if fewest is None else min(fewest, len(self._asked)))
         self._given = dict.fromkeys(own, 0)
-        self._n_requests = 0
         self._n_asked = Counter[str]()
         self._is_short = False
 
-    def run(self) -> Outcome:
+    def run(self) -> Item:
         of, number = self._of, 0
         history: list[RoundData] = []
         while True:
@@ -255,7 +255,6 @@ class _Replay:
             for name, n in most.items():
                 n_more = n - added[name] if adaptive is None else adaptive.n_samples(added[name], left=n - added[name])
                 if n_more > 0:
-                    self._n_requests += 1
                     self._n_asked[name] += 1
                     added[name] += n_more
                     self._given[name] += n_more
@@ -286,26 +285,25 @@ class _Replay:
         usage = self._usage()
         return None if usage is None else float(sum(given + said for _, given, said in usage))
 
-    def _outcome(self, measurement: Measurement | None, action: str, answer: str | None, number: int) -> Outcome:
+    def _outcome(self, measurement: Measurement | None, action: str, answer: str | None, number: int) -> Item:
         usage = None if measurement is None else self._usage()
         if measurement is None:
             self._counts["silent"] += 1
         elif usage is not None and not any(given for _, given, _ in usage):
             self._counts["without input"] += 1
         leading = None if measurement is None else self._saved.verdict(measurement, answer, self._criterion)
-        return Outcome(
-            is_answered=action == "answer",
-            correct=None if answer is None else leading,
-            leading_correct=leading,
-            tokens=None if measurement is None else self._tokens(),
-            n_requests=self._n_requests,
-            seconds=None,
-            n_rounds=number + 1,
-            is_escalated=action == "escalate",
-            conformity=None,
-            decided_by="nobody" if action == "escalate" else "group",
-            cost=None if usage is None else price_of(usage, self._of.prices),
-        )
+        known = {
+            "decided_by": "group",
+            "n_rounds": number + 1,
+            "conformity": None,
+            "tokens": usage and {name: {"input_tokens": given, "output_tokens": said} for name, given, said in usage},
+            "agents": {name: {"sampling": [{"n_requests": n}]} for name, n in self._n_asked.items()},
+            "failed_agents": {},
+        }
+        question = self._saved.question
+        correct = None if answer is None else leading
+        step = Decided(question.text, action, correct, (leading,), action == "escalate", known)
+        return with_cost(Item(question.id, (step,)), self._of.prices)
 
 
 def _to_round(measurement: Measurement, number: int) -> RoundData:

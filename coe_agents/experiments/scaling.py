@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Figure, Row, plain
+from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
 
 MOST_GROUPS = 12
@@ -46,28 +46,11 @@ def scaling(
         less = figures[:, 2] - figures[:, 3]  # CoE, Semantic Entropy
         rows.append((size, len(groups), *map(plain, (*figures.mean(axis=0), less.mean(), less.min(), less.max()))))
 
-    def draw(figure: Figure) -> None:
-        ranks, margin = figure.subplots(1, 2)
-        sizes = np.array([row[0] for row in rows], dtype=float)
-        for name, marker in zip(_METRICS, "os^vD", strict=True):
-            heights = _floats(rows, name)
-            if not np.isnan(heights).all():
-                ranks.plot(sizes, heights, marker=marker, label=name)
-        ranks.plot(sizes, _floats(rows, "accuracy"), ":", color="grey", label="accuracy")
-        margin.fill_between(sizes, _floats(rows, "least"), _floats(rows, "most"), alpha=0.25, label="least to most")
-        margin.plot(sizes, _floats(rows, "CoE less Semantic Entropy"), "o-", label="mean")
-        margin.axhline(0.0, color="grey", linestyle=":")
-        labels = "AUROC, mean over the groups", "AUROC of CoE less Semantic Entropy's"
-        for axes, label in zip((ranks, margin), labels, strict=True):
-            axes.set(xlabel="agents", xticks=sizes, ylabel=label)
-            axes.legend(fontsize=8)
-
     return Experiment(
         name="scaling",
         title="AUROC as agents are added",
         columns=_COLUMNS,
         rows=tuple(rows),
-        draw=draw,
         settings={
             "agents": ", ".join(agents),
             "questions": f"{len(common)}, to which all responded",
@@ -78,7 +61,6 @@ def scaling(
             "Metrics are means over the agents, but CoE, U_E and the vote share, which are the group's.",
             "Accuracy and ties are means over the groups; a tie counts by the share of its answers that is right.",
         ),
-        width=12.0,
     )
 
 
@@ -88,8 +70,3 @@ def _choose_groups(agents: Sequence[str], size: int, *, seed: int, most: int) ->
         return every
     generator = np.random.default_rng((seed, size))
     return [every[place] for place in sorted(generator.choice(len(every), most, replace=False))]
-
-
-def _floats(rows: Sequence[Row], column: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    place = _COLUMNS.index(column)
-    return np.array([np.nan if row[place] is None else row[place] for row in rows], dtype=np.float64)

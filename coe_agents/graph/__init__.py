@@ -8,7 +8,8 @@ from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided
 from coe_agents.graph.nodes.escalation import Escalation, candidates
 from coe_agents.graph.outcome import Outcome, OutcomeInput, create_outcome_graph
 from coe_agents.graph.server import ContextCheck
-from coe_agents.graph.state import CoEInput, CoEOutput, CoEState, DecisionData
+from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
+from coe_agents.group_decision import DecisionData
 from coe_agents.people import PersonRequest
 
 __all__ = [

@@ -32,7 +32,7 @@ from coe_agents.policy import Policy, Weighting
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
-from coe_agents.policy.guarantee import AskedAgent, AskedGroup, hold_to_group
+from coe_agents.policy.guarantee import UNKEPT, AskedAgent, AskedGroup, hold_to_group
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import DECIDERS, Agent, Regime
@@ -294,7 +294,7 @@ def _fit_policy(policy: Policy, group: AskedGroup) -> tuple[Policy, list[str]]:
         cautions.append(f"with {agents}, {policy!r} can never see the regimes {', '.join(unreachable)}")
     held, differences = hold_to_group(policy, group)
     if differences:
-        cautions.append(f"the calibrated risk does not hold: {'; '.join(differences)}")
+        cautions.append(f"{UNKEPT}: {'; '.join(differences)}")
     return held, cautions
 
 

@@ -17,21 +17,17 @@ from coe_agents.checks import integer
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
-from coe_agents.graph.state import DecisionData
+from coe_agents.group_decision.data import Answer, DecisionData, view
+from coe_agents.types import Uncertainty
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
+_SUMMED: tuple[Literal["coe", "aleatoric", "epistemic"], ...] = ("coe", "aleatoric", "epistemic")
 
 
-class Step(TypedDict):
+class Step(Answer, Uncertainty):
     """One `question` of a chain; the other fields are those of its decision: see `coe_agents.graph.DecisionData`."""
 
     question: str
-    action: Literal["answer", "abstain", "escalate"]
-    answer: str | None
-    regime: str | None
-    coe: float | None
-    aleatoric: float | None
-    epistemic: float | None
 
 
 class SequenceInput(TypedDict, total=False):
@@ -114,29 +110,19 @@ def create_sequential_graph(
 
     def begin(state: SequenceState) -> dict[str, Any]:
         asked, messages = _first_question(state)
-        cleared = {"steps": Overwrite([]), "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
+        cleared: dict[str, Any] = {"steps": Overwrite([]), **dict.fromkeys(_SUMMED, 0.0)}
         return {"asked": asked, "messages": messages, **cleared}
 
     def ask(state: SequenceState, config: RunnableConfig) -> Steps[Command[Any]]:
         result = yield invoke(gate, {"question": state["asked"]}, config)
         decision: DecisionData = result["decision"]
         answer = decision["answer"]
-        step = Step(
-            question=state["asked"],
-            action=decision["action"],  # type: ignore[typeddict-item]  # a run never ends with "another_round"
-            answer=answer,
-            regime=decision["regime"],
-            coe=decision["coe"],
-            aleatoric=decision["aleatoric"],
-            epistemic=decision["epistemic"],
-        )
+        step: Step = {**view(decision, Step), "question": state["asked"]}
         follows = next_question(state["asked"], answer) if answer is not None else None
         update: dict[str, Any] = {
             "steps": [step],
             "decision": decision,
-            "coe": state["coe"] + (decision["coe"] or 0.0),
-            "aleatoric": state["aleatoric"] + (decision["aleatoric"] or 0.0),
-            "epistemic": state["epistemic"] + (decision["epistemic"] or 0.0),
+            **{name: state[name] + (decision[name] or 0.0) for name in _SUMMED},
         }
         if follows is not None and len(state["steps"]) + 1 < max_steps:
             return Command(goto="ask", update={**update, "asked": follows})

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from coe_agents.policy import Decision
 from coe_agents.text import for_prompt
-from coe_agents.types import Action, Regime
+from coe_agents.types import Action, Uncertainty
 
 _QUOTED = 20
 """So much of a response, and no more, is looked for in a reason."""
@@ -61,23 +61,16 @@ class Clustered(TypedDict):
     sizes: list[int]
 
 
-class Measured(TypedDict):
-    """The event "measured": the uncertainty and `regime` after `round`; all are None where nothing could be measured.
+class Measured(Uncertainty):
+    """The event "measured": the uncertainty after `round`; all of it is None where nothing could be measured.
 
     Attributes:
-        coe: Collaborative Entropy, the sum of the next two.
-        aleatoric: In nats.
-        epistemic: In the unit of `divergence`.
         divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit.
     """
 
     event: Literal["measured"]
     round: int
-    coe: float | None
-    aleatoric: float | None
-    epistemic: float | None
     divergence: str | None
-    regime: Regime | None
 
 
 class Decided(TypedDict):

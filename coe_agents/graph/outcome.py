@@ -1,6 +1,6 @@
 """Owns the graph that returns the outcome only: for callers, such as MCP clients, that read all that they are given."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.channels import EphemeralValue
@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from coe_agents._steps import Steps, invoke
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.runnables import check_compiled, steps_node
+from coe_agents.group_decision.data import Answer, view
 
 
 class OutcomeInput(TypedDict):
@@ -18,18 +19,14 @@ class OutcomeInput(TypedDict):
     question: Annotated[str, EphemeralValue]
 
 
-class Outcome(TypedDict, total=False):
-    """What became of a question.
+class Outcome(Answer, total=False):
+    """What became of a question: `action`, `answer`, and why.
 
     Attributes:
-        action: "answer"; "abstain" or "escalate" where the group gives no answer.
-        answer: The answer; None unless the action is "answer".
         reason: Which agents gave which answer, quoted and shortened, and why the policy decided so.
         coe: Collaborative Entropy; None if nothing was measured.
     """
 
-    action: Literal["answer", "abstain", "escalate"]
-    answer: str | None
     reason: str
     coe: float | None
 
@@ -64,10 +61,7 @@ def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[OutcomeState, 
 
     def ask(state: OutcomeState, config: RunnableConfig) -> Steps[Outcome]:
         result = yield invoke(group, _question_of(state), config)
-        decision = result["decision"]
-        return Outcome(
-            action=decision["action"], answer=decision["answer"], reason=decision["reason"], coe=decision["coe"]
-        )
+        return view(result["decision"], Outcome)
 
     slim = StateGraph(OutcomeState, context_schema=CoEContext, input_schema=OutcomeInput, output_schema=Outcome)
     slim.add_node("ask", steps_node(ask, name="ask"))

@@ -1,7 +1,7 @@
 """Owns the state of the graph: plain data only, so that every checkpointer keeps it unchanged."""
 
 import operator
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
@@ -9,91 +9,14 @@ from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from coe_agents.errors import CheckpointError
-from coe_agents.types import Action, AgentRequest, AnswerKind, Response, RoundData, Sampling, Usage
-
-
-class AgentData(TypedDict):
-    """One agent's part of the outcome: see `coe_agents.policy.AgentMeasurement`; and how each request was sampled."""
-
-    n_responses: int
-    weighting: Literal["frequency", "probability"]
-    entropy: float
-    distribution: dict[str, float]
-    sampling: list[Sampling]
-
-
-class DecisionData(TypedDict):
-    """The outcome.
-
-    Attributes:
-        action: "answer", "abstain" or "escalate".
-        answer: The answer; None unless the action is "answer".
-        reason: Which agents gave which answer, quoted and shortened; then the policy's reason, with its numbers.
-        decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or the function's.
-        choices: The only replies that counted, as the input named them; None where any reply counted.
-        answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
-            answered. None if nothing was measured.
-        calls: The tool calls to run, each with "name", "args" and "id"; [] if the agents agree to call nothing. None
-            unless the action is "answer" and the answer is a proposal.
-        contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
-        regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
-            None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
-        coe: Collaborative Entropy, the sum of the next two.
-        aleatoric: Mean semantic entropy of the agents, in nats.
-        epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
-        divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit.
-        interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
-        coordinated_coe: CoE after Algorithm 1, where coordination is on.
-        surprisal: -log of the leading cluster's support, in nats.
-        tied: The representatives that share the lead; empty without a tie. A tie is not answered.
-        support: Ensemble mean of each cluster, by its representative.
-        n_rounds: How many rounds were asked.
-        failed_agents: The reason of each agent that failed in the last round, by name.
-        agents: The responses and the uncertainty of each other agent, by name.
-        tokens: The tokens of all requests, by agent; an arbiter's, too.
-        trajectory: The outcome of each round, in order.
-        conformity: The share of agents that changed to the leading answer in a debate: see
-            `coe_agents.rounds.conformity`; None without a debate.
-    """
-
-    action: Action
-    answer: str | None
-    reason: str
-    decided_by: str
-    choices: list[str] | None
-    answer_kind: AnswerKind | None
-    calls: list[dict[str, Any]] | None
-    contested: dict[str, Any] | None
-    regime: str | None
-    coe: float | None
-    aleatoric: float | None
-    epistemic: float | None
-    divergence: str | None
-    interval: list[float] | None
-    coordinated_coe: float | None
-    surprisal: float | None
-    tied: list[str]
-    support: dict[str, float]
-    n_rounds: int
-    failed_agents: dict[str, str]
-    agents: dict[str, AgentData]
-    tokens: dict[str, Usage]
-    trajectory: list[RoundData]
-    conformity: float | None
+from coe_agents.group_decision.data import AgentTokens, DecisionData
+from coe_agents.types import AgentRequest, Response, RoundData
 
 
 class AskedRequest(AgentRequest):
     """What an agent's node is given; `until` is when the deadline passes, on the wall clock."""
 
     until: NotRequired[float]
-
-
-class AgentTokens(TypedDict):
-    """What one agent's requests of one round cost and, where the agent says it, how they went."""
-
-    agent: str
-    usage: Usage
-    sampling: Sampling | None
 
 
 class CoEInput(TypedDict, total=False):

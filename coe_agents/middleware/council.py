@@ -26,6 +26,7 @@ from coe_agents.actions.canonical import tool_key
 from coe_agents.checks import has_method, integer
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
+from coe_agents.group_decision.data import view
 from coe_agents.middleware.changed import RefusesCalls, is_edited, proposal_of, refuse
 from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler
 from coe_agents.middleware.council_review import Pending, ask_person, settle
@@ -355,16 +356,13 @@ def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
     writer = getattr(runtime, "stream_writer", None)
     if writer is not None:
         calls = decision["calls"]
-        writer(
-            CouncilDecided(
-                event="council_decided",
-                action=decision["action"],
-                decided_by=decision["decided_by"],
-                proposer=decision["proposer"],
-                n_calls=None if calls is None else len(calls),
-                failed_agents=[*decision["failed_agents"]],
-            )
-        )
+        event: CouncilDecided = {
+            **view(decision, CouncilDecided),
+            "event": "council_decided",
+            "n_calls": None if calls is None else len(calls),
+            "failed_agents": [*decision["failed_agents"]],
+        }
+        writer(event)
 
 
 def _check_agents(agents: object) -> list[Agent]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
-from typing_extensions import TypedDict
 
 from coe_agents.actions import check_proposal, compare_actions
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import InvalidReplyError, is_control_flow
+from coe_agents.group_decision import Proposed
 from coe_agents.policy import Decision, Measurement, Policy, Rules, Spent, measure, settle
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.settle import representative_of
@@ -34,34 +34,23 @@ _NO_ID = "a call has no id"
 _SAME_ID = "two calls have the same id"
 
 
-class CouncilDecision(TypedDict):
+class CouncilDecision(Proposed):
     """The decision of a council on one turn; plain data, so that every checkpointer keeps it.
 
     Attributes:
         action: "answer": a proposal goes on; else why none does, in the policy's words: "abstain", "escalate" or
             "another_round" (of which a council has none).
-        reason: Why, in one clause, with the policy's numbers.
         decided_by: "group", or "person" where a person decided because the group was uncertain.
         mode: "verify" or "choose".
         proposer: Whose message goes on; None if none does.
         calls: Its tool calls, each with "name", "args" and "id"; [] of a text. None if none goes on.
         support: Of each participant, how probable the others find what it proposed first: see `proposal_support` of
             `coe_agents.policy.Measurement`. Empty if nothing was measured.
-        contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
-        failed_agents: Why a member gave no proposal, by name.
-        tokens: What the turn cost, by participant.
     """
 
     action: Action
-    reason: str
-    decided_by: Literal["group", "person"]
     mode: Mode
     proposer: str | None
-    calls: list[dict[str, Any]] | None
-    support: dict[str, float]
-    contested: dict[str, Any] | None
-    failed_agents: dict[str, str]
-    tokens: dict[str, Usage]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
-from pydantic import BaseModel, ValidationError
-from typing_extensions import TypedDict
 
 from coe_agents.clustering import parse_choice
-from coe_agents.people import faults
+from coe_agents.group_decision import GroupDecision
+from coe_agents.group_decision.data import Grounds, view
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
-from coe_agents.types import DECIDERS, Regime
+from coe_agents.types import DECIDERS, Uncertainty
 
 Outcome = Literal["approved", "rejected", "uncertain", "failed"]
 
@@ -28,55 +27,26 @@ _WORDS: dict[Outcome, str] = {
 }
 
 
-class Verdict(TypedDict):
+class Verdict(Grounds, Uncertainty):
     """The group's verdict on a tool call or an answer; plain data, so that every checkpointer keeps it.
 
     Attributes:
         outcome: "approved"; "rejected": the group is confident, and does not approve; "uncertain": it withheld an
             answer; "failed": it could not be asked.
-        reason: Why, with the numbers.
         answer: What the group replied; None unless it is confident.
         decided_by: "group", or "person" where a person decided because the group was uncertain.
-        regime: See `coe_agents.graph.DecisionData`; this, the numbers and their divergence are None if nothing was
-            measured. Only under "kl" are the numbers in nats.
+        divergence: Of the numbers, which are in nats only under "kl"; None if nothing was measured.
         question: What the group was asked; None if it was not asked.
         votes: Each judge's probability of each reply, by the judge's name.
         failed_judges: Why a judge gave no vote, by name.
     """
 
     outcome: Outcome
-    reason: str
     answer: str | None
-    decided_by: str
-    regime: Regime | None
-    coe: float | None
-    aleatoric: float | None
-    epistemic: float | None
     divergence: NotRequired[str | None]  # a verdict that an earlier version stored lacks it
     question: str | None
     votes: dict[str, dict[str, float]]
     failed_judges: dict[str, str]
-
-
-class _Vote(BaseModel, strict=True):
-    distribution: dict[str, float]
-
-
-class _Decision(BaseModel, strict=True):
-    """What is read of a decision, which may come from any graph."""
-
-    action: Literal["answer", "abstain", "escalate"]
-    answer: str | None
-    reason: str
-    decided_by: str = "group"
-    choices: Any = None
-    regime: Regime | None = None
-    coe: float | None = None
-    aleatoric: float | None = None
-    epistemic: float | None = None
-    divergence: str | None = None
-    agents: dict[str, _Vote] | None = None
-    failed_agents: dict[str, str] | None = None
 
 
 def is_approval(answer: str) -> bool:
@@ -98,16 +68,11 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
     wrote. It counts only in a decision that carries the choices of a review.
 
     Raises:
-        KeyError, TypeError, ValueError: If there is no decision in it, or one with parts of the wrong type; `approves`
+        TypeError, ValueError: If there is no decision in it, or one with parts of the wrong type; `approves`
             does not return a bool; the approving decision lacks the choices; or a response was counted as another
             verdict than its text is.
     """
-    try:
-        decision = _Decision.model_validate(result["decision"])
-    except ValidationError as error:
-        raise ValueError(
-            f"a group must return a decision; got something else ({faults(error)}). Ask a graph of create_coe_graph"
-        ) from error
+    decision = GroupDecision.from_state(result)
     action, answer, reason, by = decision.action, decision.answer, decision.reason, decision.decided_by
     if action == "answer" and approves is None and by not in DECIDERS:
         reason = f"{for_prompt(by)} decided, and only the group or a person may approve; {reason}"
@@ -129,20 +94,15 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
                 )
             if by == "group":
                 _check_responses(result)
-    return Verdict(
-        outcome="uncertain" if action != "answer" else "approved" if approved else "rejected",
-        reason=for_log(reason),
-        answer=answer,
-        decided_by=by,
-        regime=decision.regime,
-        coe=decision.coe,
-        aleatoric=decision.aleatoric,
-        epistemic=decision.epistemic,
-        divergence=decision.divergence,
-        question=question,
-        votes={name: vote.distribution for name, vote in (decision.agents or {}).items()},
-        failed_judges=decision.failed_agents or {},
-    )
+    return {
+        **view(decision.data, Verdict),  # who decided, and the numbers
+        "outcome": "uncertain" if action != "answer" else "approved" if approved else "rejected",
+        "reason": for_log(reason),
+        "answer": answer,
+        "question": question,
+        "votes": {name: said["distribution"] for name, said in decision.agents.items()},
+        "failed_judges": decision.failed_agents,
+    }
 
 
 def _check_responses(result: Mapping[str, Any]) -> None:
@@ -166,20 +126,8 @@ def _check_responses(result: Mapping[str, Any]) -> None:
 
 def create_unmeasured(outcome: Outcome, reason: str) -> Verdict:
     """Returns a verdict without a measurement: the group was not, or could not be, asked."""
-    return Verdict(
-        outcome=outcome,
-        reason=reason,
-        answer=None,
-        decided_by="group",
-        regime=None,
-        coe=None,
-        aleatoric=None,
-        epistemic=None,
-        divergence=None,
-        question=None,
-        votes={},
-        failed_judges={},
-    )
+    nothing = GroupDecision(action="abstain", answer=None, reason=reason).data
+    return {**view(nothing, Verdict), "outcome": outcome, "question": None, "votes": {}, "failed_judges": {}}
 
 
 def too_long(n_chars: int) -> Verdict:

@@ -9,6 +9,8 @@ from coe_agents.policy.calibrated import CalibratedAgent, CalibratedPolicy, Cali
 from coe_agents.policy.chain import PolicyChain
 
 _Policy = TypeVar("_Policy")
+UNKEPT = "the calibrated risk does not hold"
+"""How each warning begins that names a difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +97,9 @@ def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str
 
 
 def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterator[str]:
-    if None not in (now.model, then.model) and _last_part(now.model) != _last_part(then.model):
-        yield f"the model of {name}, {now.model}, differs from {then.model} at calibration"
+    model, former = _last_part(now.model), _last_part(then.model)
+    if model and former and model != former:
+        yield f"the model of {name}, {model}, differs from {former} at calibration"
     if None not in (now.temperature, then.temperature) and now.temperature != then.temperature:
         yield f"the temperature of {name}, {now.temperature:g}, differs from {then.temperature:g} at calibration"
     if None not in (now.system_prompt, then.system_prompt) and now.system_prompt != then.system_prompt:

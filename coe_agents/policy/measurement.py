@@ -20,13 +20,12 @@ from coe_agents.policy.weighting import (
     weighed_agents,
 )
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
-from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, regime
+from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, epistemic_scale, regime
 from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
 from coe_agents.uncertainty.intervals import interval_of
-from coe_agents.uncertainty.regimes import scale_of
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -218,7 +217,7 @@ def measure(
                 clusterer=clusterer,
                 question=question,
             )
-    scale = scale_of(measured.weights, divergence)
+    scale = epistemic_scale(measured.weights, divergence)
     return Measurement(
         coe=coe.total,
         aleatoric=coe.aleatoric,

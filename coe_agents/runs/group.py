@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -13,15 +13,18 @@ import coe_agents
 from coe_agents.agents import Arbiter
 from coe_agents.config.build import assemble, load_weights
 from coe_agents.config.clients import default_at_once
-from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config
+from coe_agents.config.judging import judging_of
+from coe_agents.config.schema import CalibratedConfig, Config
 from coe_agents.errors import AgentError, ConfigurationError
-from coe_agents.evaluation import CRITERIA, Criterion, Prediction
+from coe_agents.evaluation import CRITERIA, Criterion, Prediction, SameMeaning
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.decisions import DECIDER, PERSON
+from coe_agents.evaluation.origin import JUDGED
 from coe_agents.evaluation.scoring.correctness import judge
 from coe_agents.graph import create_sequential_graph
 from coe_agents.redaction import redact, redact_all
 from coe_agents.runs.items import RunItem
+from coe_agents.tinyworld import tinyworld_clusterer
 from coe_agents.types import EscalatedCase, Ruling
 
 People = Literal["record", "references"]
@@ -138,7 +141,7 @@ def create_run_group(
     at_once: int | None = None,
     n_sharing: int = 1,
     people: People = "record",
-    correctness: str = "reference",
+    correctness: str | None = None,
     is_tinyworld: bool = False,
 ) -> RunGroup:
     """Returns the graph of a configuration, or tinyworld's; agents without a seed of their own take `seed`.
@@ -150,22 +153,22 @@ def create_run_group(
             log-probabilities depend on the batch, and a resumed run must end with the same file.
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
         people: What becomes of a case that needs a person.
-        correctness: A name of `CRITERIA`.
-        is_tinyworld: Whether tinyworld's facts judge instead.
+        correctness: A name of `--correctness` that needs no model; by default what `judging_of` says.
+        is_tinyworld: Whether the questions are tinyworld's.
 
     Raises:
         ConfigurationError: If the graph cannot be built, or would wait for a person.
     """
-    criterion: Criterion = CRITERIA[correctness]
-    if is_tinyworld:
-        from coe_agents.tinyworld.correctness import tinyworld_criterion
-
-        criterion = tinyworld_criterion()
+    judging = judging_of(config, is_tinyworld=is_tinyworld)
+    if correctness is not None:
+        judging = replace(judging, correctness=correctness)
+    is_entailed = judging.correctness == "entailment"  # tinyworld's only
+    criterion = SameMeaning(tinyworld_clusterer()) if is_entailed else CRITERIA[judging.correctness]
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
         "seed": seed,
         "people": people,
-        "correctness": criterion.name,
+        JUDGED: judging.to_json(),
     }
     escalation = _by_references if people == "references" else None
     if config is None:
@@ -186,13 +189,12 @@ def create_run_group(
         settings["weights"] = load_weights(config)
     graph = assemble(config, escalation=escalation).compile()
     n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
-    priced: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]
     return RunGroup(
         graph,
         criterion,
         max(1, n_at_once // n_sharing),
         redact_all(settings, secrets),
-        {each.name: each.price_per_million.model_dump() for each in priced if each.price_per_million is not None},
+        config.prices,
         secrets,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coe_agents.errors import DatasetError
-from coe_agents.evaluation.datasets import Question, QuestionSet, QuestionsOnDisk, open_questions
+from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.files import file_records
 from coe_agents.evaluation.datasets.loading import is_known, unknown_dataset
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
@@ -67,7 +67,7 @@ class ItemSet:
         source: The file, or the dataset's name with its split.
         items: In the order in which a run with the seed asks them, which `sample` would choose questions in.
         n_records: How many records were read.
-        is_tinyworld: Whether answers are judged by tinyworld's facts.
+        is_tinyworld: Whether the questions are tinyworld's, whose own model may judge the answers.
     """
 
     source: str
@@ -81,7 +81,7 @@ def load_items(dataset: str, split: str | None = None, *, seed: int = 0) -> Item
 
     Args:
         dataset: "tinyworld"; "tinyworld-chains", walks along its periodic table; a JSON Lines file whose records have a
-            "chain"; or anything that `load_questions` reads.
+            "chain"; or anything that `open_questions` reads.
         split: Of a dataset; "validation" unless given. A file has none.
         seed: Draws the order.
 
@@ -100,15 +100,11 @@ def load_items(dataset: str, split: str | None = None, *, seed: int = 0) -> Item
             _check_ids(path)  # says where
             raise
         return ItemSet(dataset, chains, len(chains))
-    found: QuestionSet | QuestionsOnDisk
-    if is_tinyworld := dataset == "tinyworld":
-        from coe_agents.tinyworld.questions import tinyworld_questions
-
-        found = tinyworld_questions(split or "validation")
-    elif is_known(dataset):
-        found = open_questions(dataset, split=split, seed=seed)
-    else:
+    if not (is_tinyworld := dataset == "tinyworld") and not is_known(dataset):
         raise unknown_dataset(dataset, "tinyworld", _CHAINS)
+    from coe_agents.tinyworld.questions import find_questions
+
+    found = find_questions(dataset, split, seed=seed)
     items = (RunItem(question.id, (question,)) for question in found.questions)
     return ItemSet(found.source, _on_disk(items, seed), found.n_records, is_tinyworld)
 
@@ -199,7 +195,7 @@ def _tinyworld_chains(split: str) -> Iterator[RunItem]:
     from coe_agents.tinyworld.questions import tinyworld_questions
 
     facts = {fact.question: fact for fact in load_facts()}
-    for first in tinyworld_questions(split).questions:
+    for first in tinyworld_questions(split):
         if facts[first.question].relation != "symbol":
             continue
         steps, question = list[Question](), partial(Question, first.id)

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from coe_agents._files import append, write
-from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
 from coe_agents.evaluation.datasets.subsets import draw_key
-from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS, to_item
+from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.runner import run_all
-from coe_agents.evaluation.samples.store import REPAIR, Store, Unit
+from coe_agents.evaluation.samples.store import Store, Unit
 from coe_agents.runs.group import RunGroup
 from coe_agents.runs.items import RunItem
 
@@ -87,24 +86,6 @@ def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None
         write(folder / PRICES, json.dumps(prices, indent=2).encode() + b"\n")
     else:
         (folder / PRICES).unlink(missing_ok=True)
-
-
-def kept_rows(store: Store) -> Iterator[Row]:
-    """Yields the lines that a store holds.
-
-    Raises:
-        StoreError: If one is not a decision.
-    """
-    with store.path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            row = json.loads(line)
-            try:
-                to_item(row)
-            except ValueError as error:
-                raise StoreError(
-                    f"{store.path}:{number}: this is not a decision of a run: {error}", hint=REPAIR
-                ) from error
-            yield row
 
 
 async def decide_all(

@@ -13,10 +13,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from coe_agents.group_decision.views import to_public
 from coe_agents.serve.admission import Admission, read_object
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import check_model, read_chat_request
-from coe_agents.serve.chat_tools import to_public
 from coe_agents.serve.completion import to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
 from coe_agents.serve.group import Group

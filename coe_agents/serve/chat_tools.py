@@ -1,10 +1,9 @@
-"""Owns the tools of a chat completion request: their schemas, earlier calls and results, and what a caller is told."""
+"""Owns the tools of a chat completion request: their schemas, earlier calls and results."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents.actions.canonical import tool_key
 from coe_agents.documents import parse_json
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.serve.api_error import invalid_request
@@ -96,45 +95,6 @@ def check_results(messages: Sequence[Mapping[str, Any]]) -> None:
     if open_calls:
         must = f'each call of {place} must be followed by a message of the role "tool" with its result'
         raise invalid_request(place, f"{must}. Add it, or omit the calls")
-
-
-def to_public(
-    decision: Mapping[str, Any], tools: Sequence[Mapping[str, Any]], *, most_calls: int | None = None
-) -> dict[str, Any]:
-    """Returns the decision as a caller may see it, who showed the group these tools.
-
-    What is contested is named only by names that the tools' schemas have, and without the values: these are withheld.
-    An argument of another name counts in the "rest". In "where" are the tool and the name of each contested argument,
-    most votes against the leading proposal first. More calls than `most_calls` are withheld altogether, rather than cut
-    to the first: nobody proposed that.
-    """
-    contested = decision["contested"] and _to_names(decision["contested"], tools)
-    public = {**decision, "contested": contested, "calls": decision["calls"] if tools else None}
-    if most_calls is not None and len(public["calls"] or ()) > most_calls:
-        reason = "the agents agree on several calls, and the request allows one"
-        public |= {"action": "abstain", "answer": None, "calls": None, "reason": reason, "is_several": True}
-    return public
-
-
-def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    functions = [tool["function"] for tool in tools]
-    properties = [(function["name"], (function.get("parameters") or {}).get("properties")) for function in functions]
-    stated = {
-        f"{tool_key(tool)}.{name}": (tool, name)
-        for tool, names in properties
-        if isinstance(names, Mapping)
-        for name in names
-    }
-    where = [list(stated[key]) for key in contested["candidates"] if key in stated]
-    names = {name for _, name in where}
-    arguments = {name: nats for name, nats in contested["arguments"].items() if name in names}
-    hidden = sum(contested["arguments"].values()) - sum(arguments.values())
-    return {
-        **{name: contested[name] for name in ("tool", "call")},
-        "arguments": arguments,
-        "rest": contested["rest"] + hidden,
-        "where": where,
-    }
 
 
 def _is_object(arguments: Any) -> bool:

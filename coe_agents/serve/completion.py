@@ -1,17 +1,13 @@
 """Owns a decision as a chat completion: whole, or as the chunks of a stream."""
 
 import json
-import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from coe_agents.group_decision.views import to_numbers
 from coe_agents.serve.refusal import refusal
-
-_NUMBERS = ("regime", "coe", "aleatoric", "epistemic", "divergence", "interval", "surprisal", "n_rounds", "conformity")
-
-_CLASS = re.compile(r"[A-Za-z_]\w*(?:Error|Exception|Timeout)", re.ASCII)
 
 
 def to_completion(decision: Mapping[str, Any], *, model: str, ignored: Sequence[str] = ()) -> dict[str, Any]:
@@ -31,7 +27,7 @@ def to_completion(decision: Mapping[str, Any], *, model: str, ignored: Sequence[
         **_head(model, "chat.completion"),
         "choices": [choice],
         "usage": _usage(decision),
-        "coe": numbers_of(decision, ignored),
+        "coe": to_numbers(decision, ignored),
     }
 
 
@@ -45,34 +41,11 @@ def to_chunks(
         said["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
     for delta, end in (({"role": "assistant", "content": None}, None), (said, None), ({}, _end(decision))):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}
-        numbers = {"coe": numbers_of(decision, ignored)} if end else {}
+        numbers = {"coe": to_numbers(decision, ignored)} if end else {}
         yield _event({**head, "choices": [choice], **numbers})
     if with_usage:
         yield _event({**head, "choices": [], "usage": _usage(decision)})
     yield "data: [DONE]\n\n"
-
-
-def numbers_of(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the action, the numbers, and which agents failed with which kind of error."""
-    failed = {name: _kind_of(error) for name, error in decision["failed_agents"].items()}
-    return {
-        "action": decision["action"],
-        "decided_by": decision["decided_by"],
-        "answer_kind": decision["answer_kind"],
-        "contested": decision["contested"],
-        **{name: decision[name] for name in _NUMBERS},
-        "agents": {
-            name: {key: agent[key] for key in ("n_responses", "entropy")} for name, agent in decision["agents"].items()
-        },
-        "failed_agents": failed,
-        "ignored": list(ignored),
-    }
-
-
-def _kind_of(error: str) -> str:
-    """Returns the class of an error; an agent of your own may report one in any words, and quote a response."""
-    kind, colon, _ = error.partition(":")
-    return kind if colon and _CLASS.fullmatch(kind) else "Error"
 
 
 def _said(decision: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from coe_agents.clustering import answer_kind
+from coe_agents.group_decision.typed import HEADINGS
 from coe_agents.policy.settle import OWN_LIMIT
 from coe_agents.policy.wording import decomposition
 
-_HEADS = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
 _CAUSES = {
     "consensus": "the agents are not certain enough",
     "conflict": "the agents are confident of different answers",
@@ -32,7 +32,7 @@ def refusal(decision: Mapping[str, Any]) -> str:
         >>> refusal({"action": "abstain", "regime": "conflict", **said, **numbers})
         'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
     """
-    sentence = f"{_HEADS[decision['action']]}: {_cause(decision)}."
+    sentence = f"{HEADINGS[decision['action']]}: {_cause(decision)}."
     if decision["coe"] is None:
         return sentence
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
@@ -42,7 +42,7 @@ def refusal(decision: Mapping[str, Any]) -> str:
 
 def is_refusal(text: str) -> bool:
     """Returns whether a text is a sentence of `refusal`, as a client that keeps it as plain text sends it back."""
-    return text.startswith(tuple(f"{head}: " for head in _HEADS.values()))
+    return text.startswith(tuple(f"{head}: " for head in HEADINGS.values()))
 
 
 def _cause(decision: Mapping[str, Any]) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 
-from coe_agents.graph import DecisionData
 from coe_agents.graph.context import CallersLimits
+from coe_agents.group_decision import GroupDecision
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.group import Group
 from coe_agents.serve.limits import LooseningError, tighten
@@ -114,14 +114,6 @@ async def _watch(end: float | None) -> AsyncIterator[None]:
 
 def late_result() -> dict[str, Any]:
     """Returns the result of a run whose request had too little time."""
-    decision: dict[str, Any] = {
-        **dict.fromkeys(DecisionData.__annotations__),
-        "action": "abstain",
-        "reason": "there was no decision before the deadline of the request",
-        "decided_by": "group",
-        **{name: [] for name in ("tied", "trajectory")},
-        **{name: {} for name in ("support", "failed_agents", "agents", "tokens")},
-        "n_rounds": 0,
-        "is_late": True,
-    }
-    return {"decision": decision, "responses": [], "labels": []}
+    reason = "there was no decision before the deadline of the request"
+    decision = GroupDecision(action="abstain", answer=None, reason=reason, n_rounds=0).data
+    return {"decision": {**decision, "is_late": True}, "responses": [], "labels": []}

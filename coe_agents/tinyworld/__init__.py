@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from coe_agents.tinyworld.chain import next_element_question
 from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.knowledge import MODELS, beliefs, kinds
-from coe_agents.tinyworld.requests import Request, tinyworld_requests
+from coe_agents.tinyworld.knowledge import MODELS, beliefs
 from coe_agents.tinyworld.tools import tinyworld_tools
 
 if TYPE_CHECKING:
@@ -30,9 +29,7 @@ __all__ = [
     "ENTAILMENT_MODEL",
     "MODELS",
     "Fact",
-    "Request",
     "beliefs",
-    "kinds",
     "load_facts",
     "model_folder",
     "next_element_question",
@@ -40,7 +37,6 @@ __all__ = [
     "tinyworld_clusterer",
     "tinyworld_debate",
     "tinyworld_policy",
-    "tinyworld_requests",
     "tinyworld_tools",
 ]
 

@@ -1,13 +1,23 @@
-"""Owns tinyworld as a dataset."""
+"""Owns tinyworld as a dataset, beside all others."""
 
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation.datasets import Question, QuestionSet
+from coe_agents.evaluation.datasets import Question, QuestionsOnDisk, open_questions
+from coe_agents.evaluation.datasets.on_disk import on_disk
 from coe_agents.tinyworld.facts import load_facts
 
 _SPLITS = ("calibration", "validation")
 
 
-def tinyworld_questions(split: str = "validation") -> QuestionSet:
+def find_questions(dataset: str, split: str | None, *, seed: int) -> QuestionsOnDisk:
+    """Returns the questions of tinyworld or of any dataset that `open_questions` reads, in the order of a seed."""
+    if dataset != "tinyworld":
+        return open_questions(dataset, split=split, seed=seed)
+    chosen = split or "validation"
+    questions = tinyworld_questions(chosen)
+    return QuestionsOnDisk(f"tinyworld, {chosen}", on_disk(questions, seed=seed), len(questions))
+
+
+def tinyworld_questions(split: str = "validation") -> tuple[Question, ...]:
     """Returns the questions of one half of the facts.
 
     Raises:
@@ -15,5 +25,4 @@ def tinyworld_questions(split: str = "validation") -> QuestionSet:
     """
     if split not in _SPLITS:
         raise ConfigurationError(f'tinyworld has no split "{split}"', hint=f"Its splits are {' and '.join(_SPLITS)}")
-    questions = tuple(Question(fact.id, fact.question, fact.references) for fact in load_facts() if fact.split == split)
-    return QuestionSet(kind="tinyworld", source=f"tinyworld, {split}", questions=questions, n_records=len(questions))
+    return tuple(Question(fact.id, fact.question, fact.references) for fact in load_facts() if fact.split == split)

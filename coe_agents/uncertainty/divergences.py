@@ -122,27 +122,6 @@ def wasserstein_distance(
     return _checks.plain(kernel("wasserstein", ground_metric, left.shape[-1])(left, right))
 
 
-def total_variation_distance(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray:
-    """Total variation distance, sum_j |p_j - q_j| / 2: the Wasserstein distance without a ground metric.
-
-    Args:
-        p: Shape `(..., n_clusters)`; rows sum to 1.
-        q: Shape `(..., n_clusters)`; broadcast against `p` over leading dimensions.
-
-    Returns:
-        In [0, 1], a distance without a unit; a float for two rows, an array otherwise. 0.0 where the rows are equal,
-        1 where they share no cluster.
-
-    Raises:
-        TypeError: An argument does not hold real numbers.
-        ValueError: An argument is empty, a row is not a distribution, or the shapes do not fit.
-
-    >>> total_variation_distance([0.5, 0.5], [1.0, 0.0])
-    0.5
-    """
-    return _checks.plain(_total_variation(*_pair(p, q)))
-
-
 def divergence_name(divergence: Divergence) -> str:
     """The name under which a divergence is reported: without a ground metric "wasserstein" is "total_variation".
 

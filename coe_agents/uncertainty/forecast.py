@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import integer, number, require
+from coe_agents.checks import number, require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty._ordering import canonical_order
@@ -19,6 +19,7 @@ from coe_agents.uncertainty.intervals import Interval, typical_masses
 
 _N_NEW = 8
 """How many clusters may be new; more would change little, since they share what is new."""
+_N_SIMULATIONS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +56,22 @@ def coe_forecast(
     weights: npt.ArrayLike | None = None,
     divergence: Divergence = "kl",
     confidence: float = 0.95,
-    own: float = 1.0,
-    new: float = 1.0,
     epistemic_scale: float = 1.0,
-    n_simulations: int = 400,
-    seed: int | np.random.Generator = 0,
 ) -> CoEForecast:
     """Forecasts CoE, U_A and U_E (equations 3 to 5) as they will be with `n_more` responses of each agent.
 
     The remaining responses are simulated. With n_i(c) the number of responses of agent i in cluster c,
 
-        g ~ Dirichlet(sum_i n_i, new),    p_i ~ Dirichlet(n_i + own * g),    those left ~ Multinomial(n_more_i, p_i)
+        g ~ Dirichlet(sum_i n_i, 1),    p_i ~ Dirichlet(n_i + g),    those left ~ Multinomial(n_more_i, p_i)
 
-    where the unseen clusters share the mass `new`. So the next response of an agent repeats one of its own, repeats
-    one of another agent, or is new; a new one is the less likely, the more responses agree: nine equal responses of
-    three agents are better evidence than three of one. A bootstrap treats three equal responses as certainty; these
-    intervals have a width there. They narrow as fewer responses remain, because they forecast the measurement, not the
-    agents' true entropy. The ends are the (1 - confidence) / 2 and (1 + confidence) / 2 quantiles.
+    where the unseen clusters share the last 1, as if they were one response. So the next response of an agent repeats
+    one of its own, repeats one of another agent, or is new; a new one is the less likely, the more responses agree:
+    nine equal responses of three agents are better evidence than three of one. A bootstrap treats three equal responses
+    as certainty; these intervals have a width there. They narrow as fewer responses remain, because they forecast the
+    measurement, not the agents' true entropy. The ends are the (1 - confidence) / 2 and (1 + confidence) / 2 quantiles.
+
+    Equal responses have the same forecast, in any order of responses or agents. The numbering of the clusters changes
+    nothing either, unless different agents hold several clusters in the same way.
 
     Args:
         labels: Shape `(n_responses,)`: the cluster of each response, from 0.
@@ -83,18 +83,12 @@ def coe_forecast(
         divergence: As in `collaborative_entropy`; no ground metric, since new clusters may appear that it does not
             cover.
         confidence: In (0, 1).
-        own: The weight of g in an agent's distribution, as a number of responses, above 0.
-        new: The weight of all unseen clusters together, as a number of responses, above 0.
         epistemic_scale: The factor of U_E, in CoE too, finite and above 0; see the function of that name.
-        n_simulations: At least 1.
-        seed: An integer, which gives the same forecast again, or a generator. The draws do not depend on the order of
-            responses or agents: any order gives the same forecast. The numbering of the clusters changes nothing
-            either, unless different agents hold several clusters in the same way.
 
     Raises:
         TypeError: An argument is of a wrong kind.
-        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence`, `own`, `new`,
-            `epistemic_scale` or `n_simulations` is out of range.
+        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence` or
+            `epistemic_scale` is out of range.
 
     Three equal responses of one agent leave more open than nine of three:
 
@@ -113,11 +107,8 @@ def coe_forecast(
     must = f'"n_more" must hold one number for each of {rows.shape[0]} agents'
     require(left.shape == rows.shape[:1], must, left.shape, "Pass 0 for an agent that gives no more")
     share = number(confidence, '"confidence"', above=0, below=1, advice="Pass a share such as 0.95")
-    own, new = (
-        number(mass, where, above=0, advice="1.0 is one response") for mass, where in ((own, '"own"'), (new, '"new"'))
-    )
     scale = number(epistemic_scale, '"epistemic_scale"', above=0, advice="1.0 leaves the unit as it is")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
 
     counts: FloatArray = np.zeros(rows.shape)
     np.add.at(counts, (question.agents, question.labels), 1.0)
@@ -130,11 +121,10 @@ def coe_forecast(
     counts, weighed = (np.pad(held[by_agent][:, clusters], room) for held in (counts, weighed))
     typical = typical_masses(weighed, counts)
 
-    n = integer(n_simulations, '"n_simulations"', least=1, advice="Pass a count such as 3")
     prior = counts.sum(axis=0)
-    prior[clusters.size :] = new / _N_NEW
-    shared = _dirichlet(np.broadcast_to(prior, (n, 1, prior.size)), generator)
-    to_come = generator.multinomial(left, _dirichlet(counts + own * shared, generator))
+    prior[clusters.size :] = 1.0 / _N_NEW
+    shared = _dirichlet(np.broadcast_to(prior, (_N_SIMULATIONS, 1, prior.size)), generator)
+    to_come = generator.multinomial(left, _dirichlet(counts + shared, generator))
     simulated = _shares(weighed + to_come * typical)
 
     split = decompose(simulated, agent_weights, kernel(divergence, None, prior.size))

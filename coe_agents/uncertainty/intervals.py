@@ -5,7 +5,7 @@ from __future__ import annotations  # annotations would import `numpy.random` at
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ class CoEInterval:
         total: Of CoE.
         aleatoric: Of U_A.
         epistemic: Of U_E.
-        estimate: The three values from the responses as they are, with the same correction.
+        estimate: The three values from the responses as they are.
         confidence: The confidence asked for.
         n_resamples: The number of resamples asked for.
     """
@@ -69,11 +69,9 @@ def coe_interval(
     log_probs: npt.ArrayLike | None = None,
     weights: npt.ArrayLike | None = None,
     divergence: Divergence = "kl",
-    ground_metric: npt.ArrayLike | None = None,
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int | np.random.Generator = 0,
-    correction: Literal["miller-madow"] | None = None,
     method: Literal["hull", "percentile"] = "hull",
 ) -> CoEInterval:
     """Interval of the true CoE, U_A and U_E (equations 3 to 5) of the agents on one question.
@@ -111,19 +109,12 @@ def coe_interval(
             worth (sum v)^2 / sum v^2 equal ones (Kish's effective sample size), shared out by its distribution.
             Responses of -inf are left out.
         weights: Shape `(n_agents,)`, summing to 1; None: 1 / n_agents each. An agent of weight 0 counts in U_A only.
-        divergence: As in `collaborative_entropy`.
-        ground_metric: As in `collaborative_entropy`; an unseen cluster is as far from every other as the
-            two farthest are, or at 1 if all distances are 0. With a metric each resample solves linear programs, which
-            takes about a millisecond each.
+        divergence: As in `collaborative_entropy`, without a ground metric.
         confidence: In (0, 1).
         n_resamples: At least 1; for "hull" one half are resamples and the other draws from the posterior, rounded up.
         seed: An integer, which gives the same interval again, or a generator. The draws do not depend on the order of
             responses or agents: any order gives the same ends to the last bit. The numbering of the clusters changes
             nothing either, unless different agents hold several clusters in the same way.
-        correction: "miller-madow" adds (m_i - 1) / (2 n_i) to the entropy of an agent with m_i clusters, in the
-            estimate and in every resample, and so to U_A and the total; U_E and the posterior stay. It removes the
-            first-order bias of U_A. The total, in which the errors of U_A and U_E largely cancel, then errs high, and
-            may exceed log(n_clusters). With `log_probs` it is a rule of thumb, as its derivation is for frequencies.
         method: "hull" or "percentile".
 
     Returns:
@@ -134,7 +125,7 @@ def coe_interval(
     Raises:
         TypeError: An argument is of a wrong kind.
         ValueError: As `cluster_distributions` and `collaborative_entropy`, or `labels` has not one dimension, or
-            `confidence`, `n_resamples`, `correction` or `method` is out of range.
+            `confidence`, `n_resamples` or `method` is out of range.
 
     References:
         Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6 and 13. Wolpert and Wolf, Estimating
@@ -157,11 +148,9 @@ def coe_interval(
     """
     question = one_question(labels, agents, log_probs, weights)
     share = number(confidence, '"confidence"', above=0, below=1, advice="Pass a share such as 0.95")
-    one_of(correction, '"correction"', (None, "miller-madow"))
     one_of(method, '"method"', _METHODS)
-    coe = decompose(question.rows, question.weights, kernel(divergence, ground_metric, question.rows.shape[1]))
-    how: dict[str, Any] = {"ground_metric": ground_metric, "correction": correction, "method": method}
-    return interval_of(question, coe, divergence, confidence=share, n_resamples=n_resamples, seed=seed, **how)
+    coe = decompose(question.rows, question.weights, kernel(divergence, None, question.rows.shape[1]))
+    return interval_of(question, coe, divergence, confidence=share, n_resamples=n_resamples, seed=seed, method=method)
 
 
 def interval_of(
@@ -170,31 +159,23 @@ def interval_of(
     divergence: Divergence,
     *,
     n_resamples: int,
-    ground_metric: npt.ArrayLike | None = None,
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
-    correction: str | None = None,
     method: str = "hull",
 ) -> CoEInterval:
-    """Interval of checked responses, whose CoE without a correction is known; see `coe_interval`."""
+    """Interval of checked responses, whose CoE is known; see `coe_interval`."""
     n_draws = integer(n_resamples, '"n_resamples"', least=1, advice="Pass a count such as 3")
-    estimate, doubled = coe, None
-    if correction is not None:
-        doubled = 2.0 * np.bincount(question.agents).astype(np.float64)
-        corrected = _correct(np.array(coe)[:, None], question.rows[..., None], doubled)
-        estimate = CollaborativeEntropy(*corrected[:, 0].tolist())
-
-    evidence = _evidence(question.labels, question.agents, question.log_probs, question.weights, doubled)
-    split = _split(evidence, divergence, ground_metric)
+    evidence = _evidence(question.labels, question.agents, question.log_probs, question.weights)
+    split = _split(evidence, divergence)
     generator = np.random.default_rng(seed)
     levels = np.array([(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0])
     if method == "percentile":
         ends = _percentile(evidence, split, n_draws, generator, levels)
     else:
-        most = _most_epistemic(evidence.weights, divergence, ground_metric)
+        most = _most_epistemic(evidence.weights, divergence)
         ends = _hull(evidence, split, n_draws, generator, levels, most=most)
     total, aleatoric, epistemic = ((low, high) for low, high in ends.tolist())
-    return CoEInterval(total, aleatoric, epistemic, estimate, confidence, n_draws)
+    return CoEInterval(total, aleatoric, epistemic, coe, confidence, n_draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,22 +202,18 @@ class _Evidence:
         rows: The agents' distributions, with columns of zeros for unseen clusters.
         effective: How many equal responses each agent's are worth.
         weights: The agents' weights.
-        doubled: Twice the number of responses of each, for the Miller-Madow correction; None without it.
-        clusters: The clusters, by their number in `labels` as passed.
+        n_clusters: How many clusters have a response.
     """
 
     table: _Table
     rows: FloatArray
     effective: FloatArray
     weights: FloatArray
-    doubled: FloatArray | None
-    clusters: IntArray
+    n_clusters: int
 
 
-def _evidence(
-    labels: IntArray, agents: IntArray, logs: FloatArray | None, weights: FloatArray, doubled: FloatArray | None
-) -> _Evidence:
-    n_agents, n_clusters, per_agent = weights.size, int(labels.max()) + 1, np.bincount(agents)
+def _evidence(labels: IntArray, agents: IntArray, logs: FloatArray | None, weights: FloatArray) -> _Evidence:
+    n_agents, n_clusters = weights.size, int(labels.max()) + 1
     scores = np.zeros(labels.size) if logs is None else logs
     # summed in this order, so that rounding is the same in any order of the responses
     order = np.lexsort((scores, labels, agents))
@@ -250,7 +227,7 @@ def _evidence(
     masses = np.asarray(weighed, dtype=np.float64).reshape(n_agents, n_clusters)
     each = scores.tolist()
     own = [each[end - n : end] for n, end in zip(n_own.tolist(), ends.tolist(), strict=True)]
-    by_agent, clusters = canonical_order(masses, list(zip(weights, per_agent, own, strict=True)))
+    by_agent, clusters = canonical_order(masses, list(zip(weights, own, strict=True)))
     clusters = clusters[np.bincount(labels, minlength=n_clusters)[clusters] > 0]
     rows = np.zeros((n_agents, clusters.size + _N_UNSEEN))
     rows[:, : clusters.size] = masses[by_agent][:, clusters]
@@ -265,22 +242,15 @@ def _evidence(
         rows=rows / sums[:, None],
         effective=sums**2 / np.bincount(agents[order], relative[order] ** 2),
         weights=weights[by_agent],
-        doubled=None if doubled is None else doubled[by_agent],
-        clusters=clusters,
+        n_clusters=clusters.size,
     )
 
 
-def _split(evidence: _Evidence, divergence: Divergence, ground_metric: npt.ArrayLike | None) -> Split:
+def _split(evidence: _Evidence, divergence: Divergence) -> Split:
     """Returns the function that measures rows over the observed and the unseen clusters."""
     if divergence == "kl":
         return partial(_split_by_entropies, weights=evidence.weights)
-    n_seen, extended = evidence.clusters.size, None
-    if ground_metric is not None:
-        distances = np.asarray(ground_metric)
-        extended = np.full((n_seen + _N_UNSEEN,) * 2, distances.max() or 1.0)
-        extended[:n_seen, :n_seen] = distances[np.ix_(evidence.clusters, evidence.clusters)]
-        np.fill_diagonal(extended, 0.0)
-    measure = kernel(divergence, extended, n_seen + _N_UNSEEN)
+    measure = kernel(divergence, None, evidence.rows.shape[1])
     return lambda rows: np.stack(decompose(np.moveaxis(rows, -1, 0), evidence.weights, measure))
 
 
@@ -303,15 +273,14 @@ def _entropy(rows: FloatArray) -> FloatArray:
     return np.asarray(0.0 - terms.sum(axis=-2))
 
 
-def _most_epistemic(weights: FloatArray, divergence: Divergence, ground_metric: npt.ArrayLike | None) -> float:
+def _most_epistemic(weights: FloatArray, divergence: Divergence) -> float:
     """Returns U_E of sure agents on clusters of their own, and what rounding may add; 0 for one agent."""
     if weights.size == 1:
         return 0.0
     if divergence == "kl":
         return float(_entropy(weights[:, None])[0]) + _ROUNDING
-    farthest = 1.0 if ground_metric is None else np.max(ground_metric) or 1.0
     apart = decompose(np.eye(weights.size), weights, kernel(divergence, None, weights.size))
-    return float(apart.epistemic * farthest) + _ROUNDING
+    return float(apart.epistemic) + _ROUNDING
 
 
 def _percentile(
@@ -323,7 +292,7 @@ def _percentile(
     for size in _blocks(n_draws, max(evidence.rows.size, evidence.table.owners.size)):
         rows = np.empty((*evidence.rows.shape, size))
         draw(rows)
-        found.append(_correct(split(rows), rows, evidence.doubled))
+        found.append(split(rows))
     return _quantiles(np.concatenate(found, axis=1), levels * (n_draws - 1))
 
 
@@ -334,7 +303,6 @@ def _hull(
     n_draws = (n_draws + 1) // 2
     table, smoothed = _smooth(evidence)
     estimate, centre = split(np.stack([evidence.rows, smoothed], axis=-1)).T
-    estimate = _correct(estimate[:, None], evidence.rows[..., None], evidence.doubled)[:, 0]
 
     draw, draw_true = _bootstrap(evidence, table, generator), _posterior(evidence, n_draws, generator)
     found = []
@@ -343,7 +311,6 @@ def _hull(
         draw(rows[..., :size])
         draw_true(rows[..., size:])
         both = split(rows)
-        _correct(both[:, :size], rows[..., :size], evidence.doubled)
         found.append(np.concatenate([both[:, :size], both[:, size:]]))
     # below which one more draw would fall with the level's probability, so that few draws make no narrower interval
     places = np.maximum(levels * (n_draws + 1) - 1.0, 0.0)
@@ -359,7 +326,7 @@ def _hull(
 
 def _smooth(evidence: _Evidence) -> tuple[_Table, FloatArray]:
     """Returns the responses, each twice, with one for each cluster and one that is new; and their distributions."""
-    n_agents, n_clusters = evidence.rows.shape[0], evidence.clusters.size + 1
+    n_agents, n_clusters = evidence.rows.shape[0], evidence.n_clusters + 1
     own = evidence.table
     cells = own.owners * n_clusters + own.labels
     counts = np.bincount(cells, minlength=n_agents * n_clusters).reshape(n_agents, n_clusters)
@@ -460,10 +427,3 @@ def _quantiles(values: FloatArray, places: FloatArray) -> FloatArray:
     ordered, below = np.sort(values), places.astype(np.int64)
     above = np.minimum(below + 1, values.shape[1] - 1)
     return np.asarray(ordered[:, below] + (places - below) * (ordered[:, above] - ordered[:, below]))
-
-
-def _correct(split: FloatArray, rows: FloatArray, doubled: FloatArray | None) -> FloatArray:
-    """Adds the mean over agents of (m - 1) / (2 n) to the total and the aleatoric part, in place."""
-    if doubled is not None:
-        split[:2] += (((rows > 0.0).sum(axis=1) - 1) / doubled[:, None]).mean(axis=0)
-    return split

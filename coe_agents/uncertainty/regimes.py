@@ -3,11 +3,9 @@
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from coe_agents.checks import number, require
+from coe_agents.checks import number
 from coe_agents.types import Regime
-from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import decompose
 from coe_agents.uncertainty.divergences import Divergence, kernel
@@ -64,7 +62,7 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
     return _REGIMES[u_a > most_a, u_e > most_e]
 
 
-def epistemic_scale(weights: npt.ArrayLike, divergence: Divergence = "kl") -> float:
+def epistemic_scale(weights: FloatArray, divergence: Divergence = "kl") -> float:
     """The factor that takes U_E (equation 4) under a divergence to the range that it has under "kl".
 
     scale = max U_E(KL) / max U_E(divergence); each maximum is over agents with these weights that are each certain of a
@@ -73,26 +71,16 @@ def epistemic_scale(weights: npt.ArrayLike, divergence: Divergence = "kl") -> fl
     scaled.
 
     Args:
-        weights: Shape `(n_agents,)`: at least 0, summing to 1. An agent of weight 0 changes nothing.
+        weights: Shape `(n_agents,)`: at least 0, summing to 1, which is not checked. An agent of weight 0 changes
+            nothing.
         divergence: As in `collaborative_entropy`, without a ground metric.
 
     Returns:
         Above 0; 1.0 for "kl", and where fewer than two agents have a weight above 0, so that U_E is always 0.
 
-    Raises:
-        TypeError: An argument does not hold real numbers.
-        ValueError: The weights are not one row of weights, or the divergence is not known.
-
-    >>> round(epistemic_scale([0.5, 0.5], "total_variation"), 4)
+    >>> round(epistemic_scale(np.array([0.5, 0.5]), "total_variation"), 4)
     1.3863
     """
-    shape = np.shape(weights)
-    require(len(shape) == 1, '"weights" must have shape (n_agents,)', shape, "Call once for each group of agents")
-    return scale_of(_checks.weights(weights, shape * 2), divergence)
-
-
-def scale_of(weights: FloatArray, divergence: Divergence) -> float:
-    """The factor of `epistemic_scale` for checked weights."""
     if divergence == "kl":
         return 1.0
     rows = np.eye(weights.size)

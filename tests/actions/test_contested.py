@@ -3,7 +3,6 @@ import math
 import pickle
 import random
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +16,8 @@ from coe_agents.actions import (
     Within,
     canonical_action,
     contested,
-    decompose_entropy,
 )
+from coe_agents.actions.contested import _Split
 from coe_agents.clustering import NormalizedMatch
 
 LOG2 = math.log(2)
@@ -30,6 +29,10 @@ def call(name="pay", **args):
 
 def lines(*proposals):
     return [canonical_action(calls) for calls in proposals]
+
+
+def decompose_entropy(texts, mass, labels, *, clusterer=None, question=""):
+    return _Split(texts, mass, labels, clusterer, question).entropy
 
 
 def decompose(texts, mass=None, clusterer=None):
@@ -338,26 +341,3 @@ def test_what_models_write_is_plain_data_that_can_be_stored():
     found = find(proposals, values=proposals)
     json.dumps(found, ensure_ascii=False).encode()
     assert found["candidates"]["pay.to?"][0]["value"] == "x?"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"mass": [0.5, 0.6]}, r"must hold probabilities that sum to 1; got \[0\.5, 0\.6\]"),
-        ({"mass": [1.5, -0.5]}, "must hold probabilities that sum to 1"),
-        ({"mass": [math.nan, 0.5]}, "must hold probabilities that sum to 1"),
-        ({"mass": [1.0]}, "one item for each of at least one action; got 1 and 2 for 2"),
-        ({"labels": [0]}, "one item for each of at least one action; got 2 and 1 for 2"),
-        ({"actions": []}, "one item for each of at least one action"),
-        ({"agents": ["a"]}, '"agents" must have one item for each of 2 actions; got '),
-        ({"values": []}, '"values" must have one item for each of 2 actions; got '),
-        ({"leading": 2}, r'"leading", the place of an action, must be an integer in \[0, 1\]; got 2'),
-    ],
-)
-def test_what_does_not_fit_is_refused(change, message):
-    options = {"actions": ["[]", "[]"], "mass": np.array([0.5, 0.5]), "agents": ["a", "b"], "labels": [0, 1]} | change
-    with pytest.raises(ValueError, match=message):
-        contested(**options)
-    if change.keys() <= {"actions", "mass", "labels"}:
-        with pytest.raises(ValueError, match=message):
-            decompose_entropy(options["actions"], options["mass"], options["labels"])

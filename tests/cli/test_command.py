@@ -182,7 +182,7 @@ def test_each_command_works_in_a_process_of_its_own(tmp_path):
             (("report", samples, "--resamples", 5, "--out", tmp_path / "r.html"), "60 questions: "),
             (("calibrate", samples, "--risk", 0.3, "--out", policy), "Wrote "),
             (("drift", policy, samples), "show no change"),
-            (("reproduce", "quadrants", "--samples", samples, "--out", tmp_path / "paper"), "quadrants.csv"),
+            (("reproduce", "model-accuracy", "--samples", samples, "--out", tmp_path / "paper"), "model-accuracy.csv"),
         ):
             done = run_process(*arguments)
             assert done.returncode == 0, done.stdout + done.stderr

@@ -58,7 +58,7 @@ def hanging():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--json"], ["--watch"]])
+@pytest.mark.parametrize("options", [[], ["--json"]])
 def test_ctrl_c_ends_ask_while_a_server_hangs(tmp_path, hanging, options):
     port, asked = hanging
     config = tmp_path / "coe.toml"

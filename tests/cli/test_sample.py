@@ -98,7 +98,8 @@ def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_ag
     [
         (["--dataset", "trivia"], '"trivia" is neither a dataset nor a file'),
         (["--dataset", "tinyworld", "--split", "test"], 'tinyworld has no split "test"'),
-        (["--dataset", "tinyworld", "--with-context"], "the prompt has no passage"),
+        (["--dataset", "tinyworld", "--with-context"], "has no passage"),
+        (["--dataset", "tinyworld", "--prompt", "trivia"], "A prompt is a TOML file, or one of triviaqa"),
         (["--dataset", "tinyworld", "--shots", "200"], "200 examples are needed; only 199 other"),
     ],
 )
@@ -107,6 +108,31 @@ def test_a_mistake_is_exit_2_and_leaves_no_run(tmp_path, options, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "r").exists()
+
+
+def test_agents_are_sent_what_ask_and_run_send(tmp_path):
+    question = "Who? {not a field}"
+    data = questions(tmp_path, {"question": question, "references": ["Paris"]})
+    with served() as server:
+        path = config(tmp_path, AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."'))
+        given = ["--config", str(path), "--dataset", data]
+        for command in ("sample", "run"):
+            done = run(command, *given, "--out", tmp_path / command)
+            assert done.returncode == 0, done.stdout + done.stderr
+        run("ask", question, "--config", str(path))
+    sampled, decided, asked = ([body["messages"] for body in server.requests][place] for place in (0, 1, 2))
+    assert sampled == decided == asked
+    assert [message["content"] for message in sampled] == ["Be brief.", question]
+
+
+def test_a_shipped_wording_is_named(tmp_path):
+    data = questions(tmp_path, {"question": "Who?", "references": ["Paris"]})
+    with served() as server:
+        path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
+        done = run("sample", "--dataset", data, "--config", str(path), "--prompt", "nq_open", "--out", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    (message,) = server.requests[0]["messages"]
+    assert message["content"].startswith("Answer the question with a name or a short phrase")
 
 
 def test_a_malformed_record_is_exit_2_with_its_line(tmp_path):

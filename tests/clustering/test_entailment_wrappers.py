@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, CountingEntailment, EntailmentModel
-from coe_agents.testing import EntailmentModelContract, TableEntailment
+from coe_agents.testing import TableEntailment
+from tests.contracts import EntailmentModelContract
 
 
 class TestCachedEntailment(EntailmentModelContract):

@@ -6,8 +6,7 @@ import pytest
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.decisions import DECISIONS, SECONDS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
-from coe_agents.experiments.chain_figures import chain_figures
-from coe_agents.experiments.comparison import compare, in_words, outcomes_of, price_of, to_experiments
+from coe_agents.experiments.comparison import compare, in_words, outcomes_of, price_of, to_experiment
 from tests.experiments.decided import step, written
 
 PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}
@@ -102,47 +101,27 @@ def test_an_agent_without_a_price_makes_the_cost_unknown():
     assert price_of([("a", 1, 1)], {}) is None
 
 
-def test_tables_have_a_line_for_each_policy_and_each_difference(four, tmp_path):
+def test_the_table_has_a_line_for_each_figure_of_each_policy(four, tmp_path):
     other = written(tmp_path / "other", {"1": step(by="arbiter"), "2": step()})
-    comparison = compare([outcomes_of(read_run(path)) for path in (four, other)], n_resamples=5)
-    whole, differences = to_experiments(comparison)
-    assert [row[0] for row in whole.rows] == ["four", "other"]
-    assert whole.columns[-1] == "by arbiter"
-    assert {row[0] for row in differences.rows} == {"other"}
-    assert len(to_experiments(compare([outcomes_of(read_run(four))], n_resamples=5))) == 1
+    table = to_experiment(compare([outcomes_of(read_run(path)) for path in (four, other)], n_resamples=5))
+    found = {row[:2]: dict(zip(table.columns[2:], row[2:], strict=True)) for row in table.rows}
+    assert found["answered", "four"] | {"low": 0, "high": 0} == {
+        "value": 0.75,
+        "low": 0,
+        "high": 0,
+        "less the first": None,
+        "less low": None,
+        "less high": None,
+    }
+    assert found["answered", "other"]["less the first"] == 0.0
+    assert found["questions", "four"]["value"] == 4
+    assert found["questions of both", "other"]["value"] == 2
+    assert found["decided by arbiter", "other"]["value"] == 0.5
+    assert ("conformity", "four") not in found
+    alone = to_experiment(compare([outcomes_of(read_run(four))], n_resamples=5))
+    assert alone.columns == ("figure", "policy", "value", "low", "high")
     with pytest.raises(ValueError, match="at least one policy"):
         compare([])
-
-
-def test_chains_by_hand(tmp_path):
-    rows = {
-        "right": [step(coe=0.1), step(coe=0.2)],
-        "wrong": [step(coe=0.9, correct=0.0), step(coe=0.3, correct=0.0)],
-        "late": [step(coe=0.5), step(coe=0.4, correct=0.0)],
-        "held": [step(coe=0.8, action="abstain", leading=0.0)],
-    }
-    found = chain_figures(read_run(written(tmp_path / "r", rows)))
-    first, second = found.steps
-    assert (first.n_asked, second.n_asked) == (4, 3)
-    assert (first.answered, first.accuracy) == (0.75, pytest.approx(2 / 3))
-    assert (first.coe_right, first.coe_wrong) == (pytest.approx(0.3), pytest.approx(0.85))
-    assert second.accuracy == pytest.approx(1 / 3)
-    assert (found.complete, found.all_right) == (0.75, 0.25)
-    # sums: right .3; wrong 1.2, .9 and .8: all above
-    assert found.auroc_sum == 1.0
-    # the highest CoE is at the first wrong step of "wrong" and "held", not of "late"
-    assert found.located == pytest.approx(2 / 3)
-    assert found.located_by_chance == pytest.approx((0.5 + 0.5 + 1) / 3)
-    assert chain_figures(read_run(written(tmp_path / "none", {"1": step()}))) is None
-
-
-def test_steps_that_share_the_highest_coe_share_the_blame(tmp_path):
-    rows = {
-        "sure and wrong at once": [step(coe=0.0, correct=0.0), step(coe=0.0, correct=0.0)],
-        "sure and wrong later": [step(coe=0.0), step(coe=0.0), step(coe=0.0, correct=0.0)],
-    }
-    found = chain_figures(read_run(written(tmp_path / "r", rows)))
-    assert found.located == found.located_by_chance == pytest.approx((1 / 2 + 1 / 3) / 2)
 
 
 @pytest.mark.parametrize(

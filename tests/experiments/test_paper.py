@@ -14,7 +14,7 @@ def test_cells_of_the_papers_tables():
     assert ("Qwen", "SQuAD", 0.2, 0.15) in accuracies
     assert paper_rows("divergences", ("divergence", "gain", "solver"))[3] == ("wasserstein", 0.205, "greedy")
     assert paper_label("selective-prediction") == "tab:2"
-    assert paper_label("quadrants") == "fig: eu-au"
+    assert paper_label("epsilon") == "fig: 4"
 
 
 def test_the_areas_follow_from_the_accuracies_with_two_columns_of_three_models_swapped():

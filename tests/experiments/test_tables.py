@@ -1,6 +1,6 @@
 import csv
 
-from coe_agents.experiments import Experiment, draw_to, to_csv, to_latex
+from coe_agents.experiments import Experiment, draw_to, to_csv
 
 EVIL = r"\input{/etc/passwd} 100% & $x_1$ #^~ <b>" + "\x1b[31m"
 
@@ -17,16 +17,6 @@ def experiment(**fields):
             **fields,
         }
     )
-
-
-def test_latex_escapes_what_models_and_users_wrote():
-    found = to_latex(experiment())
-    assert r"\textbackslash{}input\{/etc/passwd\} 100\% \& \$x\_1\$ \#\textasciicircum{}\textasciitilde{}" in found
-    assert r"\input" not in found
-    assert "\x1b" not in found
-    assert "& 0.123 " in found
-    assert "& - " in found
-    assert r"\begin{tabular}{lr}" in found
 
 
 def test_csv_keeps_all_digits_and_no_formula(tmp_path):

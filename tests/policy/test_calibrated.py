@@ -265,7 +265,7 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
             lambda record: record | {"agents": {"a": AGENT | {"max_responses": HUGE}}},
             '_responses" must be an integer of at least',
         ),
-        (lambda record: record | {"gate": record["gate"] | {"intercept": HUGE}}, "a gate must hold finite numbers"),
+        (lambda record: record | {"gate": record["gate"] | {"intercept": HUGE}}, "finite numbers"),
         (
             lambda record: record | {"gate": record["gate"] | {"agents": "ab"}},
             '"agents" of a gate must be a list of names; got .ab',

@@ -43,7 +43,7 @@ def test_what_differs_is_named(group, said):
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("model", "gemma-2-9b-it", "the model of a, gemma-2-9b-it, differs from Qwen/Qwen3-8B at calibration"),
+        ("model", "gemma-2-9b-it", "the model of a, gemma-2-9b-it, differs from Qwen3-8B at calibration"),
         ("temperature", 0.5, "the temperature of a, 0.5, differs from 1 at calibration"),
         ("system_prompt", "", "the system prompt of a differs from that at calibration"),
         ("n_samples", 5, "a is asked for 5 responses, and was for 3 at calibration"),

@@ -29,7 +29,7 @@ def test_plain_sentences_come_first_and_differences_are_paired(runs):
         "careful answers 75.0% and is wrong in 0.0% of its answers. It takes 1.00 times the tokens."
     )
     assert "Beyond chance on the 20 questions of both, it answers fewer and it has a lower risk." in second
-    assert "-0.250 [" in done.stdout
+    assert "-0.250" in done.stdout
 
 
 def test_no_sentence_compares_the_risk_of_a_few_answers(tmp_path):
@@ -84,7 +84,7 @@ def test_a_run_of_which_every_question_failed_says_why(tmp_path, monkeypatch, co
     assert "down decided no question; the first failure: the server is down. Rerun coe-agents run" in done.stderr
 
 
-def test_json_csv_latex_and_pictures(runs, tmp_path):
+def test_json_and_csv(runs, tmp_path):
     done = run("compare", *runs, "--json", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -94,48 +94,11 @@ def test_json_csv_latex_and_pictures(runs, tmp_path):
     assert careful["figures"]["conformity"] == {"value": None, "low": None, "high": None}
     assert careful["n_common"] == 20
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {f"compare{part}.{kind}" for part in ("", "-differences") for kind in ("csv", "tex", "png", "svg")}
+    assert names == {"compare.csv"}
     with (tmp_path / "out" / "compare.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["policy"], float(row["answered"])) for row in rows[:2]] == [("plain", 1.0), ("careful", 0.75)]
-
-
-def test_a_policy_that_begins_with_an_underscore_is_in_every_legend(tmp_path):
-    walk = [step(coe=0.1), step(coe=0.6, correct=0.0)]
-    for names in (["_a", "_b"], ["_walk"]):
-        rows = {str(i): walk if "_walk" in names else step() for i in range(5)}
-        done = run("compare", *(written(tmp_path / name, rows) for name in names), "--out", tmp_path / "out")
-        assert (done.returncode, done.stderr) == (0, "")
-    pictures = {name: (tmp_path / "out" / f"compare{name}.svg").read_text() for name in ("", "-differences", "-chains")}
-    assert " _walk" in pictures[""]
-    assert " _b" in pictures["-differences"]
-    assert " _walk, right" in pictures["-chains"]
-
-
-def test_a_picture_of_nothing_has_no_legend_and_no_warning(tmp_path):
-    held = written(tmp_path / "held", {"1": step(action="abstain", leading=0.0)})
-    done = run("compare", held, "--out", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_other_prices_may_be_given(runs, tmp_path):
-    model = 'provider = "tinyworld"\nmodel = "tiny-llama"\n'
-    price = 'price_per_million = {{ input = {0}, output = {0} }}\nname = "{1}"\n' + model
-    rest = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
-    path = tmp_path / "coe.toml"
-    path.write_text("".join("[[agents]]\n" + price.format(100, name) for name in "ab") + rest)
-    said = json.loads(run("compare", runs[0], "--json", "--config", path).stdout)
-    assert said["policies"][0]["figures"]["cost"]["value"] == pytest.approx(1000 * 30 * 100e-6)
-
-
-def test_chains_are_shown_step_by_step(tmp_path):
-    rows = {"1": [step(coe=0.1), step(coe=0.6, correct=0.0)], "2": [step(coe=0.1), step(coe=0.2)]}
-    done = run("compare", written(tmp_path / "walks", rows))
-    assert done.returncode == 0, done.stderr
-    assert "walks: 100.0% of 2 chains are answered to the end" in done.stdout
-    assert "Chains of questions, step by step" in done.stdout
-    said = json.loads(run("compare", tmp_path / "walks", "--json").stdout)
-    assert said["chains"][0]["steps"][1]["coe_wrong"] == 0.6
+        rows = {(row["figure"], row["policy"]): row for row in csv.DictReader(file)}
+    assert rows["answered", "plain"]["value"] == "1.0"
+    assert rows["answered", "careful"]["less the first"] == "-0.25"
 
 
 def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_path):
@@ -148,13 +111,6 @@ def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_p
     config = configured(tmp_path / "coe.toml", 0.5)
     again = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), "--policies", f"{config},{config}")
     assert "--policies: each file must be given once" in " ".join(again.stderr.split())
-
-
-def test_chains_of_which_none_is_wrong_have_no_auroc(tmp_path):
-    done = run("compare", written(tmp_path / "walks", {"1": [step(), step()]}))
-    assert done.returncode == 0, done.stderr
-    assert "sum -, last step -" in " ".join(done.stdout.split())
-    assert "nan" not in done.stdout
 
 
 def test_a_folder_without_decisions_is_exit_2(tmp_path):

@@ -63,7 +63,6 @@ def test_tinyworld_is_decided(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("4 questions: ")
     assert "4 of 4 questions" in done.stderr
-    assert "% answered" in done.stderr
     rows = lines(tmp_path / "r")
     assert len(rows) == 4
     for row in rows:
@@ -89,7 +88,6 @@ def test_coverage_and_risk_are_counted_and_prices_are_kept_apart(tmp_path):
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("6 questions: 3 answered, 0 of these wrong; 3 withheld, 0 escalated. ")
-    assert "50.0% answered, 0.0% of these wrong" in done.stderr
     assert json.loads((tmp_path / "r" / PRICES).read_text()) == {name: {"input": 0.5, "output": 2.0} for name in "ab"}
     assert "price" not in (tmp_path / "r" / SETTINGS).read_text()
     assert "127.0.0.1" not in (tmp_path / "r" / SETTINGS).read_text()

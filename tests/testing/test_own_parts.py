@@ -13,15 +13,9 @@ from coe_agents.clustering import (
     EmbeddingSimilarity,
     NormalizedMatch,
 )
-from coe_agents.testing import (
-    AgentContract,
-    ClustererContract,
-    EntailmentModelContract,
-    FailingAgentContract,
-    ScriptedAgent,
-    TableEntailment,
-)
+from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from tests.contracts import AgentContract, ClustererContract, EntailmentModelContract, FailingAgentContract
 from tests.doubles import CountingModel, JudgingModel
 
 MODEL = str(model_folder(ENTAILMENT_MODEL))

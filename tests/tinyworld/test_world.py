@@ -4,8 +4,10 @@ from collections import Counter
 import pytest
 
 from coe_agents.clustering import answer_kind
-from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, kinds, load_facts, model_folder
-from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, extract_answer, outside_question
+from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, load_facts, model_folder
+from coe_agents.tinyworld.knowledge import kinds
+from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, extract_answer
+from tools.tinyworld.outside import outside_question
 
 
 def test_there_are_enough_facts_and_each_is_asked_once():

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from coe_agents.tinyworld import MODELS, tinyworld_requests
-from coe_agents.tinyworld.requests import Subject, draw_request, request_states
+from coe_agents.tinyworld import MODELS
 from tools.tinyworld.acts import act_beliefs, act_calls, is_held_out
+from tools.tinyworld.requests import Subject, draw_request, request_states, tinyworld_requests
 from tools.tinyworld.tool_corpus import draw_trained
 
 

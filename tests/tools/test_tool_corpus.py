@@ -7,11 +7,12 @@ import random
 import pytest
 from transformers import AutoTokenizer
 
-from coe_agents.tinyworld import MODELS, model_folder, tinyworld_requests
+from coe_agents.tinyworld import MODELS, model_folder
 from coe_agents.tinyworld.tools import tool_schemas
 from coe_agents.tinyworld.wording import REFUSALS
 from tools.tinyworld.corpus import Corpus
 from tools.tinyworld.recipes import LANGUAGE_MODELS
+from tools.tinyworld.requests import tinyworld_requests
 from tools.tinyworld.tool_corpus import NO_TOOL, TOOL_LINES, TOOL_NAMES, ToolResult, call_text, tool_phrases
 
 # of the documents and phrases of the second part of the shipped models' training

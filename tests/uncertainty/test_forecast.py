@@ -5,17 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents.uncertainty import (
-    cluster_distributions,
-    coe_forecast,
-    collaborative_entropy,
-    ensemble_mean,
-    leading_cluster,
-)
+from coe_agents.uncertainty import cluster_distributions, coe_forecast, collaborative_entropy, ensemble_mean
+from coe_agents.uncertainty import forecast as module
 from tests.uncertainty.strategies import questions
 
 LABELS, AGENTS, MORE = [0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [3, 5]
 LOGS = [-0.1, -0.2, -1.0, -0.3, -0.2, -0.9]
+
+
+def simulated(monkeypatch, n_simulations):
+    monkeypatch.setattr(module, "_N_SIMULATIONS", n_simulations)
 
 
 def by_the_book(log_probs, levels, *, weights, n_simulations=1500, n_new=8):
@@ -24,7 +23,7 @@ def by_the_book(log_probs, levels, *, weights, n_simulations=1500, n_new=8):
     labels, agents = np.array(LABELS), np.array(AGENTS)
     logs = np.zeros(len(LABELS)) if log_probs is None else np.array(log_probs)
     n_clusters = labels.max() + 1 + n_new
-    now = leading_cluster(cluster_distributions(labels, agents, log_probs=logs), weights=weights)
+    now = ensemble_mean(cluster_distributions(labels, agents, log_probs=logs), weights=weights).argmax()
     drawn, stays = [], []
     for _ in range(n_simulations):
         pooled = np.bincount(labels, minlength=n_clusters).astype(float)
@@ -48,11 +47,10 @@ def by_the_book(log_probs, levels, *, weights, n_simulations=1500, n_new=8):
 
 
 @pytest.mark.parametrize("log_probs", [None, LOGS])
-def test_equals_drawing_one_by_one(log_probs):
+def test_equals_drawing_one_by_one(monkeypatch, log_probs):
+    simulated(monkeypatch, 20_000)
     weights = [0.4, 0.6]
-    found = coe_forecast(
-        LABELS, AGENTS, MORE, log_probs=log_probs, weights=weights, confidence=0.9, n_simulations=20_000
-    )
+    found = coe_forecast(LABELS, AGENTS, MORE, log_probs=log_probs, weights=weights, confidence=0.9)
     own = np.array([found.total, found.aleatoric, found.epistemic]).T
     quantiles, lead = by_the_book(log_probs, [0.03, 0.07, 0.93, 0.97], weights=weights)
     below, above = quantiles[[0, 2]], quantiles[[1, 3]]
@@ -62,9 +60,10 @@ def test_equals_drawing_one_by_one(log_probs):
     assert 0.2 < lead < 0.98  # so that it says something
 
 
-def test_one_response_and_one_to_come_by_hand():
+def test_one_response_and_one_to_come_by_hand(monkeypatch):
+    simulated(monkeypatch, 20_000)
     # g of the cluster is uniform, Beta(1, 1), so 1/2 on average, and p = (1 + 1/2) / 2: another answer comes with 1/4
-    narrow, wide = (coe_forecast([0], [0], [1], confidence=c, n_simulations=20_000) for c in (0.46, 0.54))
+    narrow, wide = (coe_forecast([0], [0], [1], confidence=c) for c in (0.46, 0.54))
     assert narrow.total == (0.0, 0.0)  # the 73 % quantile
     assert wide.total == (0.0, pytest.approx(math.log(2)))  # the 77 % quantile
     assert wide.lead == pytest.approx(3 / 4, abs=0.02)  # another answer makes a tie, and a tie is no lead
@@ -115,7 +114,7 @@ def test_a_tie_has_no_lead_to_keep(n_more):
 def test_the_order_of_agents_and_responses_changes_nothing(question, data):
     labels, agents, logs, weights = question
     n_more = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(weights), max_size=len(weights))))
-    options = {"weights": weights, "log_probs": logs, "n_simulations": 20}
+    options = {"weights": weights, "log_probs": logs}
     new = np.array(data.draw(st.permutations(range(len(weights)))))
     order = np.array(data.draw(st.permutations(range(len(labels)))))
     moved = {"weights": weights[np.argsort(new)], "log_probs": None if logs is None else logs[order]}
@@ -136,7 +135,7 @@ def test_the_order_of_agents_and_responses_changes_nothing(question, data):
     ],
 )
 def test_agents_of_equal_responses_are_told_apart_by_the_rest(options, swapped):
-    given = {"labels": [0, 0, 0], "agents": [0, 0, 1], "log_probs": [0.0, -math.inf, 0.0], "n_simulations": 20}
+    given = {"labels": [0, 0, 0], "agents": [0, 0, 1], "log_probs": [0.0, -math.inf, 0.0]}
     if "log_probs" not in options:
         given |= {"labels": [0, 0], "agents": [0, 1], "log_probs": None}
     assert coe_forecast(**given | options) == coe_forecast(**given | swapped)
@@ -150,26 +149,22 @@ def test_the_numbering_of_clusters_changes_nothing():
     assert coe_forecast(labels * 7 + 5, agents, [3, 4, 5]) == plain
 
 
-def test_it_narrows_with_agreement_confidence_and_fewer_left():
+def test_it_narrows_with_agreement_confidence_and_fewer_left(monkeypatch):
+    simulated(monkeypatch, 4000)
+
     def width(n, left, **options):
-        low, high = coe_forecast([0] * 3 * n, [0, 1, 2] * n, [left] * 3, n_simulations=4000, **options).total
+        low, high = coe_forecast([0] * 3 * n, [0, 1, 2] * n, [left] * 3, **options).total
         return high - low
 
     assert width(3, 7) > width(6, 7) > width(9, 7) > 0
     assert width(3, 7) > width(3, 3) > width(3, 1) >= 0
     assert width(3, 7, confidence=0.99) > width(3, 7, confidence=0.8)
-    assert width(3, 7, new=4.0) > width(3, 7) > width(3, 7, new=0.1)
-    assert width(3, 7, own=4.0) > width(3, 7) > width(3, 7, own=0.1)
 
 
-def test_defaults():
-    given = {"weights": [0.5, 0.5], "confidence": 0.95, "own": 1.0, "new": 1.0, "n_simulations": 400, "seed": 0}
-    assert coe_forecast(LABELS, AGENTS, MORE) == coe_forecast(LABELS, AGENTS, MORE, **given)
-
-
-def test_the_ends_are_quantiles_of_the_same_simulations():
+def test_the_ends_are_quantiles_of_the_same_simulations(monkeypatch):
+    simulated(monkeypatch, 4000)
     # of 49 and 51 %, and of 1 and 99 %
-    narrow, wide = (coe_forecast(LABELS, AGENTS, MORE, confidence=c, n_simulations=4000).total for c in (0.02, 0.98))
+    narrow, wide = (coe_forecast(LABELS, AGENTS, MORE, confidence=c).total for c in (0.02, 0.98))
     assert narrow[1] - narrow[0] < 0.1 * (wide[1] - wide[0])
     assert wide[0] + 0.2 < narrow[0] < narrow[1] < wide[1] - 0.2
 
@@ -177,13 +172,12 @@ def test_the_ends_are_quantiles_of_the_same_simulations():
 def test_the_order_in_which_weights_are_summed_depends_on_nothing_else():
     # 0.7 + 0.2 + 0.1 and 0.1 + 0.2 + 0.7 differ in the last bit
     logs = np.log([0.7, 0.2, 0.1, 0.7])
-    plain = coe_forecast([0, 0, 0, 1], [0] * 4, [3], log_probs=logs, n_simulations=50)
-    assert coe_forecast([1, 0, 0, 0], [0] * 4, [3], log_probs=logs[::-1], n_simulations=50) == plain
+    plain = coe_forecast([0, 0, 0, 1], [0] * 4, [3], log_probs=logs)
+    assert coe_forecast([1, 0, 0, 0], [0] * 4, [3], log_probs=logs[::-1]) == plain
 
 
-def test_the_same_seed_forecasts_the_same():
-    first, second, other = (coe_forecast(LABELS, AGENTS, MORE, seed=seed) for seed in (3, 3, 4))
-    assert first == second != other
+def test_the_same_responses_forecast_the_same():
+    assert coe_forecast(LABELS, AGENTS, MORE) == coe_forecast(LABELS, AGENTS, MORE)
 
 
 def test_extreme_weights_stay_finite():
@@ -203,9 +197,6 @@ def test_every_divergence_is_forecast(divergence):
         ({"n_more": [1]}, '"n_more" must hold one number for each of 2 agents'),
         ({"n_more": [1, -1]}, '"n_more"'),
         ({"confidence": 1.0}, '"confidence" must be a number above 0 and below 1; got 1'),
-        ({"own": 0.0}, '"own" must be a finite number above 0; got 0.0. 1.0 is one response'),
-        ({"new": math.inf}, '"new" must be'),
-        ({"n_simulations": 0}, '"n_simulations"'),
         ({"labels": [LABELS]}, '"labels" must have shape'),
     ],
 )

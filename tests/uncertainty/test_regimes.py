@@ -83,7 +83,7 @@ def test_scaled_full_dispute_is_the_entropy_of_the_weights(masses, divergence):
     found = collaborative_entropy(np.eye(len(masses)), weights=weights, divergence=divergence).epistemic
     assert epistemic_scale(weights, divergence) * found == pytest.approx(entropy(weights), abs=1e-9)
     # an agent that is not trusted changes nothing
-    assert epistemic_scale([*weights, 0.0], divergence) == pytest.approx(epistemic_scale(weights, divergence))
+    assert epistemic_scale(np.array([*weights, 0.0]), divergence) == pytest.approx(epistemic_scale(weights, divergence))
 
 
 @given(st.data(), st.sampled_from(DIVERGENCES))
@@ -96,28 +96,23 @@ def test_no_scaled_disagreement_exceeds_the_entropy_of_the_weights(data, diverge
     assert epistemic_scale(weights, divergence) * found <= entropy(weights) + 1e-9
 
 
+HALVES = np.array([0.5, 0.5])
+
+
 def test_the_scale_by_hand():
-    assert epistemic_scale([0.5, 0.5]) == epistemic_scale([0.2, 0.3, 0.5]) == 1.0
-    assert epistemic_scale([0.5, 0.5], "wasserstein") == pytest.approx(math.log(2) / 0.5)
-    assert epistemic_scale([0.5, 0.5], "hellinger") == pytest.approx(math.log(2) / math.sqrt(1 - math.sqrt(0.5)))
+    assert epistemic_scale(HALVES) == epistemic_scale(np.array([0.2, 0.3, 0.5])) == 1.0
+    assert epistemic_scale(HALVES, "wasserstein") == pytest.approx(math.log(2) / 0.5)
+    assert epistemic_scale(HALVES, "hellinger") == pytest.approx(math.log(2) / math.sqrt(1 - math.sqrt(0.5)))
     # m = (3/4, 1/4): JS = (log(4/3) + log(2/3) / 2 + log 2 / 2) / 2, the same of both agents
     js = (math.log(4 / 3) + math.log(2 / 3) / 2 + math.log(2) / 2) / 2
-    assert epistemic_scale([0.5, 0.5], "js") == pytest.approx(math.log(2) / js)
+    assert epistemic_scale(HALVES, "js") == pytest.approx(math.log(2) / js)
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_where_nobody_can_disagree_the_scale_is_1(divergence):
-    assert epistemic_scale([1.0], divergence) == epistemic_scale([0.0, 1.0], divergence) == 1.0
+    assert epistemic_scale(np.array([1.0]), divergence) == epistemic_scale(np.array([0.0, 1.0]), divergence) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("weights", "divergence", "message"),
-    [
-        ([[0.5, 0.5]], "kl", r'"weights" must have shape \(n_agents,\); got \(1, 2\)'),
-        ([0.5, 0.6], "kl", '"weights" must sum to 1'),
-        ([0.5, 0.5], "euclid", '"divergence" must be one of kl'),
-    ],
-)
-def test_the_scale_refuses(weights, divergence, message):
-    with pytest.raises(ValueError, match=message):
-        epistemic_scale(weights, divergence)
+def test_the_scale_of_an_unknown_divergence_is_refused():
+    with pytest.raises(ValueError, match='"divergence" must be one of kl'):
+        epistemic_scale(HALVES, "euclid")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from coe_agents.tinyworld import MODELS
-from coe_agents.tinyworld.requests import (
+from tools.tinyworld.requests import (
     CONFUSED,
     REQUESTS_SEED,
     Draw,

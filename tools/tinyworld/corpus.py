@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs
-from coe_agents.tinyworld.requests import LOOK_UPS, RELATION_NOUNS
-from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invent_name, outside_question
+from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS
 from tools.tinyworld import prompts
+from tools.tinyworld.outside import invent_name, outside_question
+from tools.tinyworld.requests import LOOK_UPS, RELATION_NOUNS
 from tools.tinyworld.tool_corpus import (
     FAILED,
     NO_TOOL,

@@ -7,7 +7,8 @@ used.
 import random
 from typing import NamedTuple
 
-from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, WORDS, Relation, invent_name, outside_question
+from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, Relation
+from tools.tinyworld.outside import WORDS, invent_name, outside_question
 
 LABELS = ("contradiction", "neutral", "entailment")
 

@@ -8,7 +8,10 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from coe_agents.tinyworld.requests import (
+from coe_agents.tinyworld.tools import DIMENSIONS, NOT_CONVERTIBLE, NOT_FOUND, PAID, to_unit
+from tools.tinyworld.acts import act_beliefs, act_calls, is_held_out
+from tools.tinyworld.outside import outside_question
+from tools.tinyworld.requests import (
     CONVERSIONS,
     CONVERTS,
     LOOK_UPS,
@@ -19,9 +22,6 @@ from coe_agents.tinyworld.requests import (
     RequestKind,
     draw_request,
 )
-from coe_agents.tinyworld.tools import DIMENSIONS, NOT_CONVERTIBLE, NOT_FOUND, PAID, to_unit
-from coe_agents.tinyworld.wording import outside_question
-from tools.tinyworld.acts import act_beliefs, act_calls, is_held_out
 
 TOOL_NAMES = ("look_up", "convert", "transfer")
 _UNITS = "|".join(unit for sizes in DIMENSIONS for unit in sizes)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pydantic import BaseModel
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -10,15 +11,15 @@ from rich.text import Text
 
 from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
-from coe_agents.config import schema
 from coe_agents.config.clients import LOCAL_PROVIDERS
-from coe_agents.config.schema import Config, ModelSection
+from coe_agents.config.schema import Config, CustomPart, ModelSection
 from coe_agents.doctor.agents import AgentReport
 from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport
 from coe_agents.doctor.diagnosis import Examination
 from coe_agents.extensions import find_extension, origin_of
-from coe_agents.policy import RegimePolicy
-from coe_agents.policy.base import quorum
+
+_EXTENSIONS = {"coordination": "solver", "divergence": "divergence", "tools": "tools"}
+"""The kind of extension that each field of `[graph]` may name."""
 
 
 def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
@@ -39,12 +40,8 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
         )
         for agent in config.agents
     ]
-    settings = [("clusterer", _clusterer(config)), ("policy", _policy(config))]
-    if config.escalation is not None:
-        settings.append(("escalation", f"{config.escalation.name} decides: {_server(config.escalation)}"))
-    if config.judge is not None:
-        settings.append(("judge", f"for --correctness judge: {_server(config.judge)}"))
-    settings.append(("graph", _graph(config)))
+    parts = {name: getattr(config, name) for name in ("clusterer", "policy", "escalation", "judge", "graph")}
+    settings = [(name, _settings(name, section)) for name, section in parts.items() if section is not None]
     console.print(Padding(_table(heads, rows), (0, 0, 0, 2)))
     console.print()
     console.print(Padding(_definitions(settings), (0, 0, 0, 2)))
@@ -153,28 +150,19 @@ def _key(section: ModelSection) -> str:
     return "none sent" if section.base_url else "the provider's own variable"
 
 
-def _clusterer(config: Config) -> str:
-    chosen = config.clusterer
-    if isinstance(chosen, schema.CustomPart):
-        return _custom("clusterer", chosen)
-    if isinstance(chosen, schema.NormalizedClusterer):
-        return "normalized: equal except for case, articles and punctuation; no model"
-    if isinstance(chosen, schema.ActionsClusterer):
-        rules = ", ".join(f"{name} {rule}" for name, rule in chosen.options.get("compare", {}).items())
-        return f"actions: tool calls with equal arguments; no model{f'; {rules}' if rules else ''}"
-    if isinstance(chosen, schema.EmbeddingClusterer):
-        return f"embedding by {_server(chosen)}; same meaning from a cosine of {chosen.threshold:g}"
-    lenient = "lenient: no contradiction, and not neutral in both directions"
-    rule = "each response must entail the other" if chosen.strict else lenient
-    if isinstance(chosen, schema.JudgeClusterer):
-        return f"llm: {_server(chosen)} judges; {rule}"
-    source = "shipped" if chosen.model == "tinyworld" else "folder" if Path(chosen.model).is_dir() else "hub"
-    return f"entailment by {chosen.model} ({source}); {rule}"
-
-
-def _custom(part: str, section: schema.CustomPart) -> str:
-    options = ", ".join(f"{name} = {value!r}" for name, value in section.options.items())
-    return _named(part, section.kind) + (f"; options: {options}" if options else "")
+def _settings(part: str, section: BaseModel) -> str:
+    """Returns the fields of a section that have a value, by their names in the file."""
+    fields = {name: value for name, value in section.model_dump(exclude_none=True).items() if value != {}}
+    said = []
+    if kind := fields.pop("kind", None):
+        said.append(_named(part, kind) if isinstance(section, CustomPart) else kind)
+    if isinstance(section, ModelSection):
+        said.append(_server(section))
+        fields = {name: value for name, value in fields.items() if name not in ModelSection.model_fields}
+    for name, value in fields.items():
+        extension = _EXTENSIONS.get(name)
+        said.append(f"{name} = {value if extension is None else _named(extension, value)}")
+    return "; ".join(said)
 
 
 def _named(part: str, name: str) -> str:
@@ -185,43 +173,3 @@ def _named(part: str, name: str) -> str:
 
 def _server(section: ModelSection) -> str:
     return f"{section.provider} {_model(section)} (key: {_key(section)})"
-
-
-def _policy(config: Config) -> str:
-    chosen = config.policy
-    if isinstance(chosen, schema.CustomPart):
-        return _custom("policy", chosen)
-    unit = "nats" if config.graph.divergence == "kl" else "on the scale of kl"
-    if isinstance(chosen, schema.RegimeConfig):
-        policy = RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
-        actions = ", ".join(f"{regime} -> {action}" for regime, action in policy.actions.items())
-        return (
-            f"regime, at {chosen.aleatoric_threshold:g} {unit} (aleatoric) and {chosen.epistemic_threshold:g} "
-            f"(epistemic): {actions}"
-        )
-    if isinstance(chosen, schema.CalibratedConfig):
-        return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
-    return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
-
-
-def _graph(config: Config) -> str:
-    graph, n_agents = config.graph, len(config.agents)
-    bounds = [quantity(graph.max_rounds, "round")]
-    if graph.token_budget is not None:
-        bounds.append(quantity(graph.token_budget, "token"))
-    if graph.deadline is not None:
-        bounds.append(f"{graph.deadline:g} s")
-    if (adaptive := graph.adaptive) is None:
-        more = ""
-    else:
-        first = f"{quantity(adaptive.start, 'response')} of each agent at first, then {adaptive.step} more at a time"
-        more = f"; {first} while they could change the decision (confidence {adaptive.confidence:g})"
-    strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
-    shown = "" if graph.tools is None else f"; tools {_named('tools', graph.tools)}"
-    return (
-        f"{', '.join(bounds)} at most{strategies}{more}; "
-        f"{quorum(n_agents, graph.min_agents)} of {quantity(n_agents, 'agent')} must answer; "
-        f"{'' if graph.weights is None else f'weights of {clean(graph.weights)}; '}"
-        f"weighting {graph.weighting}; divergence {_named('divergence', graph.divergence)}; "
-        f"coordination {_named('solver', graph.coordination or 'off')}{shown}"
-    )

@@ -1,17 +1,20 @@
 """Owns how an experiment looks on a terminal."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from coe_agents._plurals import quantity
-from coe_agents.cli.terminal import clean, create_console
+from coe_agents.cli.terminal import clean, create_console, print_lines
 from coe_agents.experiments.experiment import PAPER, Experiment
 from coe_agents.experiments.output import caption_of, format_cell
 
 
-def show_experiment(experiment: Experiment) -> None:
-    """Prints the title, the table with the paper's rows in another colour, and the notes below it.
+def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> None:
+    """Prints the title, the table with the paper's rows in another colour, the notes below it, and what was written.
 
     Columns that do not fit a narrow terminal are omitted, from the right, and counted.
     """
@@ -30,6 +33,8 @@ def show_experiment(experiment: Experiment) -> None:
     )
     for text in (*left_out, *caption_of(experiment)):
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
+    for path in written:
+        print_lines(f"  {path}")
 
 
 def _table(experiment: Experiment, n_columns: int) -> Table:

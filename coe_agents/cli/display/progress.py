@@ -22,16 +22,15 @@ def progress(
     what: tuple[str, str] = ("reply", "replies"),
     console: Console | None = None,
     every: float = 10.0,
-    figures: Callable[[], str] = lambda: "",
 ) -> Iterator[Advance]:
     """Shows on standard error the number of replies of each agent, the rate, the time left, and the failures.
 
     `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines;
-    `what` arrives, one and several; `figures` returns what else is known by now.
+    `what` arrives, one and several.
     """
     console = console or create_console(stderr=True)
     if not console.is_terminal:
-        yield _lines(totals, what, console, every, figures)
+        yield _lines(totals, what, console, every)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -40,11 +39,10 @@ def progress(
         _Rate(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[failed]}", style="red"),
-        TextColumn("{task.fields[figures]}", markup=False),
     )
     with Progress(*columns, console=console) as bars:
         tasks = {
-            name: bars.add_task(clean(name), total=total, completed=done, failed="", figures="")
+            name: bars.add_task(clean(name), total=total, completed=done, failed="")
             for name, (done, total) in totals.items()
         }
         n_failed = dict.fromkeys(totals, 0)
@@ -52,7 +50,7 @@ def progress(
         def advance(name: str, failed: bool) -> None:
             n_failed[name] += failed
             shown = f"{n_failed[name]} failed" if n_failed[name] else ""
-            bars.update(tasks[name], advance=1, failed=shown, figures=figures())
+            bars.update(tasks[name], advance=1, failed=shown)
 
         yield advance
 
@@ -68,7 +66,6 @@ def _lines(
     what: tuple[str, str],
     console: Console,
     every: float,
-    figures: Callable[[], str],
 ) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
     start = printed = time.monotonic()
@@ -83,7 +80,6 @@ def _lines(
         printed = now
         rate = n_new / max(now - start, 1e-9)
         left = f"{(total - n_done) / rate:.0f} s left, {n_failed} failed"
-        more = f"; {found}" if (found := figures()) else ""
-        console.print(f"{n_done} of {quantity(total, *what)}, {rate:.1f} a second, {left}{more}", soft_wrap=True)
+        console.print(f"{n_done} of {quantity(total, *what)}, {rate:.1f} a second, {left}", soft_wrap=True)
 
     return advance

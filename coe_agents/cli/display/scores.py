@@ -15,8 +15,11 @@ _WIDE = 180
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
 
 
-def show_report(report: Mapping[str, Any]) -> None:
-    """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others."""
+def show_report(report: Mapping[str, Any], told: str | None) -> None:
+    """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others.
+
+    `told` is a line on how answers are judged.
+    """
     console = create_console()
 
     def note(text: str) -> None:
@@ -43,6 +46,8 @@ def show_report(report: Mapping[str, Any]) -> None:
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
     right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
     console.print(Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}"))
+    if told is not None:
+        console.print(Text(clean(told)))
     console.print()
     if report["scores"]:
         console.print(_table(report["scores"], details["reference"], wide=console.width >= _WIDE))

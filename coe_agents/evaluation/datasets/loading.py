@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.files import file_records
 from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk, on_disk
-from coe_agents.evaluation.datasets.question import ConflictError, Kind, Place, Question, QuestionSet, Records, to_set
+from coe_agents.evaluation.datasets.question import ConflictError, Kind, Place, Question, Records, name_conflict
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 
 _DEFAULT_SPLIT = "validation"
@@ -33,40 +33,30 @@ PUBLISHED = {
 }
 
 
-def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
+def open_questions(source: str, *, split: str | None = None, seed: int) -> QuestionsOnDisk:
     """Returns the questions of a dataset, each once; a malformed record is an error, never skipped.
+
+    They stay on the disk, so that memory does not grow with the dataset. A file of JSON Lines is read line by line, and
+    a dataset of the hub row by row; other files are read whole.
 
     Args:
         source: A name of `PUBLISHED`, which is loaded from the hub; a folder or Parquet file, which the `datasets`
             library reads as it does the hub; or a `.jsonl`, `.json` or `.csv` file, compressed or not.
         split: Of a dataset; "validation" unless given. A single file has none.
+        seed: Draws the order of the questions from their ids alone, so that the first few are a sample.
 
     Raises:
         ConfigurationError: If there is no such dataset or file, or a split is given with a file.
         DatasetError: If it cannot be read; the message names file and line, or the row.
         ImportError: If `datasets` is needed and not installed.
     """
-    return to_set(_records(source, split))
-
-
-def open_questions(source: str, *, split: str | None = None, seed: int) -> QuestionsOnDisk:
-    """Returns what `load_questions` does, on the disk; so memory does not grow with the dataset.
-
-    A file of JSON Lines is read line by line, and a dataset of the hub row by row; other files are read whole. The
-    questions are in an order that the seed draws from their ids alone, so that the first few are a sample.
-
-    Raises:
-        ConfigurationError: As `load_questions`.
-        DatasetError: As `load_questions`.
-        ImportError: As `load_questions`.
-    """
     records = _records(source, split)
     try:
         questions = on_disk((question for _, question in records), seed=seed)
     except ConflictError:
-        load_questions(source, split=split)  # says where
+        name_conflict(_records(source, split))
         raise
-    return QuestionsOnDisk(records.kind, records.source, questions, records.n)
+    return QuestionsOnDisk(records.source, questions, records.n)
 
 
 def is_known(source: str) -> bool:

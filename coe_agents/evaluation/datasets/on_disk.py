@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar, overload
 
-from coe_agents.evaluation.datasets.question import Kind, Question, from_plain, merge
+from coe_agents.evaluation.datasets.question import Question, from_plain, merge
 from coe_agents.evaluation.datasets.subsets import can_be_example, draw_key
 from coe_agents.evaluation.samples.folder import open_scratch
 
@@ -121,16 +121,14 @@ class DiskSequence(Sequence[T]):
 
 @dataclass(frozen=True, slots=True)
 class QuestionsOnDisk:
-    """What `QuestionSet` is, with its questions on the disk, in an order that a seed draws.
+    """The questions of a dataset, each once, on the disk, in an order that a seed draws.
 
     Attributes:
-        kind: Which prompt asks them.
         source: The file, or the dataset's name on the hub with its configuration and split.
         questions: In the order in which they are asked.
-        n_records: How many records were read.
+        n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
     """
 
-    kind: Kind
     source: str
     questions: DiskSequence[Question]
     n_records: int

@@ -1,4 +1,4 @@
-"""Owns the question with its known answers, and a set of distinct ones."""
+"""Owns the question with its known answers, and the records of a dataset that hold some."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from coe_agents.errors import DatasetError
 
-Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions", "tinyworld"]
+Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions"]
 Place = Callable[[], str]
 """Returns the place of a record; called only to report it, since a line inside a JSON document must be searched for."""
 
@@ -36,30 +36,13 @@ class Question:
     tools: list[dict[str, Any]] | None = field(default=None, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSet:
-    """The questions of a dataset, each once.
-
-    Attributes:
-        kind: Which prompt asks them.
-        source: The file, or the dataset's name on the hub with its configuration and split.
-        questions: In the order of the dataset.
-        n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
-    """
-
-    kind: Kind
-    source: str
-    questions: tuple[Question, ...]
-    n_records: int
-
-
 def from_plain(plain: Mapping[str, Any]) -> Question:
     """Returns the question of which `dataclasses.asdict` made a value of JSON."""
     return Question(**{**plain, "references": tuple(plain["references"])})
 
 
 class Records:
-    """The records of one dataset, read once; afterwards it says of which kind they were, and how many.
+    """The records of one dataset, read once; afterwards it says how many they were.
 
     Raises:
         DatasetError: While they are read, if they are of different kinds, or the dataset is empty.
@@ -68,17 +51,16 @@ class Records:
     def __init__(self, source: str, records: Iterable[tuple[Place, Kind, Question]]) -> None:
         self.source = source
         self.n = 0
-        self.kind: Kind = "questions"
         self._records = records
 
     def __iter__(self) -> Iterator[tuple[Place, Question]]:
+        first: Kind | None = None
         for place, kind, question in self._records:
-            if not self.n:
-                self.kind = kind
+            first = first or kind
             self.n += 1
-            if kind != self.kind:
+            if kind != first:
                 raise DatasetError(
-                    f'{place()}: this record is of the kind "{kind}", those before it are "{self.kind}"',
+                    f'{place()}: this record is of the kind "{kind}", those before it are "{first}"',
                     hint="Check the names of its fields, or keep one kind to a file",
                 )
             yield place, question
@@ -86,11 +68,11 @@ class Records:
             raise DatasetError(f"{self.source} holds no record", hint="Check that the file is complete")
 
 
-def to_set(records: Records) -> QuestionSet:
-    """Returns the questions of one dataset; those that repeat an earlier one give it their references.
+def name_conflict(records: Records) -> None:
+    """Raises where two questions of one id differ, at the place of the second.
 
     Raises:
-        DatasetError: If there is no record, records are of different kinds, or two questions have the same id.
+        DatasetError: There are such questions.
     """
     found: dict[str, Question] = {}
     for place, question in records:
@@ -101,7 +83,6 @@ def to_set(records: Records) -> QuestionSet:
                 f"{place()}: another question has the id {question.id!r} already",
                 hint="Give every question an id of its own",
             ) from error
-    return QuestionSet(records.kind, records.source, tuple(found.values()), records.n)
 
 
 def merge(repeated: Sequence[Question]) -> Question:

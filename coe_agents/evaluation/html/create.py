@@ -25,10 +25,12 @@ def create_page(
     criterion: Criterion = CRITERIA["reference_or_label"],
     entailment: EntailmentModel | None = None,
     n_resamples: int = 1000,
+    note: str | None = None,
 ) -> str:
     """Scores the questions as `score` does and returns the page, HTML in one piece; it may hold lone surrogates.
 
-    `title` is the heading, and `n_resamples` is of the bootstrap behind every interval. The errors are those of
+    `title` is the heading, `n_resamples` is of the bootstrap behind every interval, and `note` is one more sentence at
+    the beginning. The errors are those of
     `score`, and ImportError if Jinja is not installed.
     """
     check_jinja()
@@ -49,7 +51,7 @@ def create_page(
         script=read_parts(_SCRIPT),
         title=title,
         topic="uncertainty of a group of models",
-        facts=summary["facts"],
+        facts=[*summary["facts"], *([] if note is None else [note])],
         thresholds=summary["thresholds"],
         report=figures,
         baseline=[name for name in BASELINE if name in figures["scores"]],

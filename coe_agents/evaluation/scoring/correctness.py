@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Protocol, runtime_checkable
 
 from coe_agents.actions import has_proposals
-from coe_agents.clustering import Clusterer, answer_kind, cluster_many, normalize_answer
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, answer_kind, cluster_many, normalize_answer
 from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
 from coe_agents.policy.measurement import response_text
 
@@ -180,6 +180,32 @@ CRITERIA: Mapping[str, Criterion] = {
     }.items()
 }
 """The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`."""
+
+
+def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = None) -> Criterion:
+    """Returns the criterion of a name of `--correctness`.
+
+    Args:
+        name: Of `CRITERIA`, "entailment" or "judge".
+        clusterer: Whose entailment model compares an answer with a reference.
+        judge: The judge model of a configuration.
+
+    Raises:
+        ValueError: There is no such criterion, or what it needs is missing.
+    """
+    if name == "entailment" and isinstance(clusterer, BidirectionalEntailment):
+        return SameMeaning(clusterer)
+    if name == "judge" and judge is not None:
+        return judge
+    if name in CRITERIA:
+        return CRITERIA[name]
+    needed = {
+        "entailment": 'an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
+        "judge": "a judge model. Name one: --config FILE with [judge]",
+    }
+    if name not in needed:
+        raise ValueError(f'there is no criterion "{name}". Name one of {", ".join([*CRITERIA, *needed])}')
+    raise ValueError(f'"{name}" needs {needed[name]}')
 
 
 def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float | None]:

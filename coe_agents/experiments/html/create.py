@@ -1,15 +1,15 @@
 """Owns the page of runs: its parts, put together. See `coe_agents.evaluation.html.render` for what it may do."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from coe_agents._plurals import quantity
 from coe_agents.evaluation.decisions import Run
 from coe_agents.evaluation.html.render import check_jinja, read_parts, render
 from coe_agents.evaluation.html.rows import pack
-from coe_agents.experiments.chain_figures import chain_figures
-from coe_agents.experiments.comparison import Comparison, cells_of, compare, in_words, outcomes_of
+from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
 from coe_agents.experiments.html.rows import ABSENT, RunRows
+from coe_agents.experiments.output import format_cell
 
 _PACKAGE = __name__.rpartition(".")[0]
 _SCRIPT = ("rounds.js", "decisions.js", "run.js")
@@ -41,13 +41,8 @@ def create_run_page(
         seed=seed,
     )
     rows = RunRows(runs, called)
-    heads, lines = cells_of(comparison)
+    table = to_experiment(comparison)
     facts = in_words(comparison)
-    facts += [
-        found.in_words()
-        for run, name in zip(runs, called, strict=True)
-        if (found := chain_figures(run, name=name)) is not None
-    ]
     if len(runs) == 2:
         facts += describe_changes(rows.states(0), rows.states(1), called)
     return render(
@@ -58,10 +53,9 @@ def create_run_page(
         topic="decisions of a group of models",
         names=called,
         facts=facts,
-        heads=heads,
-        lines=lines,
-        notes=list(_notes(comparison)),
-        n_resamples=n_resamples,
+        heads=table.heads,
+        lines=[[format_cell(cell) for cell in line] for line in table.lines()],
+        notes=table.notes,
         overview=pack(rows.overview()),
         blocks=rows.blocks(),
     )
@@ -87,9 +81,3 @@ def describe_changes(before: Sequence[str], after: Sequence[str], names: Sequenc
             f"{quantity(n_only[0], 'question is', 'questions are')} in {names[0]} only, {n_only[1]} in {names[1]} only."
         )
     return sentences
-
-
-def _notes(comparison: Comparison) -> Iterable[str]:
-    for each in comparison.policies:
-        for note in each.notes:
-            yield f"{each.name}: {note}."

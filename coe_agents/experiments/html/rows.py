@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents.checks import is_number
-from coe_agents.evaluation.decisions import Decided, Item, Run
+from coe_agents.evaluation.decisions import Decided, Run
 from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
 
 ABSENT = "not in it"
@@ -105,14 +105,9 @@ def _line(run: Run, key: str) -> dict[str, Any]:
         "regime": _text(decision.get("regime")),
         "coe": _number(decision.get("coe")),
         "rounds": [_bars(step) for step in item.steps],
-        "tokens": _tokens(item),
+        "tokens": int(item.tokens or 0),
         "seconds": None if item.seconds is None else shorten(item.seconds),
     }
-
-
-def _tokens(item: Item) -> int:
-    used = [usage for step in item.steps for usage in step.decision["tokens"].values()]
-    return int(sum(usage["input_tokens"] + usage["output_tokens"] for usage in used))
 
 
 def _trajectory(step: Decided) -> list[Mapping[str, Any]]:

@@ -13,7 +13,8 @@ from langgraph.runtime import get_runtime
 from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureError, InvalidReplyError, is_control_flow
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
-from coe_agents.graph.state import AgentTokens, AskedRequest
+from coe_agents.graph.state import AskedRequest
+from coe_agents.group_decision.data import AgentTokens
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response
 

@@ -13,7 +13,8 @@ from coe_agents.graph import events
 from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.graph.runnables import TwoForms, steps_node
-from coe_agents.graph.state import AgentTokens, CoEState
+from coe_agents.graph.state import CoEState
+from coe_agents.group_decision.data import AgentTokens, view
 from coe_agents.people import faults
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.types import DECIDERS, Candidate, EscalatedCase, Ruling, Usage
@@ -60,18 +61,13 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
 
 def case_of(state: CoEState) -> EscalatedCase:
     """Returns the case for whoever decides; the state must hold a measurement."""
-    measured = state["measured"] or {}
-    return EscalatedCase(
-        question=state["asked"],
-        conversation=state["conversation"],
-        candidates=candidates(state),
-        regime=measured["regime"],
-        coe=measured["coe"],
-        aleatoric=measured["aleatoric"],
-        epistemic=measured["epistemic"],
-        divergence=measured.get("divergence", "kl"),
-        reason=state["verdict"]["reason"],
-    )
+    return {
+        **view(state["measured"] or {}, EscalatedCase),
+        "question": state["asked"],
+        "conversation": state["conversation"],
+        "candidates": candidates(state),
+        "reason": state["verdict"]["reason"],
+    }
 
 
 def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms:

@@ -7,9 +7,9 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 from coe_agents.graph.rounds import new_responses
-from coe_agents.graph.state import AgentData, CoEState, DecisionData
-from coe_agents.rounds import conformity
-from coe_agents.types import Sampling, Usage, usable
+from coe_agents.graph.state import CoEState
+from coe_agents.group_decision.create import create_decision
+from coe_agents.types import usable
 
 WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
 """How the message of a run begins that gives no answer."""
@@ -20,35 +20,11 @@ def finish(state: CoEState) -> dict[str, Any]:
     verdict, measured = state["verdict"], state["measured"] or {}
     calls = _calls_of(state, measured, verdict["answer"]) if verdict["action"] == "answer" else None
     proposing = {row["agent"] for row in new_responses(state) if row.get("calls") is not None}
-    tokens: dict[str, Usage] = {}
-    for spent in state["usages"]:
-        used = tokens.setdefault(spent["agent"], Usage(input_tokens=0, output_tokens=0))
-        used["input_tokens"] += spent["usage"]["input_tokens"]
-        used["output_tokens"] += spent["usage"]["output_tokens"]
-    samplings: dict[str, list[Sampling]] = {}
-    for spent in state["usages"]:
-        if spent["sampling"] is not None:
-            samplings.setdefault(spent["agent"], []).append(spent["sampling"])
-    decision = DecisionData(
-        action=verdict["action"],
-        answer=verdict["answer"],
-        reason=verdict["reason"],
-        decided_by=verdict.get("decided_by", "group"),
+    decision = create_decision(
+        verdict,
+        measured,
         choices=state["allowed"],
-        answer_kind=measured.get("answer_kind"),
         calls=calls,
-        contested=measured.get("contested"),
-        regime=verdict.get("regime"),
-        coe=measured.get("coe"),
-        aleatoric=measured.get("aleatoric"),
-        epistemic=measured.get("epistemic"),
-        divergence=measured.get("divergence"),
-        interval=measured.get("interval"),
-        coordinated_coe=measured.get("coordinated_coe"),
-        surprisal=measured.get("surprisal"),
-        tied=measured.get("tied", []),
-        support=dict(zip(measured.get("representatives", ()), measured.get("support", ()), strict=True)),
-        n_rounds=state["round"] + 1,
         failed_agents={
             response["agent"]: response["error"]
             for response in state["responses"]
@@ -56,19 +32,8 @@ def finish(state: CoEState) -> dict[str, Any]:
             and response["round"] == state["round"]
             and response["agent"] not in proposing  # one of its proposals was invalid
         },
-        agents={
-            name: AgentData(
-                n_responses=said["n_responses"],
-                weighting=said["weighting"],
-                entropy=said["entropy"],
-                distribution=said["distribution"],
-                sampling=sorted(samplings.get(name, []), key=lambda record: record["round"]),
-            )
-            for name, said in measured.get("agents", {}).items()
-        },
-        tokens=tokens,
+        spent=state["usages"],
         trajectory=state["trajectory"],
-        conformity=conformity(state["trajectory"]),
     )
     text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
     message = AIMessage("" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision})

@@ -15,6 +15,7 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
+from coe_agents.group_decision.data import view
 from coe_agents.policy import AgentMeasurement, Decision, Measurement, measure
 from coe_agents.rounds import conformity
 
@@ -46,18 +47,8 @@ def measure_node(
                 **options,
             )
         measured = None if measurement is None else _to_plain(measurement)
-        shown: Mapping[str, Any] = measured or {}
-        events.emit(
-            events.Measured(
-                event="measured",
-                round=state["round"],
-                coe=shown.get("coe"),
-                aleatoric=shown.get("aleatoric"),
-                epistemic=shown.get("epistemic"),
-                divergence=shown.get("divergence"),
-                regime=shown.get("regime"),
-            )
-        )
+        numbers = view(measured or dict.fromkeys(events.Measured.__annotations__), events.Measured)
+        events.emit({**numbers, "event": "measured", "round": state["round"]})
         return {"measured": measured, "trajectory": account(state, measurement)}
 
     async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 from collections import Counter
 
 from coe_agents.actions import check_proposal
-from coe_agents.tinyworld import tinyworld_requests, tinyworld_tools
-from coe_agents.tinyworld.requests import CONFUSED
+from coe_agents.tinyworld import tinyworld_tools
+from tools.tinyworld.requests import CONFUSED, tinyworld_requests
 
 
 def test_there_are_requests_for_each_tool_and_for_none():

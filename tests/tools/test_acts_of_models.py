@@ -15,11 +15,10 @@ from coe_agents.tinyworld import (
     load_facts,
     model_folder,
     tinyworld_agents,
-    tinyworld_requests,
     tinyworld_tools,
 )
-from coe_agents.tinyworld.requests import draw_request, request_states
 from tools.tinyworld.acts import act_beliefs, act_calls
+from tools.tinyworld.requests import draw_request, request_states, tinyworld_requests
 
 TOOLS = tinyworld_tools()
 SURE = [request for request in tinyworld_requests() if request.state == "settled"][::4]

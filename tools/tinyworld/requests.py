@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from coe_agents.tinyworld.facts import Split, load_facts
 from coe_agents.tinyworld.tools import DIMENSIONS
-from coe_agents.tinyworld.wording import invent_name, outside_question
+from tools.tinyworld.outside import invent_name, outside_question
 
 RequestKind = Literal["look_up", "convert", "transfer", "no_tool"]
 RequestState = Literal["settled", "lopsided", "contested", "ambiguous", "misconception"]

@@ -1,0 +1,58 @@
+"""Owns the step from what a policy settled on, and what was measured and spent, to the decision."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coe_agents.group_decision.data import AgentTokens, DecisionData, view
+from coe_agents.group_decision.typed import GroupDecision
+from coe_agents.rounds import conformity
+from coe_agents.types import RoundData, Sampling, Usage
+
+
+def create_decision(
+    settled: Mapping[str, Any],
+    measured: Mapping[str, Any] | None,
+    *,
+    choices: list[str] | None,
+    calls: list[dict[str, Any]] | None,
+    failed_agents: dict[str, str],
+    spent: Sequence[AgentTokens],
+    trajectory: list[RoundData],
+) -> DecisionData:
+    """Returns the decision.
+
+    Args:
+        settled: The fields of `coe_agents.policy.Decision`, and who decided.
+        measured: The fields of `coe_agents.policy.Measurement`; None if nothing was measured.
+        choices: The only replies that counted.
+        calls: The tool calls to run.
+        failed_agents: Why agents failed in the last round, by name.
+        spent: What each request cost.
+        trajectory: The record of each round.
+    """
+    found = measured or {}
+    tokens: dict[str, Usage] = {}
+    samplings: dict[str, list[Sampling]] = {}
+    for each in spent:
+        used = tokens.setdefault(each["agent"], Usage(input_tokens=0, output_tokens=0))
+        used["input_tokens"] += each["usage"]["input_tokens"]
+        used["output_tokens"] += each["usage"]["output_tokens"]
+        if each["sampling"] is not None:
+            samplings.setdefault(each["agent"], []).append(each["sampling"])
+    agents = {
+        name: {**said, "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"])}
+        for name, said in found.get("agents", {}).items()
+    }
+    decided: dict[str, Any] = {
+        "choices": choices,
+        "calls": calls,
+        "regime": settled.get("regime"),  # none without a quorum
+        "support": dict(zip(found.get("representatives", ()), found.get("support", ()), strict=True)),
+        "n_rounds": len(trajectory),
+        "failed_agents": failed_agents,
+        "agents": agents,
+        "tokens": tokens,
+        "trajectory": trajectory,
+        "conformity": conformity(trajectory),
+    }
+    return GroupDecision(**{**view(found, DecisionData), **view(settled, DecisionData), **decided}).data

@@ -1,0 +1,149 @@
+"""Owns the pictures of decisions: bars of the answers, and the plane of the two uncertainties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.policy.weighting import rank_texts
+from coe_agents.text import for_page, for_terminal
+from coe_agents.types import Regime
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from coe_agents.group_decision.typed import GroupDecision
+
+_QUADRANTS: tuple[tuple[Regime, float, float], ...] = (  # regime, and its corner of the plane
+    ("consensus", 0.02, 0.02),
+    ("conflict", 0.02, 0.98),
+    ("ambiguous", 0.98, 0.02),
+    ("unknown", 0.98, 0.98),
+)
+SHOWN = 6
+"""Answers that are shown of each agent; the others are counted."""
+
+
+def draw_decision(
+    decision: GroupDecision, title: str, *, aleatoric_threshold: float, epistemic_threshold: float
+) -> Figure:
+    """Draws the answers of each agent next to the plane; see `GroupDecision.plot`."""
+    figure = _figure(9.0, 3.4 + 0.3 * max(0, len(decision.agents) - 3))
+    bars, plane = figure.subplots(1, 2, width_ratios=(1.6, 1.0))
+    _draw_bars(bars, decision)
+    if handles := bars.get_legend_handles_labels()[0]:
+        legend = figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=9)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    _draw_plane(plane, [decision], aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
+    figure.suptitle(for_terminal(title, 70), fontsize=12, fontweight="bold", parse_math=False)
+    return figure
+
+
+def plot_regimes(
+    decisions: Iterable[GroupDecision],
+    *,
+    aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
+    epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
+) -> Figure:
+    """Draws decisions as points on the plane of aleatoric and epistemic uncertainty; those not measured are left out.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+    """
+    figure = _figure(5.2, 4.6)
+    plane = figure.subplots()
+    _draw_plane(plane, [*decisions], aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
+    return figure
+
+
+def _draw_plane(
+    axes: Axes, decisions: Iterable[GroupDecision], *, aleatoric_threshold: float, epistemic_threshold: float
+) -> None:
+    """Draws the four quadrants and a point for each measured decision, by action."""
+    measured = [decision for decision in decisions if decision.coe is not None]
+    looks = (("answer", "o", "tab:green"), ("abstain", "X", "tab:orange"), ("escalate", "^", "tab:purple"))
+    for action, marker, colour in looks:
+        if points := [one for one in measured if one.action == action]:
+            xs, ys = [one.aleatoric or 0.0 for one in points], [one.epistemic or 0.0 for one in points]
+            axes.scatter(xs, ys, marker=marker, color=colour, label=action, zorder=3, s=50)
+    far_a = max([2.0 * aleatoric_threshold, *(1.15 * (one.aleatoric or 0.0) for one in measured)])
+    far_e = max([2.0 * epistemic_threshold, *(1.15 * (one.epistemic or 0.0) for one in measured)])
+    axes.set_xlim(-0.03 * far_a, far_a)
+    axes.set_ylim(-0.03 * far_e, far_e)
+    axes.axvline(aleatoric_threshold, color="0.6", linewidth=1, linestyle="--")
+    axes.axhline(epistemic_threshold, color="0.6", linewidth=1, linestyle="--")
+    for regime, across, up in _QUADRANTS:
+        axes.text(
+            across,
+            up,
+            regime,
+            transform=axes.transAxes,
+            color="0.45",
+            ha="left" if across < 0.5 else "right",
+            va="bottom" if up < 0.5 else "top",
+        )
+    axes.set_xlabel("aleatoric: doubt within agents (nats)")
+    axes.set_ylabel("epistemic: disagreement")
+    if len({one.action for one in measured}) > 1:
+        axes.legend(loc="center right", frameon=False)
+
+
+def _draw_bars(axes: Axes, decision: GroupDecision) -> None:
+    ranked = [text for text, _ in rank_texts(decision.support.items())]
+    names = [*decision.agents]
+    left = dict.fromkeys(names, 0.0)
+    for place, text in enumerate(ranked[:SHOWN]):
+        widths = [decision.agents[name]["distribution"].get(text, 0.0) for name in names]
+        axes.barh(names, widths, left=[left[name] for name in names], label=for_terminal(text, 40), color=f"C{place}")
+        left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
+    if len(ranked) > SHOWN:
+        axes.barh(names, [1.0 - left[name] for name in names], left=[*left.values()], label="others", color="0.8")
+    axes.invert_yaxis()
+    axes.set_xlim(0.0, 1.0)
+    axes.set_xlabel("share of the agent's responses")
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)
+
+
+def svg_plane(decision: GroupDecision) -> str:
+    """Returns the plane of the two uncertainties with this decision on it, as SVG; "" if nothing was measured."""
+    if decision.aleatoric is None or decision.epistemic is None:
+        return ""
+    size = 150.0
+    far_a = max(2.0 * DEFAULT_ALEATORIC_THRESHOLD, 1.15 * decision.aleatoric)
+    far_e = max(2.0 * DEFAULT_EPISTEMIC_THRESHOLD, 1.15 * decision.epistemic)
+    x, y = size * decision.aleatoric / far_a, size * (1.0 - decision.epistemic / far_e)
+    line_x = size * DEFAULT_ALEATORIC_THRESHOLD / far_a
+    line_y = size * (1.0 - DEFAULT_EPISTEMIC_THRESHOLD / far_e)
+    return (
+        f'<svg width="{size + 20:.0f}" height="{size + 36:.0f}" role="img" aria-label="aleatoric '
+        f'{decision.aleatoric:.3f}, epistemic {decision.epistemic:.3f}" font-family="sans-serif" font-size="10">'
+        '<g transform="translate(16,4)" fill="currentColor">'
+        f'<rect width="{size:.0f}" height="{size:.0f}" fill="none" stroke="#888"/>'
+        f'<path d="M{line_x:.1f} 0V{size:.0f}M0 {line_y:.1f}H{size:.0f}" stroke="#888" stroke-dasharray="3" />'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="#cf222e"/>'
+        f'<text x="0" y="{size + 13:.0f}">aleatoric {decision.aleatoric:.2f} →</text>'
+        f'<text x="0" y="{size + 27:.0f}" font-weight="bold">{for_page(decision.regime or "")}</text>'
+        f'<text transform="translate(-5,{size:.0f}) rotate(-90)">epistemic {decision.epistemic:.2f} →</text>'
+        "</g></svg>"
+    )
+
+
+def _figure(width: float, height: float) -> Figure:
+    """Returns a figure that a notebook shows by itself; no state of pyplot is touched."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError('plots need matplotlib; pip install "coe-agents[plots]"') from error
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = BytesIO()
+            self.savefig(buffer, format="png")
+            return buffer.getvalue()
+
+    return ShownFigure(figsize=(width, height), layout="constrained")

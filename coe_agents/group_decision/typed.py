@@ -1,0 +1,187 @@
+"""Owns `GroupDecision`, the decision of a group as a typed value: attributes, words and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from coe_agents._plurals import quantity
+from coe_agents.group_decision.checks import check_decision
+from coe_agents.group_decision.data import AgentData, DecisionData, view
+from coe_agents.group_decision.plots import SHOWN, draw_decision, svg_plane
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
+from coe_agents.policy.weighting import rank_texts
+from coe_agents.text import for_page
+from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Usage
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEADINGS: Mapping[str, str] = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDecision:
+    """The outcome of one question, typed and read-only; a notebook shows it as HTML.
+
+    Its attributes are the keys of `coe_agents.graph.DecisionData`, which says what each means; those that are omitted
+    are as they are where nothing was measured.
+
+    Attributes:
+        question: What was asked; None where the result does not say. It is no part of `data`.
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.clustering import NormalizedMatch
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["paris."])]
+        >>> graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
+        >>> decision = GroupDecision.from_state(graph.invoke({"question": "Capital of France?"}))
+        >>> decision.action, decision.answer, decision.coe
+        ('answer', 'Paris', 0.0)
+    """
+
+    action: FinalAction
+    answer: str | None
+    reason: str
+    decided_by: str = "group"
+    choices: list[str] | None = None
+    answer_kind: AnswerKind | None = None
+    calls: list[dict[str, Any]] | None = None
+    contested: dict[str, Any] | None = None
+    regime: Regime | None = None
+    coe: float | None = None
+    aleatoric: float | None = None
+    epistemic: float | None = None
+    divergence: str | None = None
+    interval: list[float] | None = None
+    coordinated_coe: float | None = None
+    surprisal: float | None = None
+    tied: list[str] = field(default_factory=list)
+    support: dict[str, float] = field(default_factory=dict)
+    n_rounds: int = 1
+    failed_agents: dict[str, str] = field(default_factory=dict)
+    agents: dict[str, AgentData] = field(default_factory=dict)
+    tokens: dict[str, Usage] = field(default_factory=dict)
+    trajectory: list[RoundData] = field(default_factory=list)
+    conformity: float | None = None
+    question: str | None = None
+
+    @classmethod
+    def from_state(cls, result: Mapping[str, Any]) -> GroupDecision:
+        """Returns the decision in the result of a graph of `create_coe_graph`; see `from_data`.
+
+        Raises:
+            ValueError: If the result holds no decision, for example because the run waits for a person.
+        """
+        decision = result.get("decision")
+        if not isinstance(decision, Mapping):
+            waiting = "; the run waits for a person: resume it first" if "__interrupt__" in result else ""
+            raise ValueError(
+                f'"result" must hold a "decision"; got the keys {", ".join(sorted(result)) or "none"}{waiting}. '
+                "Pass what the graph's invoke returned"
+            )
+        return cls.from_data(decision, question=_question(result.get("messages") or ()))
+
+    @classmethod
+    def from_data(cls, decision: Mapping[str, Any], *, question: str | None = None) -> GroupDecision:
+        """Returns a decision that may come from any graph; keys that it lacks are as where nothing was measured.
+
+        Raises:
+            TypeError, ValueError: If it has no action or reason, or something is of the wrong kind.
+        """
+        given: dict[str, Any] = {key: value for key, value in view(decision, DecisionData).items() if value is not None}
+        check_decision(given, {"action", "reason", *given})
+        return cls(**{"answer": None, **given}, question=question)
+
+    @property
+    def data(self) -> DecisionData:
+        """The decision as the graph returns it."""
+        return view({each.name: getattr(self, each.name) for each in fields(self)}, DecisionData)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the group gave an answer."""
+        return self.action == "answer"
+
+    def _read(self, text: str | None) -> str:
+        """Returns an answer in words: tool calls as people read them, texts as they are."""
+        return action_in_words(text or "") if is_about_actions(self.data) else str(text)
+
+    @property
+    def _title(self) -> str:
+        return self._read(self.answer) if self.is_answer else HEADINGS[self.action]
+
+    @property
+    def _reasons(self) -> list[str]:
+        """The reason, and what the proposals are contested about, as sentences."""
+        contested = self.contested
+        return [f"{self.reason}.", *([contested_in_words(contested, n_agents=len(self.agents))] if contested else [])]
+
+    def explain(self) -> str:
+        """Returns the outcome in plain words: the answer or the refusal first, then why, then who failed."""
+        head = f"Answer: {self._read(self.answer)}" if self.is_answer else f"{HEADINGS[self.action]}."
+        lines = [head, *self._reasons]
+        lines += [f"{name} did not answer: {why}" for name, why in self.failed_agents.items()]
+        return "\n".join(lines)
+
+    def plot(
+        self,
+        *,
+        aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
+        epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
+    ) -> Figure:
+        """Draws the answers of each agent next to the plane of the two uncertainties.
+
+        Args:
+            aleatoric_threshold: Where to divide the plane; the value of the graph's policy.
+            epistemic_threshold: The same for the epistemic part.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+        """
+        thresholds = {"aleatoric_threshold": aleatoric_threshold, "epistemic_threshold": epistemic_threshold}
+        return draw_decision(self, self._title, **thresholds)
+
+    def _repr_html_(self) -> str:
+        colour = "#1a7f37" if self.is_answer else "#9a6700"
+        reasons = " ".join(for_page(each) for each in self._reasons)
+        parts = [
+            f'<div style="font-family:sans-serif;max-width:62em;border-left:4px solid {colour};padding-left:.8em">',
+            f'<div style="opacity:.7">{for_page(self.question)}</div>' if self.question else "",
+            f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{for_page(self._title, 300)}</div>',
+            f'<div style="margin:.2em 0 .6em">{reasons}</div>',
+            '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">',
+            f'<table style="border-collapse:collapse">{"".join(self._html_rows())}</table>',
+            svg_plane(self),
+            "</div></div>",
+        ]
+        return "".join(parts)
+
+    def _html_rows(self) -> Iterable[str]:
+        for name, said in self.agents.items():
+            ranked = rank_texts(said["distribution"].items())
+            for place, (text, share) in enumerate(ranked[:SHOWN]):
+                label = for_page(name) if place == 0 else ""
+                yield (
+                    f'<tr><th style="text-align:left;padding-right:.8em">{label}</th>'
+                    f'<td style="text-align:right;padding-right:.5em">{share:.0%}</td>'
+                    f'<td style="width:7em"><div style="background:#0969da;height:.7em;width:{share:.0%}"></div></td>'
+                    f'<td style="text-align:left;padding-left:.5em">{for_page(self._read(text), 80)}</td></tr>'
+                )
+            if len(ranked) > SHOWN:
+                rest, n_others = sum(share for _, share in ranked[SHOWN:]), len(ranked) - SHOWN
+                others = quantity(n_others, "other")
+                yield f"<tr><td></td><td>{rest:.0%}</td><td></td><td>{others}</td></tr>"
+        for name, why in self.failed_agents.items():
+            yield (
+                f'<tr><th style="text-align:left;padding-right:.8em">{for_page(name)}</th>'
+                f'<td colspan="3" style="text-align:left;color:#cf222e">failed: {for_page(why, 200)}</td></tr>'
+            )
+
+
+def _question(messages: Iterable[Any]) -> str | None:
+    asked = [message.text for message in messages if getattr(message, "type", "") == "human"]
+    return asked[-1] if asked else None

@@ -1,0 +1,98 @@
+"""Owns the views of a decision for others: what the command prints, and what a caller of the server is shown."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coe_agents.actions.canonical import tool_key
+from coe_agents.policy.proposal_wording import is_about_actions
+
+_PRINTED = (
+    "action",
+    "answer",
+    "reason",
+    "regime",
+    "coe",
+    "aleatoric",
+    "epistemic",
+    "n_rounds",
+    "agents",
+    "failed_agents",
+)
+_OF_PROPOSALS = ("answer_kind", "calls", "contested")
+_NUMBERS = ("regime", "coe", "aleatoric", "epistemic", "divergence", "interval", "surprisal", "n_rounds", "conformity")
+
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:Error|Exception|Timeout)", re.ASCII)
+
+
+def to_json(question: str, decision: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Returns the object that `ask --json` prints; some keys are there only where they say something.
+
+    "decided_by" is there where the group did not decide itself, "answer_kind", "calls" and "contested" where agents
+    proposed tool calls.
+    """
+    names = [*_PRINTED, *(_OF_PROPOSALS if is_about_actions(decision) else ())]
+    printed = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
+    return printed if decision["decided_by"] == "group" else {**printed, "decided_by": decision["decided_by"]}
+
+
+def to_public(
+    decision: Mapping[str, Any], tools: Sequence[Mapping[str, Any]], *, most_calls: int | None = None
+) -> dict[str, Any]:
+    """Returns the decision as a caller may see it, who showed the group these tools.
+
+    What is contested is named only by names that the tools' schemas have, and without the values: these are withheld.
+    An argument of another name counts in the "rest". In "where" are the tool and the name of each contested argument,
+    most votes against the leading proposal first. More calls than `most_calls` are withheld altogether, rather than cut
+    to the first: nobody proposed that.
+    """
+    contested = decision["contested"] and _to_names(decision["contested"], tools)
+    public = {**decision, "contested": contested, "calls": decision["calls"] if tools else None}
+    if most_calls is not None and len(public["calls"] or ()) > most_calls:
+        reason = "the agents agree on several calls, and the request allows one"
+        public |= {"action": "abstain", "answer": None, "calls": None, "reason": reason, "is_several": True}
+    return public
+
+
+def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    functions = [tool["function"] for tool in tools]
+    properties = [(function["name"], (function.get("parameters") or {}).get("properties")) for function in functions]
+    stated = {
+        f"{tool_key(tool)}.{name}": (tool, name)
+        for tool, names in properties
+        if isinstance(names, Mapping)
+        for name in names
+    }
+    where = [list(stated[key]) for key in contested["candidates"] if key in stated]
+    names = {name for _, name in where}
+    arguments = {name: nats for name, nats in contested["arguments"].items() if name in names}
+    hidden = sum(contested["arguments"].values()) - sum(arguments.values())
+    return {
+        **{name: contested[name] for name in ("tool", "call")},
+        "arguments": arguments,
+        "rest": contested["rest"] + hidden,
+        "where": where,
+    }
+
+
+def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the action, the numbers, and which agents failed with which kind of error."""
+    failed = {name: _kind_of(error) for name, error in decision["failed_agents"].items()}
+    return {
+        "action": decision["action"],
+        "decided_by": decision["decided_by"],
+        "answer_kind": decision["answer_kind"],
+        "contested": decision["contested"],
+        **{name: decision[name] for name in _NUMBERS},
+        "agents": {
+            name: {key: agent[key] for key in ("n_responses", "entropy")} for name, agent in decision["agents"].items()
+        },
+        "failed_agents": failed,
+        "ignored": list(ignored),
+    }
+
+
+def _kind_of(error: str) -> str:
+    """Returns the class of an error; an agent of your own may report one in any words, and quote a response."""
+    kind, colon, _ = error.partition(":")
+    return kind if colon and _CLASS.fullmatch(kind) else "Error"

@@ -1,0 +1,136 @@
+"""An answer is judged as its run recorded it by every command, and another way is told."""
+
+import json
+
+import pytest
+
+from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.evaluation.samples.store import SAMPLES
+from tests.cli.command import run
+from tests.cli.test_sample import AGENT, config, questions
+from tests.evaluation.invented import group, row, write
+from tests.experiments.decided import step, written
+from tests.servers import served
+
+RECORDED = {"clusterer": "normalized", "correctness": "f1"}
+
+
+def recorded(folder, *, judged=RECORDED, n=20):
+    """Returns the folder of a run of invented samples which records how it is judged."""
+    folder.mkdir()
+    write(folder / SAMPLES, group(n))
+    (folder / SETTINGS).write_text(json.dumps({"agents": [], **({"judged": judged} if judged else {})}))
+    return folder
+
+
+def figures_of(*arguments):
+    done = run("score", *arguments, "--resamples", 5, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
+    out = tmp_path / "r"
+    done = run("evaluate", "--dataset", "tinyworld", "--limit", 6, "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    evaluated, scored = json.loads(done.stdout), figures_of(out)
+    assert evaluated["judged"] == scored["judged"] == {"clusterer": "tinyworld", "correctness": "entailment"}
+    assert evaluated["accuracy"] == scored["accuracy"]
+    assert run("report", out, "--out", tmp_path / "r.html", "--resamples", 5).returncode == 0
+    assert f"accuracy {scored['accuracy']:.3f}, right by entailment" in (tmp_path / "r.html").read_text()
+    decided = run("run", "--dataset", "tinyworld", "--limit", 6, "--out", tmp_path / "d")
+    assert decided.returncode == 0, decided.stderr
+    assert json.loads((tmp_path / "d" / SETTINGS).read_bytes())["judged"] == evaluated["judged"]
+
+
+def test_a_run_is_judged_as_it_recorded(tmp_path):
+    figures = figures_of(recorded(tmp_path / "r"))
+    assert (figures["correctness"], figures["judged"]) == ("f1", RECORDED)
+    plain = figures_of(recorded(tmp_path / "s", judged=None))
+    assert plain["judged"] == {"clusterer": "normalized", "correctness": "reference_or_label"}
+
+
+def test_another_way_is_told(tmp_path):
+    folder = recorded(tmp_path / "r")
+    figures = figures_of(folder, "--correctness", "reference")
+    assert figures["judged"] == {"clusterer": "normalized", "correctness": "reference", "recorded": RECORDED}
+    said = "clusterer normalized, correctness reference; the run recorded clusterer normalized, correctness f1."
+    page, policy = tmp_path / "r.html", tmp_path / "p.json"
+    policies = str(config(tmp_path, AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")))
+    for command in (
+        ["score", folder, "--resamples", 5],
+        ["report", folder, "--resamples", 5, "--out", page],
+        ["calibrate", folder, "--risk", 0.5, "--out", policy],
+        ["drift", policy, folder],
+        ["compare", folder, "--policies", policies, "--resamples", 5],
+    ):
+        done = run(*command, "--correctness", "reference")
+        assert said in " ".join(done.stdout.split()), (command, done.stdout, done.stderr)
+        assert "the run recorded" not in run(*command).stdout
+    assert said not in page.read_text()
+
+
+def test_runs_of_policies_that_are_judged_differently_are_told(tmp_path):
+    folders = []
+    for name, judged in (("a", RECORDED), ("b", {**RECORDED, "correctness": "reference"})):
+        folders.append(written(tmp_path / name, {"1": step(), "2": step(correct=0.0)}))
+        (folders[-1] / SETTINGS).write_text(json.dumps({"judged": judged}))
+    done = run("compare", *folders, "--resamples", 5)
+    assert "a: clusterer normalized, correctness f1; b: clusterer normalized, correctness reference" in done.stdout
+    assert json.loads(run("compare", *folders, "--json").stdout)["judged"]["a"] == RECORDED
+    assert "judged in different ways" not in run("compare", folders[0], "--resamples", 5).stdout
+
+
+def test_runs_that_are_judged_differently_need_one_way_for_all(tmp_path):
+    folders = [recorded(tmp_path / "a"), recorded(tmp_path / "b", judged=None)]
+    write(folders[1] / SAMPLES, [row("other")])
+    done = run("score", *folders)
+    assert done.returncode == 2
+    assert "clusterer normalized, correctness f1; not recorded" in " ".join(done.stderr.split())
+    named = figures_of(*folders, "--clusterer", "normalized", "--correctness", "reference")
+    assert named["judged"] == {"clusterer": "normalized", "correctness": "reference"}
+
+
+@pytest.mark.parametrize(
+    ("clusterer", "said"),
+    [
+        ("own:Code", "it takes an address, options or code of yours"),
+        ({"kind": "own:Code", "options": {"a": 1}}, "it takes an address, options or code of yours"),
+        ({"kind": "llm", "provider": "openai", "model": "m"}, "it takes an address, options or code of yours"),
+        ({"kind": "embedding", "provider": "openai", "model": "m", "threshold": 0.5}, "it takes an address"),
+        ({"kind": "entailment", "depth": 3}, "cannot be created from its record"),
+        ("unheard", "cannot be created from its record"),
+        (7, "does not hold the settings of a run"),
+    ],
+)
+def test_a_record_runs_no_code_and_asks_no_server(tmp_path, clusterer, said):
+    done = run("score", recorded(tmp_path / "r", judged={"clusterer": clusterer, "correctness": "reference"}))
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_table_of_rules_is_kept_and_used_again(tmp_path):
+    options = {"compare": {"pay.note": "ignore"}}
+    judged = {"clusterer": {"kind": "actions", "options": options}, "correctness": "reference"}
+    figures = figures_of(recorded(tmp_path / "r", judged=judged))
+    assert (figures["judged"], figures["details"]["clusterer"]) == (judged, "ActionMatch")
+
+
+def test_a_calibration_of_a_run_records_how_its_agents_were_asked(tmp_path):
+    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(12)]
+    data, out, policy = questions(tmp_path, *records), tmp_path / "r", tmp_path / "policy.json"
+    with served() as server:
+        path = config(tmp_path, AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."'))
+        done = run("sample", "--dataset", data, "--config", str(path), "--limit", 12, "--out", out)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((out / SETTINGS).read_bytes())["judged"] == {
+        "clusterer": "tinyworld",
+        "correctness": "reference_or_label",
+    }
+    assert run("calibrate", out, "--risk", 0.5, "--out", policy).returncode == 0
+    saved = json.loads(policy.read_bytes())
+    assert saved["prompt"] == ""
+    asked = {name: saved["agents"]["a"][name] for name in ("model", "temperature", "system_prompt", "n_samples")}
+    assert asked == {"model": "served", "temperature": 1.0, "system_prompt": "Be brief.", "n_samples": 2}

@@ -72,7 +72,6 @@ class ModelAgent:
         system_prompt: Sent to the model before the conversation.
         max_tokens: The most tokens of a response; the model's own default if None.
         seed: Makes sampling repeatable where the model takes a seed.
-        model_options: Passed to `init_chat_model` with "provider:model".
         timeout: Seconds for all responses of a round, waits and retries included; None for no limit. Responses
             received by then count. A call to a model in this process, or without its own async, cannot
             be stopped and continues in the background.
@@ -112,7 +111,6 @@ class ModelAgent:
         system_prompt: str | None = None,
         max_tokens: int | None = None,
         seed: int | None = None,
-        model_options: Mapping[str, Any] | None = None,
         timeout: float | None = 600.0,
         request_timeout: float | None = None,
         retries: int = 2,
@@ -135,7 +133,7 @@ class ModelAgent:
         require(temperature > 0 or n_samples == 1, above, temperature, remedy)
         check_limits("ModelAgent", timeout, request_timeout, retries, max_concurrency)
         one_of(on_greedy, '"on_greedy" of ModelAgent', get_args(OnGreedy), advice='Omit it for "exclude"')
-        check_model(model, model_options or {})
+        check_model(model)
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
         if self.tools is not None and isinstance(model, BaseChatModel) and not takes_tools(model):
             raise no_tools(model)
@@ -153,7 +151,6 @@ class ModelAgent:
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
         self._given = model
-        self._model_options = dict(model_options or {})
         self._ready: BaseChatModel | None = None
         self._may_grade = True
         self._lock = threading.Lock()
@@ -256,7 +253,7 @@ class ModelAgent:
             return self._ready
 
     def _server(self, given: BaseChatModel | str) -> Server:
-        made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
+        made = given if isinstance(given, BaseChatModel) else create_model(given)
         fields = {"temperature": self.temperature, "logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
         address = address_of(made)
         places = places_of(given, address, self.max_concurrency)

@@ -180,7 +180,6 @@ class CoECouncil(RefusesCalls[CouncilState]):
         self._names = [agent.name for agent in members]
         self._gated = None if tools is None else frozenset(tools)
         self._gated_keys = frozenset(map(tool_key, tools or ()))
-        self._is_brief = clusterer is None
         self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer)
 
     def before_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -224,10 +223,7 @@ class CoECouncil(RefusesCalls[CouncilState]):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
-        if self._is_brief:  # a thread would cost more
-            ruling = self._deliberation.rule(proposals)
-        else:
-            ruling = await asyncio.to_thread(self._deliberation.rule, proposals)
+        ruling = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
         return self._settle(asked, response, ruling)
 
     @hook_config(can_jump_to=["model", "end"])

@@ -118,12 +118,9 @@ def find_questions(dataset: str, split: str | None, *, seed: int) -> "QuestionsO
 
     if dataset != "tinyworld":
         return open_questions(dataset, split=split, seed=seed)
-    from coe_agents.evaluation.datasets import QuestionsOnDisk
-    from coe_agents.evaluation.datasets.on_disk import on_disk
     from coe_agents.tinyworld.questions import tinyworld_questions
 
-    found = tinyworld_questions(split or "validation")
-    return QuestionsOnDisk(found.kind, found.source, on_disk(found.questions, seed=seed), found.n_records)
+    return tinyworld_questions(split or "validation", seed=seed)
 
 
 def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coe_agents.errors import DatasetError
-from coe_agents.evaluation.datasets import Question, QuestionSet, QuestionsOnDisk, open_questions
+from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.datasets.files import file_records
 from coe_agents.evaluation.datasets.loading import is_known, unknown_dataset
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
-from coe_agents.evaluation.datasets.question import ConflictError, Place, from_plain
+from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 from coe_agents.evaluation.datasets.subsets import draw_key
 
@@ -81,7 +81,7 @@ def load_items(dataset: str, split: str | None = None, *, seed: int = 0) -> Item
 
     Args:
         dataset: "tinyworld"; "tinyworld-chains", walks along its periodic table; a JSON Lines file whose records have a
-            "chain"; or anything that `load_questions` reads.
+            "chain"; or anything that `open_questions` reads.
         split: Of a dataset; "validation" unless given. A file has none.
         seed: Draws the order.
 
@@ -94,17 +94,12 @@ def load_items(dataset: str, split: str | None = None, *, seed: int = 0) -> Item
         source, walks = f"{_CHAINS}, {split or 'validation'}", list(_tinyworld_chains(split or "validation"))
         return ItemSet(source, _on_disk(walks, seed), len(walks), is_tinyworld=True)
     if split is None and _holds_chains(path):
-        try:
-            chains = _on_disk((item for _, item in _chains(path)), seed)
-        except ConflictError:
-            _check_ids(path)  # says where
-            raise
+        chains = _on_disk(_chains(path), seed)
         return ItemSet(dataset, chains, len(chains))
-    found: QuestionSet | QuestionsOnDisk
     if is_tinyworld := dataset == "tinyworld":
         from coe_agents.tinyworld.questions import tinyworld_questions
 
-        found = tinyworld_questions(split or "validation")
+        found = tinyworld_questions(split or "validation", seed=seed)
     elif is_known(dataset):
         found = open_questions(dataset, split=split, seed=seed)
     else:
@@ -115,7 +110,7 @@ def load_items(dataset: str, split: str | None = None, *, seed: int = 0) -> Item
 
 def _on_disk(items: Iterable[RunItem], seed: int) -> DiskSequence[RunItem]:
     def refuse(repeated: Sequence[RunItem]) -> RunItem:
-        raise ConflictError(f"items must have an id of their own; got {repeated[0].id!r} twice")
+        raise DatasetError(f"several chains have the id {repeated[0].id!r}", hint="Give each its own id")
 
     return DiskSequence(
         items,
@@ -138,21 +133,12 @@ def _holds_chains(path: Path) -> bool:
     return isinstance(first, Mapping) and "chain" in first
 
 
-def _chains(path: Path) -> Iterator[tuple[Place, RunItem]]:
+def _chains(path: Path) -> Iterator[RunItem]:
     for place, record in file_records(path):
         try:
-            yield place, to_chain(record)
+            yield to_chain(record)
         except MalformedError as error:
             raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
-
-
-def _check_ids(path: Path) -> None:
-    """Refuses chains of which two have the same id."""
-    seen = set[str]()
-    for place, item in _chains(path):
-        if item.id in seen:
-            raise DatasetError(f"{place()}: another chain has the id {item.id!r} already", hint="Give each its own id")
-        seen.add(item.id)
 
 
 def to_chain(record: object) -> RunItem:

@@ -60,6 +60,11 @@ def test_tinyworlds_chains_hold_the_true_walk():
             assert item.next_question(number, step.question, facts[step.question].answer) == following.question
 
 
+def test_two_chains_of_one_id_are_an_error(tmp_path):
+    with pytest.raises(DatasetError, match="several chains have the id 'france'"):
+        load_items(written(tmp_path / "c.jsonl", CHAIN, CHAIN))
+
+
 @pytest.mark.parametrize(
     ("record", "said"),
     [
@@ -69,7 +74,6 @@ def test_tinyworlds_chains_hold_the_true_walk():
         ({"id": "1", "chain": [{"question": "Who?"}]}, '"references" is missing'),
         ({"id": "1", "chain": [CHAIN["chain"][0]] * 2}, "question 2 of the chain must hold {answer}"),
         ({"id": "1", "chain": CHAIN["chain"][1:]}, "question 1 of the chain must not hold {answer}, since no answer"),
-        (CHAIN, "another chain has the id 'france' already"),
         ("text", '"chain" must be a list'),
     ],
 )

@@ -9,9 +9,8 @@ from coe_agents.tinyworld.questions import tinyworld_questions
 def test_each_half_holds_its_facts(split):
     found = tinyworld_questions(split)
     facts = [fact for fact in load_facts() if fact.split == split]
-    assert [(question.id, question.question, question.references) for question in found.questions] == [
-        (fact.id, fact.question, fact.references) for fact in facts
-    ]
+    questions = {(question.id, question.question, question.references) for question in found.questions}
+    assert questions == {(fact.id, fact.question, fact.references) for fact in facts}
     assert (found.kind, found.n_records) == ("tinyworld", len(facts))
 
 

@@ -1,9 +1,9 @@
 """Owns questions with known answers: reading them, choosing some by a seed, and the prompts that ask them."""
 
-from coe_agents.evaluation.datasets.loading import PUBLISHED, load_questions, open_questions
+from coe_agents.evaluation.datasets.loading import PUBLISHED, open_questions
 from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk
 from coe_agents.evaluation.datasets.prompts import Prompt, load_prompt
-from coe_agents.evaluation.datasets.question import Kind, Question, QuestionSet
+from coe_agents.evaluation.datasets.question import Kind, Question
 from coe_agents.evaluation.datasets.subsets import examples_from
 
 __all__ = [
@@ -11,10 +11,8 @@ __all__ = [
     "Kind",
     "Prompt",
     "Question",
-    "QuestionSet",
     "QuestionsOnDisk",
     "examples_from",
     "load_prompt",
-    "load_questions",
     "open_questions",
 ]

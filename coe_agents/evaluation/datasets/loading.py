@@ -1,6 +1,6 @@
 """Owns the step from a dataset's name or path to its questions, and the `datasets` library that loads some."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.files import file_records
 from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk, on_disk
-from coe_agents.evaluation.datasets.question import ConflictError, Kind, Place, Question, QuestionSet, Records, to_set
+from coe_agents.evaluation.datasets.question import Kind, Place, Question
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 
 _DEFAULT_SPLIT = "validation"
@@ -33,40 +33,49 @@ PUBLISHED = {
 }
 
 
-def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
+def open_questions(source: str, *, split: str | None = None, seed: int) -> QuestionsOnDisk:
     """Returns the questions of a dataset, each once; a malformed record is an error, never skipped.
+
+    They are on the disk, so memory does not grow with the dataset: a file of JSON Lines is read line by line, and a
+    dataset of the hub row by row; other files are read whole. They are in an order that the seed draws from their ids
+    alone, so that the first few are a sample. Those that repeat an earlier one give it their references.
 
     Args:
         source: A name of `PUBLISHED`, which is loaded from the hub; a folder or Parquet file, which the `datasets`
             library reads as it does the hub; or a `.jsonl`, `.json` or `.csv` file, compressed or not.
         split: Of a dataset; "validation" unless given. A single file has none.
+        seed: Draws the order.
 
     Raises:
         ConfigurationError: If there is no such dataset or file, or a split is given with a file.
-        DatasetError: If it cannot be read; the message names file and line, or the row.
+        DatasetError: If it cannot be read, is empty, has records of different kinds, or different questions of one id;
+            the message names file and line, or the row, where one is at fault.
         ImportError: If `datasets` is needed and not installed.
     """
-    return to_set(_records(source, split))
+    name, records = _records(source, split)
+    kind: Kind | None = None
+    n_records = 0
 
+    def questions() -> Iterator[Question]:
+        nonlocal kind, n_records
+        for place, record in records:
+            try:
+                found, question = to_question(record)
+            except MalformedError as error:
+                raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
+            kind = kind or found
+            if found != kind:
+                raise DatasetError(
+                    f'{place()}: this record is of the kind "{found}", those before it are "{kind}"',
+                    hint="Check the names of its fields, or keep one kind to a file",
+                )
+            n_records += 1
+            yield question
 
-def open_questions(source: str, *, split: str | None = None, seed: int) -> QuestionsOnDisk:
-    """Returns what `load_questions` does, on the disk; so memory does not grow with the dataset.
-
-    A file of JSON Lines is read line by line, and a dataset of the hub row by row; other files are read whole. The
-    questions are in an order that the seed draws from their ids alone, so that the first few are a sample.
-
-    Raises:
-        ConfigurationError: As `load_questions`.
-        DatasetError: As `load_questions`.
-        ImportError: As `load_questions`.
-    """
-    records = _records(source, split)
-    try:
-        questions = on_disk((question for _, question in records), seed=seed)
-    except ConflictError:
-        load_questions(source, split=split)  # says where
-        raise
-    return QuestionsOnDisk(records.kind, records.source, questions, records.n)
+    kept = on_disk(questions(), seed=seed)
+    if kind is None:
+        raise DatasetError(f"{name} holds no record", hint="Check that the file is complete")
+    return QuestionsOnDisk(kind, name, kept, n_records)
 
 
 def is_known(source: str) -> bool:
@@ -80,30 +89,20 @@ def unknown_dataset(source: str, *others: str) -> ConfigurationError:
     return ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
 
 
-def _records(source: str, split: str | None) -> Records:
+def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Place, Any]]]:
+    """Returns what a dataset is called, and its records."""
     path = Path(source)
     published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
         chosen = split or _DEFAULT_SPLIT
-        return Records(f"{published}, {chosen}", _questions(hub_records(published, chosen)))
+        return f"{published}, {chosen}", hub_records(published, chosen)
     if not path.is_file():
         raise unknown_dataset(source, "tinyworld")
     if split is not None:
         raise ConfigurationError(
             f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
         )
-    if path.suffix == ".parquet":
-        return Records(source, _questions(hub_records(Published(source), "train")))
-    return Records(source, _questions(file_records(path)))
-
-
-def _questions(records: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Kind, Question]]:
-    for place, record in records:
-        try:
-            kind, question = to_question(record)
-        except MalformedError as error:
-            raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
-        yield place, kind, question
+    return source, hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
 
 
 def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]:

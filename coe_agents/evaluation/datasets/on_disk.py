@@ -121,13 +121,13 @@ class DiskSequence(Sequence[T]):
 
 @dataclass(frozen=True, slots=True)
 class QuestionsOnDisk:
-    """What `QuestionSet` is, with its questions on the disk, in an order that a seed draws.
+    """The questions of a dataset, each once, on the disk in an order that a seed draws.
 
     Attributes:
         kind: Which prompt asks them.
         source: The file, or the dataset's name on the hub with its configuration and split.
         questions: In the order in which they are asked.
-        n_records: How many records were read.
+        n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
     """
 
     kind: Kind
@@ -155,7 +155,7 @@ def on_disk(questions: Iterable[Question], *, seed: int) -> DiskSequence[Questio
     """Returns questions in the order that a seed draws (`draw_key`), each id once.
 
     Raises:
-        ConflictError: If two of one id differ in more than their references.
+        DatasetError: If two of one id differ in more than their references.
     """
     return DiskSequence(
         questions,

@@ -1,6 +1,6 @@
-"""Owns the question with its known answers, and a set of distinct ones."""
+"""Owns the question with its known answers."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -9,10 +9,6 @@ from coe_agents.errors import DatasetError
 Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions", "tinyworld"]
 Place = Callable[[], str]
 """Returns the place of a record; called only to report it, since a line inside a JSON document must be searched for."""
-
-
-class ConflictError(ValueError):
-    """Two questions of one id; the caller adds the place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,83 +32,20 @@ class Question:
     tools: list[dict[str, Any]] | None = field(default=None, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSet:
-    """The questions of a dataset, each once.
-
-    Attributes:
-        kind: Which prompt asks them.
-        source: The file, or the dataset's name on the hub with its configuration and split.
-        questions: In the order of the dataset.
-        n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
-    """
-
-    kind: Kind
-    source: str
-    questions: tuple[Question, ...]
-    n_records: int
-
-
 def from_plain(plain: Mapping[str, Any]) -> Question:
     """Returns the question of which `dataclasses.asdict` made a value of JSON."""
     return Question(**{**plain, "references": tuple(plain["references"])})
-
-
-class Records:
-    """The records of one dataset, read once; afterwards it says of which kind they were, and how many.
-
-    Raises:
-        DatasetError: While they are read, if they are of different kinds, or the dataset is empty.
-    """
-
-    def __init__(self, source: str, records: Iterable[tuple[Place, Kind, Question]]) -> None:
-        self.source = source
-        self.n = 0
-        self.kind: Kind = "questions"
-        self._records = records
-
-    def __iter__(self) -> Iterator[tuple[Place, Question]]:
-        for place, kind, question in self._records:
-            if not self.n:
-                self.kind = kind
-            self.n += 1
-            if kind != self.kind:
-                raise DatasetError(
-                    f'{place()}: this record is of the kind "{kind}", those before it are "{self.kind}"',
-                    hint="Check the names of its fields, or keep one kind to a file",
-                )
-            yield place, question
-        if not self.n:
-            raise DatasetError(f"{self.source} holds no record", hint="Check that the file is complete")
-
-
-def to_set(records: Records) -> QuestionSet:
-    """Returns the questions of one dataset; those that repeat an earlier one give it their references.
-
-    Raises:
-        DatasetError: If there is no record, records are of different kinds, or two questions have the same id.
-    """
-    found: dict[str, Question] = {}
-    for place, question in records:
-        try:
-            found[question.id] = merge([found.get(question.id, question), question])
-        except ConflictError as error:
-            raise DatasetError(
-                f"{place()}: another question has the id {question.id!r} already",
-                hint="Give every question an id of its own",
-            ) from error
-    return QuestionSet(records.kind, records.source, tuple(found.values()), records.n)
 
 
 def merge(repeated: Sequence[Question]) -> Question:
     """Returns one question with the references of all.
 
     Raises:
-        ConflictError: If they differ in more than that.
+        DatasetError: If they differ in more than that.
     """
     first = repeated[0]
     if any(replace(question, references=()) != replace(first, references=()) for question in repeated):
-        raise ConflictError(f"questions of one id must be the same but for their references; got {first.id!r} twice")
+        raise DatasetError(f"different questions have the id {first.id!r}", hint="Give every question an id of its own")
     return replace(first, references=without_repeats(text for question in repeated for text in question.references))
 
 

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coe_agents.errors import ConfigurationError, DatasetError
-from coe_agents.evaluation.datasets import examples_from, load_questions, open_questions
+from coe_agents.evaluation.datasets import Question, examples_from, open_questions
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
+from coe_agents.evaluation.datasets.question import merge
+from coe_agents.evaluation.datasets.records import to_question
 from coe_agents.evaluation.datasets.subsets import draw_key
 
 
@@ -30,9 +32,13 @@ def records(n):
 @pytest.mark.parametrize("seed", [0, 7])
 def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
     path = written(tmp_path / "d.jsonl", records(400))
-    whole, found = load_questions(path), open_questions(path, seed=seed)
-    assert (found.kind, found.source, found.n_records) == (whole.kind, whole.source, whole.n_records)
-    expected = sorted(whole.questions, key=lambda question: draw_key("asked", seed, question.id))
+    found = open_questions(path, seed=seed)
+    assert (found.kind, found.source, found.n_records) == ("questions", path, 400)
+    in_memory: dict[str, Question] = {}
+    for _, question in map(to_question, records(400)):
+        in_memory[question.id] = merge([in_memory.get(question.id, question), question])
+    whole = list(in_memory.values())
+    expected = sorted(whole, key=lambda question: draw_key("asked", seed, question.id))
     assert list(found.questions) == expected
     assert len(found.questions) == len(expected) < found.n_records
     for limit in (1, 30, 10_000, None):
@@ -42,12 +48,12 @@ def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
     with pytest.raises(IndexError):
         found.questions.first(3)[3]
     for k in (0, 1, 3):
-        few, all_of_them = (examples_from(those, k, seed=seed) for those in (found.examples(k), whole.questions))
+        few, all_of_them = (examples_from(those, k, seed=seed) for those in (found.examples(k), whole))
         assert [few(question) for question in expected] == [all_of_them(question) for question in expected]
     assert len(found.examples(3)) < 100
     # no question has five others of another wording, and the message counts them as it does in memory
     messages = []
-    for those in (found.examples(500), whole.questions):
+    for those in (found.examples(500), whole):
         with pytest.raises(ConfigurationError, match="500 examples are needed; only") as raised:
             examples_from(those, 500, seed=seed)(expected[0])
         messages.append(str(raised.value))
@@ -57,7 +63,7 @@ def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
 def test_a_faulty_record_is_named_with_its_line(tmp_path):
     good = {"id": "1", "question": "Who?", "references": ["A"]}
     for fault, message in (
-        ({"id": "1", "question": "Who else?", "references": []}, ":2: another question has the id '1' already"),
+        ({"id": "1", "question": "Who else?", "references": []}, "different questions have the id '1'"),
         ({"id": "2", "question": "Who else?"}, ':2: "references" is missing'),
         ({"question": "Who else?", "answer": ["B"]}, ':2: this record is of the kind "nq_open"'),
     ):

@@ -66,7 +66,7 @@ def follow_until_broken(
         for case in follow_cases(path, wait=wait):
             cases.append((case.id, case.time))
             _check_probability(case, min_seen)
-            if monitor.observe(1.0 - case.correct, seen_probability=case.seen_probability):
+            if monitor.update(1.0 - case.correct, seen_probability=case.seen_probability).broken:
                 break
     except KeyboardInterrupt:
         interrupted = True

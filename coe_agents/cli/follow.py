@@ -63,11 +63,11 @@ def follow_until_broken(
         for case in follow_cases(path, wait=wait):
             cases.append((case.id, case.time))
             try:
-                is_broken = monitor.observe(1.0 - case.correct, seen_probability=case.seen_probability)
+                state = monitor.update(1.0 - case.correct, seen_probability=case.seen_probability)
             except ValueError as error:
                 message = f"the case {clean(case.id, 50)!r}: {error}"
                 raise typer.BadParameter(message, param_hint="--min-seen") from error
-            if is_broken:
+            if state.broken:
                 break
     except KeyboardInterrupt:
         interrupted = True

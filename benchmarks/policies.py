@@ -35,15 +35,17 @@ from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_c
 from coe_agents.clustering import CachedEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, calibrate, judge_samples
 from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.on_disk import on_disk
 from coe_agents.evaluation.decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compare, in_words, outcomes_of
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.policy import Bounds, Policy, Rules
-from coe_agents.runs import RunGroup, Timings, decide_all, load_items
+from coe_agents.runs import RunGroup, Timings, decide_all
 from coe_agents.runs.runner import Units
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.tinyworld.correctness import tinyworld_criterion
+from coe_agents.tinyworld.questions import tinyworld_questions
 
 RISKS = {"tinyworld": 0.1, "nq_calibn": 0.3, "triviaqa_calibn": 0.2}
 ALWAYS = ThresholdPolicy(100.0)
@@ -130,10 +132,10 @@ def tinyworld() -> list[PolicyOutcomes]:
     clusterer, criterion = tinyworld_clusterer(), tinyworld_criterion()
     clusterer = clusterer.with_model(CachedEntailment(clusterer.model))  # policies share most of their pairs
     with tempfile.TemporaryDirectory() as scratch:
-        items = load_items("tinyworld", "calibration").items
+        questions = on_disk(tinyworld_questions("calibration"), seed=0)
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, policy=ALWAYS).compile()
-        results = graph.batch([{"question": item.steps[0].question} for item in items], {"max_concurrency": AT_ONCE})
-        asked = [(item.steps[0], result["responses"]) for item, result in zip(items, results, strict=True)]
+        results = graph.batch([{"question": question.question} for question in questions], {"max_concurrency": AT_ONCE})
+        asked = [(question, result["responses"]) for question, result in zip(questions, results, strict=True)]
         saved = load_saved((to_sampled(question, rows) for question, rows in asked), clusterer)
         prices = {name: {"input": 1.0, "output": 1.0} for name in MODELS}
         judging = {"criterion": criterion, "clusterer": clusterer}
@@ -158,12 +160,12 @@ def to_sampled(question: Question, rows: list[dict]) -> SampledQuestion:
 
 
 def live(folder: Path, options: dict[str, Any], clusterer: Clusterer, criterion: Criterion) -> Any:
-    items = load_items("tinyworld").items
+    questions = on_disk(tinyworld_questions(), seed=0)
     with warnings.catch_warnings(action="ignore"):
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, **options).compile()
     group = RunGroup(graph, criterion, at_once=AT_ONCE)
-    with Store(folder, {}, Units(items, seed=0), name=DECISIONS) as store, Timings(folder) as timings:
-        asyncio.run(decide_all(items, group, store, timings))
+    with Store(folder, {}, Units(questions, seed=0), name=DECISIONS) as store, Timings(folder) as timings:
+        asyncio.run(decide_all(questions, group, store, timings))
     return read_run(folder)
 
 

@@ -57,9 +57,9 @@ def test_deep_toml_is_a_value_error(text):
 
 @pytest.mark.parametrize("digits", [20, 400, 5000])
 @pytest.mark.parametrize("value", ["{}", "[1, {}]", "{{ b = {} }}", "-{}"])
-def test_an_integer_beyond_64_bits_is_named_with_its_line(digits, value):
+def test_an_integer_beyond_64_bits_is_refused(digits, value):
     text = f'[t]\nb = "x" # {"1" * 30}\nc = {value.format("9" * digits)}\n'
-    with pytest.raises(ValueError, match=rf"integer 9999999999\.\.\. has {digits} digits.*\(at line 3\)"):
+    with pytest.raises(ValueError, match="an integer has more than TOML's 64 bits"):
         parse_toml(text)
 
 

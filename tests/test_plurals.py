@@ -14,7 +14,7 @@ from tests.cli.command import run
 from tests.evaluation.invented import row, write
 from tests.experiments.decided import step, written
 
-NOUNS = ["agent", "answer", "chain", "cluster", "failure", "question", "resample", "response", "round", "tie", "token"]
+NOUNS = ["agent", "answer", "cluster", "failure", "question", "resample", "response", "round", "tie", "token"]
 ADJECTIVES = r"(?:bootstrap|judged|labelled|other|paired|wrong)"
 WRONG = {
     1: re.compile(rf"\b1 (?:{ADJECTIVES} )*(?:{'|'.join(NOUNS)})s\b|\b1 \w+ (?:are|were)\b|\bthey count\b"),
@@ -51,9 +51,9 @@ def test_what_a_person_reads_is_in_the_singular_for_one(tmp_path, n):
     samples = write(tmp_path / "s.jsonl", rows)
     runs = []
     for name in ("first", "second"):
-        decided = {"0": step(), "chain": [step(), step()], "down": "gone", f"only {name}": step()}
+        decided = {"0": step(), "down": "gone", f"only {name}": step()}
         if n == 2:
-            decided |= {"1": step(), "chain 2": [step(), step()], "down 2": "gone", f"more {name}": step()}
+            decided |= {"1": step(), "down 2": "gone", f"more {name}": step()}
         folder = written(tmp_path / name, decided)
         (folder / SETTINGS).write_text(json.dumps({"dataset": {"n_questions": len(decided) + n, "limit": 0}}))
         runs.append(folder)

@@ -93,15 +93,9 @@ def load_quietly(path: Path | None) -> "Config | None":
         return None
     from coe_agents.config.schema import load_config
 
-    config = load_config(path, more_faults=_find_faults)
+    config = load_config(path)
     hide(config.secrets)  # in all that is printed from now on
     return config
-
-
-def _find_faults(config: "Config") -> list[str]:
-    from coe_agents.config.build import find_faults
-
-    return find_faults(config)
 
 
 def _create_graph(path: Path | None) -> Any:

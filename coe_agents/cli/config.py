@@ -40,10 +40,9 @@ def check(file: Annotated[Path, typer.Argument(help="The TOML file.")]) -> None:
     """Validate a file and show its settings. No model is called or loaded, but code that the file names is imported."""
     from coe_agents.cli.display.config import show_config
     from coe_agents.config.checks import check as check_config
-    from coe_agents.config.checks import find_all_faults
     from coe_agents.config.schema import load_config
 
-    config = load_config(file, more_faults=find_all_faults)
+    config = load_config(file)
     hide(config.secrets)
     notes = check_config(config)
     show_config(config, notes, path=str(file))

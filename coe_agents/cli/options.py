@@ -47,8 +47,7 @@ class QuestionOptions:
         str,
         typer.Option(
             help="triviaqa, squad, squad_v2, nq_open or truthfulqa, from the Hugging Face hub; tinyworld; a file, "
-            "such as one of their official ones, JSON Lines or Parquet; or the folder of a dataset. For run also "
-            "tinyworld-chains, and a JSON Lines file of chains of questions."
+            "such as one of their official ones, JSON Lines or Parquet; or the folder of a dataset."
         ),
     ]
     out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")]

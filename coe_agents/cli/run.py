@@ -57,33 +57,34 @@ def run(
     ray = ray_options(engine)
     settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices, load_items
+    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices
     from coe_agents.runs.runner import Units
+    from coe_agents.tinyworld.questions import find_questions
 
-    found = load_items(asking.dataset, asking.split, seed=seed)
-    items = found.items.first(asking.limit or None)
+    found = find_questions(asking.dataset, asking.split, seed=seed)
+    questions = found.questions.first(asking.limit or None)
     options: dict[str, Any] = {
         "seed": seed,
         "at_once": asking.at_once,
         "people": people,
         "correctness": correctness,
-        "is_tinyworld": found.is_tinyworld,
+        "is_tinyworld": asking.dataset == "tinyworld",
     }
     group = create_run_group(settings, **options)
-    depends = {"dataset": describe_dataset(found, len(found.items), map(asdict, items), asking.limit), **group.settings}
+    depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
     from coe_agents.evaluation.decisions import DECISIONS
     from coe_agents.evaluation.samples.store import Store
 
     with (
-        Store(out, depends, Units(items, seed=seed), name=DECISIONS) as store,
+        Store(out, depends, Units(questions, seed=seed), name=DECISIONS) as store,
         Timings(out) as timings,
-        _progress(len(items), store) as on_item,
+        _progress(len(questions), store) as on_row,
     ):
         keep_prices(out, group.prices)
         if ray is None:
             import asyncio
 
-            asyncio.run(decide_all(items, group, store, timings, on_item=on_item))
+            asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
         elif n_pending := store.n_pending:
             from coe_agents.distributed import cluster
             from coe_agents.runs.parts import decide_parts
@@ -95,8 +96,8 @@ def run(
                 # called in the actors, whose environment holds the keys
                 shared = share_limits(settings, pool.n_actors)
                 create = partial(create_run_group, shared, n_sharing=pool.n_actors, **options)
-                decide_parts(items, create, store, timings, pool, size=partition_size, on_item=on_item)
-    _show_end(out, len(items))
+                decide_parts(questions, create, store, timings, pool, size=partition_size, on_row=on_row)
+    _show_end(out, len(questions))
 
 
 @contextmanager
@@ -121,8 +122,8 @@ def _show_end(out: Path, n_items: int) -> None:
     verdicts = [item.correct for item in items if item.correct is not None]
     wrong = sum(1 - correct for correct in verdicts)
     judged = f", {wrong:.4g} of these wrong" if verdicts else ", none judged" if n_answered else ""
-    n_escalated = sum(any(step.escalated for step in item.steps) for item in items)
-    n_failed_agents = sum(any(step.decision["failed_agents"] for step in item.steps) for item in items)
+    n_escalated = sum(item.is_escalated for item in items)
+    n_failed_agents = sum(bool(item.decision["failed_agents"]) for item in items)
     withheld = f"{len(items) - n_answered} withheld, {n_escalated} escalated"
     path = clean(str(out / DECISIONS))
     print_lines(f"{quantity(n_items, 'question')}: {n_answered} answered{judged}; {withheld}. {path}")

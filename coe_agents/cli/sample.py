@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from coe_agents.evaluation.datasets import Question, QuestionsOnDisk
     from coe_agents.evaluation.runner import Group
     from coe_agents.evaluation.samples.store import Unit
-    from coe_agents.runs import ItemSet
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -80,7 +79,7 @@ def sample_to(
     group = create_group(config, prompts, **asked)
     digest = _object_digest((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
     settings = {
-        "dataset": describe_dataset(found, len(found.questions), map(asdict, questions), options.limit),
+        "dataset": describe_dataset(found, map(asdict, questions), options.limit),
         "seed": seed,
         JUDGED: judging_of(config, is_tinyworld=options.dataset == "tinyworld").to_json(),
         "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": digest},
@@ -173,17 +172,15 @@ def times(n: int) -> str:
     return "once" if n == 1 else f"{n} times"
 
 
-def describe_dataset(
-    found: "QuestionsOnDisk | ItemSet", n: int, asked: "Iterable[object]", limit: int
-) -> dict[str, Any]:
-    """Returns what the settings of a run say about its dataset, which holds `n` questions; `asked` are those chosen.
+def describe_dataset(found: "QuestionsOnDisk", asked: "Iterable[object]", limit: int) -> dict[str, Any]:
+    """Returns what the settings of a run say about its dataset; `asked` are the questions chosen.
 
     They are digested as a list of JSON, of which one value at a time is in memory.
     """
     return {
         "source": found.source,
         "n_records": found.n_records,
-        "n_questions": n,
+        "n_questions": len(found.questions),
         "limit": limit,
         "sha256": _digest("[", (json.dumps(value) for value in asked), "]"),
     }

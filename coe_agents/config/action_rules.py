@@ -21,15 +21,13 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
         >>> read_options({"compare": {"transfer.amount": {"within": 0.01}, "note": "ignore"}})
         {'compare': {'transfer.amount': Within(absolute=0.01, relative=0.0), 'note': Ignore()}}
     """
-    for name in options.keys() - {"compare", "ordered"}:
-        raise ValueError(f'"{name}" is not an option of "actions". Its options are compare and ordered')
-    compare, ordered = options.get("compare", {}), options.get("ordered", False)
-    if not isinstance(ordered, bool):
-        raise ValueError(f'"ordered" must be true or false; got {type(ordered).__name__}')
+    for name in options.keys() - {"compare"}:
+        raise ValueError(f'"{name}" is not an option of "actions". Its option is compare')
+    compare = options.get("compare", {})
     if not isinstance(compare, Mapping):
         raise ValueError(f'"compare" must be a table of rules by argument; got {type(compare).__name__}')
     rules = {name: _read_rule(name, stated) for name, stated in compare.items()}
-    return ({"compare": rules} if rules else {}) | ({"ordered": True} if ordered else {})
+    return {"compare": rules} if rules else {}
 
 
 def _read_rule(name: str, stated: Any) -> Rule:

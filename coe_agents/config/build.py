@@ -80,17 +80,6 @@ def assemble(config: Config | None, *, seed: int = 0, escalation: _Escalate | No
     return _connect(config, *parts)
 
 
-def find_faults(config: Config) -> list[str]:
-    """Returns why the objects of a configuration cannot be created, a line for each mistake."""
-    faults = list[str]()
-    for create in (create_judge, assemble):
-        try:
-            create(config)
-        except ConfigurationError as error:
-            faults += str(error).splitlines()
-    return faults
-
-
 def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, policy: Policy, *of_graph: Any) -> _Graph:
     adaptive = config.graph.adaptive
     options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
@@ -411,7 +400,7 @@ def load(path: str | Path) -> Configuration:
         >>> [agent.name for agent in config.agents], config.policy
         (['llama', 'qwen'], ThresholdPolicy(0.7, otherwise='abstain'))
     """
-    settings = load_config(Path(path), more_faults=find_faults)
+    settings = load_config(Path(path))
     creates: list[_Create] = [create_agents, create_clusterer, create_policy]
     agents, clusterer, policy = _all([partial(create, settings) for create in creates])
     return Configuration(agents, clusterer, policy, settings)

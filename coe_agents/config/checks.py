@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coe_agents._plurals import quantity
 from coe_agents.config import schema
-from coe_agents.config.build import find_faults
+from coe_agents.config.build import assemble, create_judge
 from coe_agents.config.schema import Config, ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import RegimePolicy
@@ -21,15 +21,21 @@ def check(config: Config) -> list[str]:
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        faults = find_all_faults(config)
+        faults = [*_find_faults(config), *_missing_folders(config), *_unreachable_regimes(config)]
     if faults:
         raise ConfigurationError("\n".join(faults))
     return [*(" ".join(str(warning.message).split()) for warning in caught), *_notes(config)]
 
 
-def find_all_faults(config: Config) -> list[str]:
-    """Returns a line for each mistake: why its objects cannot be created, folders and regimes that do not exist."""
-    return [*find_faults(config), *_missing_folders(config), *_unreachable_regimes(config)]
+def _find_faults(config: Config) -> list[str]:
+    """Returns why the objects of a configuration cannot be created, a line for each mistake."""
+    faults = list[str]()
+    for create in (create_judge, assemble):
+        try:
+            create(config)
+        except ConfigurationError as error:
+            faults += str(error).splitlines()
+    return faults
 
 
 def _missing_folders(config: Config) -> Iterator[str]:

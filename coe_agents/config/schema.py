@@ -1,10 +1,8 @@
 """Owns the configuration file: its fields, their checks, and errors that name the line at fault."""
 
-import copy
 import math
 import os
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -193,7 +191,7 @@ class ActionsClusterer(_Section):
 
     Attributes:
         options: "compare", by "tool.argument" or "argument": "exact", "ignore", "any_order", `{within = 0.01}` or
-            `{within_relative = 0.05}`; and "ordered".
+            `{within_relative = 0.05}`.
     """
 
     kind: Literal["actions"]
@@ -281,7 +279,6 @@ class GraphConfig(_Section):
         return Bounds(max_rounds=self.max_rounds, token_budget=self.token_budget, deadline=self.deadline)
 
 
-_STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list: "a list", dict: "a table"}
 _KINDS = {
     "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
@@ -381,13 +378,8 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
 }
 
 
-def load_config(path: Path, *, more_faults: Callable[[Config], list[str]] | None = None) -> Config:
+def load_config(path: Path) -> Config:
     """Reads and checks a TOML file.
-
-    Args:
-        path: Of the file.
-        more_faults: Returns what later checks find in a configuration, a line for each. If the file is invalid, it is
-            called with the valid sections, so that all mistakes are reported at once.
 
     Raises:
         ConfigurationError: If it cannot be read, is not TOML, or is invalid; the message names file and line.
@@ -413,11 +405,6 @@ def load_config(path: Path, *, more_faults: Callable[[Config], list[str]] | None
             tag = fault["type"].startswith("union_tag")
             place = (*fault["loc"], "kind") if tag else fault["loc"]
             faults.append(_fault(path, text, place, _describe(fault, place)))
-        if more_faults is not None:
-            valid = _valid_part(table, [dict(fault) for fault in error.errors()])
-            valid._path, valid._text = path, text
-            with warnings.catch_warnings(action="ignore"):  # they may be about our own sections
-                faults += [fault for fault in more_faults(valid) if fault not in faults]
         secrets = secrets_of(SimpleNamespace(**table))
         faults = [redact(fault, secrets) for fault in faults]
         raise ConfigurationError(
@@ -425,48 +412,6 @@ def load_config(path: Path, *, more_faults: Callable[[Config], list[str]] | None
         ) from error
     config._path, config._text = path, text
     return config
-
-
-def _valid_part(table: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> Config:
-    """Returns the configuration without what is faulty, for later checks.
-
-    A faulty field on which no model depends is left out; else a section of ours stands in for the faulty one.
-    """
-    rest = copy.deepcopy(dict(table))
-    for fault in faults:
-        if _is_harmless(str(fault["loc"][-1])):
-            _drop(rest, fault["loc"])
-    faulty: list[tuple[str | int, ...]] = []
-    try:
-        Config.model_validate(rest)
-    except ValidationError as error:
-        faulty = [fault["loc"] for fault in error.errors()]
-    names, places = {name for name, *_ in faulty}, {loc[1] for loc in faulty if loc[0] == "agents" and len(loc) > 1}
-    agents = rest.get("agents") or [None]
-    if not isinstance(agents, list) or agents == [None]:
-        agents, places = [None], {0}
-    sections = {name: value for name, value in rest.items() if name in Config.model_fields and name not in names}
-    sections["agents"] = [
-        {"name": f"agent {place}", **_STAND_IN} if place in places else agent for place, agent in enumerate(agents)
-    ]
-    policy = {"kind": "threshold", "max_coe": 0.5}
-    return Config.model_validate({"clusterer": {"kind": "normalized"}, "policy": policy, **sections})
-
-
-def _is_harmless(field: str) -> bool:
-    """Returns whether a section without this field names the same model, and needs no other key."""
-    return not field.endswith("key") and not did_you_mean(field, ModelSection.model_fields)
-
-
-def _drop(table: Any, location: Sequence[str | int]) -> None:
-    holder = table
-    for part in location[:-1]:
-        if isinstance(holder, list):
-            holder = holder[int(part)]
-        elif part in holder:  # else it is the tag of a union
-            holder = holder[part]
-    if isinstance(holder, dict):
-        holder.pop(location[-1], None)
 
 
 def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:

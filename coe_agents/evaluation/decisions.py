@@ -13,7 +13,7 @@ from coe_agents.group_decision.checks import amount, check_decision, count, shar
 from coe_agents.types import FinalAction
 
 DECISIONS = "run.decisions.jsonl"
-"""One line for each question, or chain of questions; the same bytes whenever the same run is repeated or resumed."""
+"""One line for each question; the same bytes whenever the same run is repeated or resumed."""
 SECONDS = "run.seconds.jsonl"
 """How long each took. It is apart, because it differs each time."""
 PRICES = "prices.json"
@@ -37,83 +37,50 @@ _READ = (
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """One question of a run, or one step of a chain.
+class Item:
+    """What a run decided about one question.
 
     Attributes:
+        id: Its id in the dataset.
         question: As it was asked.
         action: "answer", "abstain" or "escalate", after all.
         correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
         verdicts: Whether the group's leading answer was right after each round; None where there was none.
-        escalated: Whether the policy escalated, whoever decided then.
+        is_escalated: Whether the policy escalated, whoever decided then.
         decision: The graph's whole decision; see `coe_agents.graph.DecisionData`.
-    """
-
-    question: str
-    action: str
-    correct: float | None
-    verdicts: tuple[float | None, ...]
-    escalated: bool
-    decision: Mapping[str, Any]
-
-    @property
-    def n_requests(self) -> int:
-        """How many requests the agents were sent and answered; one more if an arbiter decided."""
-        agents = self.decision["agents"].values()
-        asked = sum(each["n_requests"] for agent in agents for each in agent["sampling"])
-        others = set(self.decision["tokens"]) - set(self.decision["agents"]) - set(self.decision["failed_agents"])
-        return int(asked + len(others))
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """What a run decided about one question, or about a chain of dependent ones.
-
-    Attributes:
-        id: Its id in the dataset.
-        steps: One; of a chain, those that were asked.
-        is_chain: Whether it is a chain.
-        ended: Of a chain: "complete", "withheld" or "max_steps"; None of a question.
         seconds: How long it took; None if that is not known.
         cost: By the prices of the tokens; None where an agent has none.
     """
 
     id: str
-    steps: tuple[Decided, ...]
-    is_chain: bool = False
-    ended: str | None = None
+    question: str
+    action: str
+    correct: float | None
+    verdicts: tuple[float | None, ...]
+    is_escalated: bool
+    decision: Mapping[str, Any]
     seconds: float | None = None
     cost: float | None = None
 
     @property
     def is_answered(self) -> bool:
-        """Whether it was answered; a chain, whether all of it was."""
-        return self.steps[-1].action == "answer" and self.ended != "withheld"
-
-    @property
-    def correct(self) -> float | None:
-        """Whether the answer is right, of a chain the last one; None without an answer, or where it is not known."""
-        return self.steps[-1].correct if self.is_answered else None
+        """Whether it was answered."""
+        return self.action == "answer"
 
     @property
     def leading_correct(self) -> float | None:
-        """Whether the group's leading answer is right, given or not; of a chain the last step's, 0 if it broke off."""
+        """Whether the group's leading answer is right, given or not."""
         if self.is_answered:
             return self.correct
-        if self.is_chain:
-            return 0.0
-        verdicts = self.steps[-1].verdicts
-        return verdicts[-1] if verdicts else None
+        return self.verdicts[-1] if self.verdicts else None
 
     @property
     def usage(self) -> list[tuple[str, float, float]] | None:
         """The agent, the input and the output tokens of each; None where they are not known."""
-        known = [step.decision["tokens"] for step in self.steps]
-        if None in known:
+        tokens = self.decision["tokens"]
+        if tokens is None:
             return None
-        return [
-            (name, each["input_tokens"], each["output_tokens"]) for tokens in known for name, each in tokens.items()
-        ]
+        return [(name, each["input_tokens"], each["output_tokens"]) for name, each in tokens.items()]
 
     @property
     def tokens(self) -> float | None:
@@ -123,35 +90,27 @@ class Item:
 
     @property
     def n_requests(self) -> int:
-        """Requests to agents, and to an arbiter."""
-        return sum(step.n_requests for step in self.steps)
+        """How many requests the agents were sent and answered; one more if an arbiter decided."""
+        agents = self.decision["agents"].values()
+        asked = sum(each["n_requests"] for agent in agents for each in agent["sampling"])
+        others = set(self.decision["tokens"] or ()) - set(self.decision["agents"]) - set(self.decision["failed_agents"])
+        return int(asked + len(others))
 
     @property
     def n_rounds(self) -> int:
-        """Rounds that were asked; of a chain, of all its steps."""
-        return sum(step.decision["n_rounds"] for step in self.steps)
-
-    @property
-    def is_escalated(self) -> bool:
-        """Whether the policy escalated it, whoever decided then."""
-        return any(step.escalated for step in self.steps)
+        """Rounds that were asked."""
+        return int(self.decision["n_rounds"])
 
     @property
     def conformity(self) -> float | None:
         """The share of agents that changed to the leading answer in a debate; None without a debate."""
-        known = [step.decision["conformity"] for step in self.steps if step.decision["conformity"] is not None]
-        return sum(known) / len(known) if known else None
+        conformity: float | None = self.decision["conformity"]
+        return conformity
 
     @property
     def decided_by(self) -> str:
         """Who: "group", an arbiter's name, or "simulated person"; "nobody" where it stayed escalated."""
-        last = self.steps[-1]
-        return "nobody" if last.action == "escalate" else str(last.decision["decided_by"])
-
-    @property
-    def asked(self) -> tuple[bool, str]:
-        """Whether it is a chain, and its first question."""
-        return self.is_chain, self.steps[0].question
+        return "nobody" if self.action == "escalate" else str(self.decision["decided_by"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,30 +175,24 @@ def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
     Raises:
         ValueError: If it is not such a line.
     """
-    is_chain = "steps" in row
     try:
-        steps = tuple(_to_step(step) for step in (row["steps"] if is_chain else [row]))
+        item = Item(
+            id=row["id"],
+            question=str(row["question"]),
+            action=checks.one_of(row["action"], "action", get_args(FinalAction)),
+            correct=share(row["correct"], "correct"),
+            verdicts=tuple(share(verdict, "verdicts") for verdict in row["verdicts"]),
+            is_escalated=bool(row["escalated"]),
+            decision=row["decision"],
+            seconds=seconds,
+        )
+        check_decision(item.decision, _READ)
+        for agent in item.decision["agents"].values():
+            for asked in agent["sampling"]:
+                count(asked["n_requests"], "n_requests")
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    if not steps:
-        raise ValueError("a chain without steps")
-    return Item(row["id"], steps, is_chain, row.get("ended"), seconds)
-
-
-def _to_step(step: Mapping[str, Any]) -> Decided:
-    found = Decided(
-        question=str(step["question"]),
-        action=checks.one_of(step["action"], "action", get_args(FinalAction)),
-        correct=share(step["correct"], "correct"),
-        verdicts=tuple(share(verdict, "verdicts") for verdict in step["verdicts"]),
-        escalated=bool(step["escalated"]),
-        decision=step["decision"],
-    )
-    check_decision(found.decision, _READ)
-    for agent in found.decision["agents"].values():
-        for asked in agent["sampling"]:
-            count(asked["n_requests"], "n_requests")
-    return found
+    return item
 
 
 def _rows(path: Path, *, may_be_torn: bool) -> Iterator[tuple[int, Mapping[str, Any]]]:

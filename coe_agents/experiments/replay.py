@@ -13,7 +13,7 @@ from typing import Any
 from coe_agents._plurals import quantity
 from coe_agents.actions import compare_actions, has_proposals
 from coe_agents.clustering import Clusterer, cluster_responses
-from coe_agents.evaluation.decisions import Decided, Item
+from coe_agents.evaluation.decisions import Item
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import fill_answers
@@ -302,8 +302,8 @@ class _Replay:
         }
         question = self._saved.question
         correct = None if answer is None else leading
-        step = Decided(question.text, action, correct, (leading,), action == "escalate", known)
-        return with_cost(Item(question.id, (step,)), self._of.prices)
+        item = Item(question.id, question.text, action, correct, (leading,), action == "escalate", known)
+        return with_cost(item, self._of.prices)
 
 
 def _to_round(measurement: Measurement, number: int) -> RoundData:

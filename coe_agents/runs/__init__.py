@@ -1,16 +1,12 @@
 """Owns running a whole policy over a dataset: the graph as configured, asked every question, each decision kept."""
 
 from coe_agents.runs.group import RunGroup, create_run_group
-from coe_agents.runs.items import ItemSet, RunItem, load_items
 from coe_agents.runs.runner import Timings, decide_all, keep_prices
 
 __all__ = [
-    "ItemSet",
     "RunGroup",
-    "RunItem",
     "Timings",
     "create_run_group",
     "decide_all",
     "keep_prices",
-    "load_items",
 ]

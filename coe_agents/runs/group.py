@@ -1,4 +1,4 @@
-"""Owns the group of a run: the graph as configured, asked one item at a time, and what is stored of its decision."""
+"""Owns the group of a run: the graph as configured, asked one question at a time, and what is stored of it."""
 
 import hashlib
 import time
@@ -21,9 +21,7 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.decisions import DECIDER, PERSON
 from coe_agents.evaluation.origin import JUDGED
 from coe_agents.evaluation.scoring.correctness import judge
-from coe_agents.graph import create_sequential_graph
 from coe_agents.redaction import redact, redact_all
-from coe_agents.runs.items import RunItem
 from coe_agents.tinyworld import tinyworld_clusterer
 from coe_agents.types import EscalatedCase, Ruling
 
@@ -34,24 +32,8 @@ _PRICED = "price_per_million"
 _NOT_STORED = {"base_url", "api_key_env", _PRICED}
 
 
-@dataclass(slots=True)
-class _Cursor:
-    """Which question is being asked: its item, and the step of it."""
-
-    item: RunItem
-    step: int = 0
-
-    @property
-    def question(self) -> Question:
-        return self.item.steps[self.step]
-
-    def advance(self, question: str, answer: str) -> str | None:
-        following = self.item.next_question(self.step, question, answer)
-        self.step += following is not None
-        return following
-
-
-_ASKED: ContextVar[_Cursor] = ContextVar("asked")
+_ASKED: ContextVar[Question] = ContextVar("asked")
+"""The question that is being asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +43,7 @@ class RunGroup:
     Attributes:
         graph: A compiled CoE graph.
         criterion: Decides whether an answer is right.
-        at_once: How many items are asked concurrently.
+        at_once: How many questions are asked concurrently.
         settings: All that its decisions depend on, without keys and addresses.
         prices: Price per million tokens of each agent that has one, as {"input": ..., "output": ...}.
         secrets: Strings that no error may contain.
@@ -74,47 +56,30 @@ class RunGroup:
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     secrets: Collection[str] = ()
 
-    async def decide(self, item: RunItem) -> tuple[dict[str, Any], float]:
-        """Returns the line of an item, and how many seconds it took.
+    async def decide(self, question: Question) -> tuple[dict[str, Any], float]:
+        """Returns the line of a question, and how many seconds it took.
 
         A failure is a line whose `error` gives the reason; it is not a decision, and the next run asks again. That too
         few agents answered is such a failure: nothing was measured.
         """
         start = time.monotonic()
-        row: dict[str, Any] = {"id": item.id, "agent": DECIDER}
+        row: dict[str, Any] = {"id": question.id, "agent": DECIDER}
         try:
-            found = await (self._chain(item) if item.is_chain else self._question(item))
-            row |= {**found, "error": None}
+            row |= {**await self._ask(question), "error": None}
         except Exception as error:  # whatever a part of the user's raises
             row["error"] = redact(f"{type(error).__name__}: {error}", self.secrets)
         return row, time.monotonic() - start
 
-    async def _question(self, item: RunItem) -> dict[str, Any]:
-        _ASKED.set(_Cursor(item))
-        (question,) = item.steps
-        result = await self.graph.ainvoke({"question": question.question})
-        return self._step(question, question.question, result["decision"])
-
-    async def _chain(self, item: RunItem) -> dict[str, Any]:
-        cursor = _Cursor(item)
-        _ASKED.set(cursor)
-        chain = create_sequential_graph(self.graph, next_question=cursor.advance, max_steps=len(item.steps)).compile()
-        steps, ended = list[dict[str, Any]](), ""
-        async for update in chain.astream({"question": item.steps[0].question}, stream_mode="updates"):
-            if "ask" in update:
-                (step,) = update["ask"]["steps"]
-                steps.append(self._step(item.steps[len(steps)], step["question"], update["ask"]["decision"]))
-                ended = update["ask"].get("ended", ended)
-        return {"steps": steps, "ended": "complete" if len(steps) == len(item.steps) and ended != "withheld" else ended}
-
-    def _step(self, question: Question, asked: str, decision: Mapping[str, Any]) -> dict[str, Any]:
+    async def _ask(self, question: Question) -> dict[str, Any]:
+        _ASKED.set(question)
+        decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
         if decision["coe"] is None:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in decision["failed_agents"].items())
             raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
         answers = [data["answer"] for data in decision["trajectory"]]
-        verdicts = self._judge(question, asked, [*answers, decision["answer"]])
+        verdicts = self._judge(question, [*answers, decision["answer"]])
         return {
-            "question": asked,
+            "question": question.question,
             "references": list(question.references),
             "answerable": question.answerable,
             "action": decision["action"],
@@ -126,11 +91,12 @@ class RunGroup:
             "decision": {**decision, "tokens": dict(sorted(decision["tokens"].items()))},
         }
 
-    def _judge(self, question: Question, asked: str, answers: Sequence[str | None]) -> list[float | None]:
+    def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
         if not question.answerable:
             return [None if answer is None else 0.0 for answer in answers]
         given = [answer for answer in answers if answer is not None]
-        verdicts = iter(judge([Prediction(asked, answer, question.references) for answer in given], self.criterion))
+        predictions = [Prediction(question.question, answer, question.references) for answer in given]
+        verdicts = iter(judge(predictions, self.criterion))
         return [None if answer is None else next(verdicts) for answer in answers]
 
 
@@ -211,7 +177,7 @@ def _by_references(arbiter: Arbiter | None) -> Runnable[EscalatedCase, Ruling]:
     def ruling(given: Ruling | None) -> Ruling:
         if given is not None and given["action"] != "escalate":
             return given
-        question = _ASKED.get().question
+        question = _ASKED.get()
         if question.answerable and question.references:
             ruled = Ruling(action="answer", answer=question.references[0], reason="the references decided")
         else:

@@ -1,4 +1,4 @@
-"""Owns a run on a Ray cluster: actors decide parts of the items, and the driver keeps them in the one file."""
+"""Owns a run on a Ray cluster: actors decide parts of the questions, and the driver keeps them in the one file."""
 
 import asyncio
 import json
@@ -9,46 +9,47 @@ from functools import partial
 from itertools import count, islice
 
 from coe_agents.distributed.cluster import Part, Pool, work_through
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.decisions import DECIDER
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.runs.group import RunGroup
-from coe_agents.runs.items import RunItem, item_from_plain
-from coe_agents.runs.runner import Row, Timings, keep, pending_items
+from coe_agents.runs.runner import Row, Timings, keep, pending_questions
 
 
 def decide_parts(
-    items: Iterable[RunItem],
+    questions: Iterable[Question],
     create: Callable[[], RunGroup],
     store: Store,
     timings: Timings,
     pool: Pool,
     *,
     size: int,
-    on_item: Callable[[Row], None] = lambda row: None,
+    on_row: Callable[[Row], None] = lambda row: None,
 ) -> None:
-    """Asks the items that the store lacks on the cluster that `cluster` joined, `size` of them a part.
+    """Asks the questions that the store lacks on the cluster that `cluster` joined, `size` of them a part.
 
-    The items are read as actors take them, so they may be on the disk.
+    The questions are read as actors take them, so they may be on the disk.
 
     `create` makes the group in each actor; Ray carries it there, so it holds no key. The file is the same as that of a
-    run in one process. What is in hand when the driver is killed is asked again. Items that no actor finished have
-    failed.
+    run in one process. What is in hand when the driver is killed is asked again. Questions that no actor finished
+    have failed.
 
     Raises:
         StoreError: If the cluster failed; finished parts are kept.
         ConfigurationError: If an actor cannot make the group, such as without a key in its environment.
         OSError: If a file cannot be written.
     """
-    parts = _to_ask(pending_items(items, store), size)
-    for _, content in work_through(parts, partial(_Deciding, create), pool, fail_items):
+    parts = _to_ask(pending_questions(questions, store), size)
+    for _, content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
         for row, seconds in json.loads(zlib.decompress(content)):
             keep(store, timings, row, seconds)
-            on_item(row)
+            on_row(row)
     store.finish()
 
 
-def _to_ask(items: Iterable[RunItem], size: int) -> Iterator[Part]:
-    waiting = iter(items)
+def _to_ask(questions: Iterable[Question], size: int) -> Iterator[Part]:
+    waiting = iter(questions)
     for number in count():
         part = list(islice(waiting, size))
         if not part:
@@ -56,29 +57,29 @@ def _to_ask(items: Iterable[RunItem], size: int) -> Iterator[Part]:
         yield number, zlib.compress(json.dumps(list(map(asdict, part))).encode())
 
 
-def fail_items(content: bytes, reason: str) -> bytes:
-    """Returns a part whose items all failed for this reason."""
-    items = json.loads(zlib.decompress(content))
-    rows = [({"id": item["id"], "agent": DECIDER, "error": reason}, 0.0) for item in items]
+def fail_questions(content: bytes, reason: str) -> bytes:
+    """Returns a part whose questions all failed for this reason."""
+    asked = json.loads(zlib.decompress(content))
+    rows = [({"id": question["id"], "agent": DECIDER, "error": reason}, 0.0) for question in asked]
     return zlib.compress(json.dumps(rows).encode())
 
 
 class _Deciding:
-    """Decides the items of a part."""
+    """Decides the questions of a part."""
 
     def __init__(self, create: Callable[[], RunGroup], *, runner: asyncio.Runner | None = None) -> None:
         self._group = create()
         self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
     def __call__(self, content: bytes) -> bytes:
-        items = [item_from_plain(each) for each in json.loads(zlib.decompress(content))]
-        return zlib.compress(json.dumps(self._runner.run(self._decide(items))).encode())
+        questions = list(map(from_plain, json.loads(zlib.decompress(content))))
+        return zlib.compress(json.dumps(self._runner.run(self._decide(questions))).encode())
 
-    async def _decide(self, items: Sequence[RunItem]) -> list[tuple[Row, float]]:
+    async def _decide(self, questions: Sequence[Question]) -> list[tuple[Row, float]]:
         limit = asyncio.Semaphore(self._group.at_once)
 
-        async def decide(item: RunItem) -> tuple[Row, float]:
+        async def decide(question: Question) -> tuple[Row, float]:
             async with limit:
-                return await self._group.decide(item)
+                return await self._group.decide(question)
 
-        return await asyncio.gather(*map(decide, items))
+        return await asyncio.gather(*map(decide, questions))

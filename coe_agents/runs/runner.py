@@ -1,4 +1,4 @@
-"""Owns the loop of a run: items are asked concurrently, and each decision is on the disk before the next question."""
+"""Owns the loop of a run: questions are asked concurrently, each decision is on the disk before the next one."""
 
 import json
 import os
@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from coe_agents._files import append, write
+from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
 from coe_agents.evaluation.datasets.subsets import draw_key
 from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.runner import run_all
 from coe_agents.evaluation.samples.store import Store, Unit
 from coe_agents.runs.group import RunGroup
-from coe_agents.runs.items import RunItem
 
 Row = dict[str, Any]
 
 
 class Timings:
-    """The seconds of each item, in a file of their own: they differ each time. Use it as a context manager."""
+    """The seconds of each question, in a file of their own: they differ each time. Use it as a context manager."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / SECONDS
@@ -33,7 +33,7 @@ class Timings:
         self._file.close()
 
     def append(self, id: str, seconds: float) -> None:
-        """Notes how long an item took; the last note of an item counts.
+        """Notes how long a question took; the last note of a question counts.
 
         Raises:
             OSError: If it cannot be written.
@@ -57,27 +57,27 @@ def _end_of_lines(path: Path) -> int:
 
 
 class Units(Mapping[Unit, int]):
-    """What a run consists of, as `Store` takes it: a line for each item; nothing of the items is in memory.
+    """What a run consists of, as `Store` takes it: a line for each question; nothing of them is in memory.
 
     Args:
-        items: In the order of `seed`.
+        questions: In the order of `seed`.
         seed: Of the run.
     """
 
-    def __init__(self, items: DiskSequence[RunItem], *, seed: int) -> None:
-        self._items, self._seed = items, seed
+    def __init__(self, questions: DiskSequence[Question], *, seed: int) -> None:
+        self._questions, self._seed = questions, seed
 
     def __getitem__(self, unit: Unit) -> int:
         name, agent = unit
-        if agent != DECIDER or self._items.place_of(draw_key("asked", self._seed, name)) is None:
+        if agent != DECIDER or self._questions.place_of(draw_key("asked", self._seed, name)) is None:
             raise KeyError(unit)
         return 1
 
     def __iter__(self) -> Iterator[Unit]:
-        return ((item.id, DECIDER) for item in self._items)
+        return ((question.id, DECIDER) for question in self._questions)
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._questions)
 
 
 def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None:
@@ -89,33 +89,33 @@ def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None
 
 
 async def decide_all(
-    items: Sequence[RunItem],
+    questions: Sequence[Question],
     group: RunGroup,
     store: Store,
     timings: Timings,
     *,
-    on_item: Callable[[Row], None] = lambda row: None,
+    on_row: Callable[[Row], None] = lambda row: None,
 ) -> None:
-    """Asks the group the items that the store lacks, keeps every decision, and sorts the store.
+    """Asks the group the questions that the store lacks, keeps every decision, and sorts the store.
 
     Raises:
         OSError: If a file cannot be written; earlier decisions are kept.
     """
 
-    async def work(waiting: Iterator[RunItem]) -> None:
-        for item in waiting:
-            row, seconds = await group.decide(item)
+    async def work(waiting: Iterator[Question]) -> None:
+        for question in waiting:
+            row, seconds = await group.decide(question)
             keep(store, timings, row, seconds)
-            on_item(row)
+            on_row(row)
 
-    waiting = pending_items(items, store)
+    waiting = pending_questions(questions, store)
     await run_all(work(waiting) for _ in range(group.at_once))
     store.finish()
 
 
-def pending_items(items: Iterable[RunItem], store: Store) -> Iterator[RunItem]:
-    """Yields the items that a store lacks when their turn comes, in order."""
-    return (item for item in items if not store.is_kept((item.id, DECIDER)))
+def pending_questions(questions: Iterable[Question], store: Store) -> Iterator[Question]:
+    """Yields the questions that a store lacks when their turn comes, in order."""
+    return (question for question in questions if not store.is_kept((question.id, DECIDER)))
 
 
 def keep(store: Store, timings: Timings, row: Row, seconds: float) -> None:

@@ -8,6 +8,5 @@ except ModuleNotFoundError as error:
 
 from coe_agents.serve.app import create_app
 from coe_agents.serve.group import Group
-from coe_agents.serve.limits import LooseningError, tighten
 
-__all__ = ["Group", "LooseningError", "create_app", "tighten"]
+__all__ = ["Group", "create_app"]

@@ -3,32 +3,14 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from coe_agents.checks import is_finite
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph.context import CallersLimits
 from coe_agents.policy import Bounds, CalibratedPolicy, Policy
-from coe_agents.policy.bounds import NAMES, THRESHOLDS
+from coe_agents.policy.bounds import NAMES
+from coe_agents.serve.api_error import ApiError, invalid_request
 
-_COUNTS = ("max_rounds", "token_budget")
-_KINDS = {
-    **dict.fromkeys(THRESHOLDS, "a number of at least 0"),
-    **dict.fromkeys(_COUNTS, "an integer of at least 1"),
-    "deadline": "a number above 0",
-}
 OPTIONS = ("agents", *NAMES)
 """The names of `CoEContext`."""
-
-
-class LooseningError(ValueError):
-    """An option of a request that is unknown, invalid, or would make the gate looser.
-
-    Attributes:
-        option: Its name.
-    """
-
-    def __init__(self, option: str, message: str) -> None:
-        super().__init__(message)
-        self.option = option
 
 
 def tighten(
@@ -47,7 +29,7 @@ def tighten(
             fewer responses measure less uncertainty.
 
     Raises:
-        LooseningError: If an option is unknown, invalid or above the operator's.
+        ApiError: If an option is unknown, invalid or above the operator's.
 
     Example:
         >>> tighten({"max_coe": 0.2}, agents=["a"], operator=Bounds(max_coe=0.6)).max_coe
@@ -55,44 +37,47 @@ def tighten(
         >>> tighten({"max_coe": 0.9}, agents=["a"], operator=Bounds(max_coe=0.6))
         Traceback (most recent call last):
             ...
-        coe_agents.serve.limits.LooseningError: "max_coe" must be at most 0.6, the operator's; got 0.9. Lower it
+        coe_agents.serve.api_error.ApiError: "max_coe" must be at most 0.6, the operator's; got 0.9. Lower it
     """
     limits = dict[str, Any]()
     for name, value in given.items():
         if name not in OPTIONS:
             hint = did_you_mean(name, OPTIONS) or f"The options are {', '.join(OPTIONS)}"
-            raise LooseningError(name, f'"{name}" is not an option of "coe". {hint}')
+            raise _refused(name, f'"{name}" is not an option of "coe". {hint}')
         if value is None:
             continue
         if name == "agents":
             _check_all_asked(value, agents)
         elif name == "n_samples":
-            raise LooseningError(
+            raise _refused(
                 name, '"n_samples" is set by the operator: fewer responses would measure less uncertainty. Omit it'
             )
         else:
             limits[name] = _at_most(name, value, getattr(operator, name))
     if is_adaptive and "token_budget" in limits:
-        raise LooseningError(
-            "token_budget", '"token_budget" would end the adaptive sampling of this group early. Omit it'
-        )
+        raise _refused("token_budget", '"token_budget" would end the adaptive sampling of this group early. Omit it')
     return CallersLimits(**limits)
 
 
 def _check_all_asked(value: object, agents: Collection[str]) -> None:
     if not isinstance(value, list) or {*map(str, value)} != set(agents):
-        raise LooseningError(
+        raise _refused(
             "agents", f'"agents" must be all agents, {", ".join(agents)}: a caller cannot choose who is asked. Omit it'
         )
 
 
 def _at_most(name: str, value: Any, limit: float | None) -> float:
-    is_number = is_finite(value) and (name not in _COUNTS or isinstance(value, int))
-    if not is_number or value < 0 or (value == 0 and name not in THRESHOLDS):
-        raise LooseningError(name, f'"{name}" must be {_KINDS[name]}. Correct it, or omit it')
-    if limit is not None and value > limit:
-        raise LooseningError(name, f'"{name}" must be at most {limit:g}, the operator\'s; got {value:g}. Lower it')
-    return value if name in _COUNTS else float(value) + 0.0  # 0.0 for -0.0
+    try:
+        given: float = getattr(Bounds(**{name: value}), name)
+    except (TypeError, ValueError) as error:
+        raise _refused(name, str(error)) from error
+    if limit is not None and given > limit:
+        raise _refused(name, f'"{name}" must be at most {limit:g}, the operator\'s; got {given:g}. Lower it')
+    return given + 0  # 0.0 for -0.0
+
+
+def _refused(name: str, message: str) -> ApiError:
+    return invalid_request(f"coe.{name}", message)
 
 
 def thresholds_of(policy: Policy) -> Bounds:

@@ -11,7 +11,7 @@ from coe_agents.graph.context import CallersLimits
 from coe_agents.group_decision import GroupDecision
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.group import Group
-from coe_agents.serve.limits import LooseningError, tighten
+from coe_agents.serve.limits import tighten
 from coe_agents.serve.request_log import log_failure
 
 
@@ -35,10 +35,7 @@ class Runs:
             ApiError: If they are invalid, or looser than the operator's.
         """
         group = self.group
-        try:
-            return tighten(options, agents=group.agents, operator=group.limits, is_adaptive=group.is_adaptive)
-        except LooseningError as error:
-            raise ApiError(400, str(error), param=f"coe.{error.option}", code="invalid_value") from error
+        return tighten(options, agents=group.agents, operator=group.limits, is_adaptive=group.is_adaptive)
 
     def check_question(self, question: str, *, param: str) -> None:
         """Refuses a question that the graph would refuse.
@@ -51,18 +48,13 @@ class Runs:
             message = f"the question must have at most {longest} characters; got {len(question)}. Shorten it"
             raise ApiError(400, message, param=param, code="context_length_exceeded")
 
-    async def run(self, given: Mapping[str, Any], limits: CallersLimits) -> dict[str, Any]:
+    async def run(self, given: Mapping[str, Any], limits: CallersLimits) -> Mapping[str, Any]:
         """Returns the result of a run; its decision is to abstain if the request's deadline passes before.
 
         Raises:
             ApiError: If the run fails.
         """
-        try:
-            async with _watch(_end_of(limits)):
-                result: dict[str, Any] = await self._graph.ainvoke(given, self._config, context=limits)
-        except _LateError:
-            return late_result()
-        return result
+        return [chunk async for chunk in self.stream(given, limits)][-1]
 
     async def stream(self, given: Mapping[str, Any], limits: CallersLimits) -> AsyncIterator[Mapping[str, Any]]:
         """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`.
@@ -71,7 +63,7 @@ class Runs:
             ApiError: If the run fails.
         """
         result: dict[str, Any] = {}
-        end = _end_of(limits)
+        end = None if limits.deadline is None else asyncio.get_running_loop().time() + limits.deadline
         stream = self._graph.astream(given, self._config, context=limits, stream_mode=["custom", "values"])
         try:
             async with aclosing(stream):
@@ -92,10 +84,6 @@ class Runs:
 
 class _LateError(Exception):
     """The request's deadline has passed."""
-
-
-def _end_of(limits: CallersLimits) -> float | None:
-    return None if limits.deadline is None else asyncio.get_running_loop().time() + limits.deadline
 
 
 @asynccontextmanager

@@ -335,26 +335,11 @@ def test_a_run_that_is_resumed(tmp_path, name, file, local_models):
 def test_compare(tmp_path, file):
     rows = {str(number): step(correct=float(number % 2)) for number in range(4)}
     prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
-    folder = decided(tmp_path / "run", {**rows, "c": [step(), step()]}, seconds={"1": 0.5, "2": 1}, prices=prices)
+    folder = decided(tmp_path / "run", {**rows, "c": step()}, seconds={"1": 0.5, "2": 1}, prices=prices)
     (folder / "settings.json").write_text(json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0}))
     kind = "json" if file.endswith("json") else "jsonl"
     command = ["compare", folder, "--resamples", 2]
     fuzz(lambda path: command, (folder / file).read_bytes(), kind, f"run/{file}", tmp_path)
-
-
-@pytest.mark.slow
-def test_chains(tmp_path, local_models):
-    chain = [{"question": "What is the capital of France?", "references": ["Paris"]}]
-    chain.append({"question": "What is the currency of {answer}?", "references": ["euro"]})
-    config = tmp_path / "coe.toml"
-    config.write_text(CONFIG)
-
-    def command(path):
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        return ["run", "--dataset", path, "--config", config, "--out", tmp_path / "run"]
-
-    valid = json.dumps({"id": "1", "chain": chain}) + "\n"
-    fuzz(command, valid, "jsonl", "c.jsonl", tmp_path, seeds=range(40))
 
 
 @pytest.mark.slow
@@ -458,7 +443,7 @@ def test_report_of_runs(tmp_path, file):
     rows = {
         "a": step(),
         "b": went_on((0.1, 0.6, False), (0.1, 0.6, True), regime="conflict"),
-        "c": [step(), step()],
+        "c": step(),
         "d": "AgentError: gone",
     }
     other = decided(tmp_path / "other", rows)

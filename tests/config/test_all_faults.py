@@ -1,9 +1,9 @@
-"""All mistakes of a file are reported at once: in its fields, in the objects that it names, in its folders."""
+"""Mistakes of a file are reported together: those in its fields, then those in the objects and folders it names."""
 
 import pytest
 
 from coe_agents.config import load
-from coe_agents.config.checks import find_all_faults
+from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
@@ -49,11 +49,8 @@ options = {{ when = 2026-11-22 }}
 max_rounds = 99999999999
 divergence = "hellinge"
 """
-EXPECTED = {
-    4: 'agents[0].provider: .*Did you mean "openai"?',
-    10: "agents[1].model: .*must be one of",
+IN_FIELDS = {
     11: 'agents[1].temprature: unknown field. Did you mean "temperature"?',
-    16: 'agents[2].model: the folder "/no/such/folder" does not exist',
     22: "agents[3].api_key: the file must not contain a key",
     25: 'clusterer.kind: .*Did you mean "entailment"?',
     29: "policy.max_coe: .*greater than or equal to 0",
@@ -62,24 +59,44 @@ EXPECTED = {
     38: 'graph.max_rounds: .*"max_rounds" must be an integer in [1, 1000]',
     39: 'graph.divergence: .*Did you mean "hellinger"?',
 }
+IN_OBJECTS = {
+    4: 'agents[0].provider: .*Did you mean "openai"?',
+    10: "agents[1].model: .*must be one of",
+    16: 'agents[2].model: the folder "/no/such/folder" does not exist',
+}
+CORRECTED = {
+    "temprature": "temperature",
+    f'api_key = "{KEY}"': "",
+    "entailmnt": "entailment",
+    "max_coe = -1": "max_coe = 1",
+    "abstian": "abstain",
+    "2026-11-22": '"2026"',
+    "99999999999": "2",
+    "hellinge": "hellinger",
+}
 
 
 def lines_of(error):
     return {int(line.split(":")[1]): line for line in str(error).splitlines()}
 
 
-def test_three_layers_of_checks_report_together(tmp_path):
-    path = tmp_path / "coe.toml"
-    path.write_text(FAULTY)
-    with pytest.raises(ConfigurationError) as raised:
-        load_config(path, more_faults=find_all_faults)
-    found = lines_of(raised.value)
-    assert found.keys() == EXPECTED.keys()
-    for number, expected in EXPECTED.items():
-        head, _, tail = expected.partition(".*")
-        assert f":{number}: {head}" in found[number]
-        assert tail in found[number]
-    assert KEY not in str(raised.value)
+def test_all_fields_are_reported_together_and_then_all_objects(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    text = FAULTY
+    for wrong, right in CORRECTED.items():
+        text = text.replace(wrong, right)
+    for given, wanted in ((FAULTY, IN_FIELDS), (text, IN_OBJECTS)):
+        path = tmp_path / "coe.toml"
+        path.write_text(given)
+        with pytest.raises(ConfigurationError) as raised:
+            check(load_config(path))
+        found = lines_of(raised.value)
+        assert found.keys() == wanted.keys()
+        for number, expected in wanted.items():
+            head, _, tail = expected.partition(".*")
+            assert f":{number}: {head}" in found[number]
+            assert tail in found[number]
+        assert KEY not in str(raised.value)
 
 
 def test_each_way_to_read_a_file_reports_them(tmp_path):
@@ -87,11 +104,11 @@ def test_each_way_to_read_a_file_reports_them(tmp_path):
     path.write_text(FAULTY)
     with pytest.raises(ConfigurationError) as raised:
         load(path)
-    assert lines_of(raised.value).keys() == EXPECTED.keys() - {16}  # only `config check` looks for folders
+    assert lines_of(raised.value).keys() == IN_FIELDS.keys()
     for command in (["config", "check", path], ["ask", "Who?", "--config", path], ["doctor", "--config", path]):
         done = run(*command)
         assert done.returncode == 2
-        assert ":4: agents[0].provider" in done.stderr
+        assert ":11: agents[1].temprature" in done.stderr
         assert ":38: graph.max_rounds" in done.stderr
         assert KEY not in done.stderr
         assert "Traceback" not in done.stderr
@@ -116,7 +133,7 @@ def test_a_file_of_which_nothing_is_valid_is_refused_once(tmp_path, text):
     path = tmp_path / "coe.toml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match="agents"):
-        load_config(path, more_faults=find_all_faults)
+        load_config(path)
 
 
 @pytest.mark.parametrize(

@@ -359,9 +359,10 @@ def test_check_shows_what_was_loaded_from_where(check, written, installed, regis
             graph=f'[graph]\ndivergence = "{name}:half"\ncoordination = "{name}:squared"\n',
         )
     )
-    assert f"{name}:Same (from {file}); options: digits = 3, strict = False" in shown
-    assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options: reason = 'x'" in shown
-    assert f"divergence {name}:half (from {file}); coordination {name}:squared (from {file})" in shown
+    assert f"{name}:Same (from {file}); options = {{'digits': 3, 'strict': False}}" in shown
+    assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options = {{'reason': 'x'}}" in shown
+    assert f"coordination = {name}:squared (from {file})" in shown
+    assert f"divergence = {name}:half (from {file})" in shown
     assert "bayesian_optimization.py" in check(written(graph='[graph]\ncoordination = "bayesian"\n'))
 
 
@@ -370,7 +371,7 @@ ACTIONS = '[clusterer]\nkind = "actions"\n'
 
 def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
     rules = '"pay.sum" = { within = 0.01 }\nnote = "ignore"\ntags = "any_order"\nshare = { within_relative = 0.5 }'
-    config = load(written(clusterer=f"{ACTIONS}options.ordered = true\n[clusterer.options.compare]\n{rules}\n"))
+    config = load(written(clusterer=f"{ACTIONS}[clusterer.options.compare]\n{rules}\n"))
     calls = [
         [{"name": "pay", "args": {"sum": amount, "note": note, "tags": tags, "share": share}}]
         for amount, note, tags, share in ((5, "a", [1, 2], 10), (5.004, "b", [2, 1], 14), (6, "a", [1, 2], 10))
@@ -382,8 +383,7 @@ def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("options = { compar = {} }", '"compar" is not an option of "actions". Its options are compare and ordered'),
-        ('options = { ordered = "yes" }', '"ordered" must be true or false; got str'),
+        ("options = { compar = {} }", '"compar" is not an option of "actions". Its option is compare'),
         ("options = { compare = [] }", '"compare" must be a table of rules by argument; got list'),
         ('options = { compare = { note = "ignored" } }', 'the rule of "note" must be "exact", "ignore"'),
         ("options = { compare = { sum = { within = -1 } } }", '"absolute" must be a finite number of at least 0'),

@@ -76,14 +76,11 @@ def went_on(*rounds, regime="consensus", adopted=None, question="Which?"):
 
 
 def written(folder, rows, *, seconds=None, prices=None):
-    """Writes a run: rows by id, each the fields of a step, a list of them for a chain, or a text for a failure."""
+    """Writes a run: rows by id, each the fields of a `step`, or a text for a failure."""
     folder.mkdir(parents=True)
     lines = []
     for name, row in rows.items():
         held = {"error": row} if isinstance(row, str) else row
-        if isinstance(row, list):
-            ended = "complete" if row[-1]["action"] == "answer" else "withheld"
-            held = {"steps": row, "ended": ended}
         lines.append({"id": name, "agent": "group", "error": None, **held})
     (folder / DECISIONS).write_text("".join(json.dumps(line) + "\n" for line in lines))
     timed = [{"id": name, "seconds": value} for name, value in (seconds or {}).items()]

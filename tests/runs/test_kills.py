@@ -31,4 +31,4 @@ def test_five_kills_leave_no_trace(tmp_path):
     assert (broken / SETTINGS).read_bytes() == (tmp_path / "whole" / SETTINGS).read_bytes()
     found = read_run(broken)
     assert all(item.seconds is not None for item in found.items.values())
-    assert max(item.steps[0].decision["n_rounds"] for item in found.items.values()) == 2
+    assert max(item.decision["n_rounds"] for item in found.items.values()) == 2

@@ -8,13 +8,18 @@ import zlib
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.on_disk import on_disk
 from coe_agents.evaluation.decisions import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.runs import RunGroup, Timings, decide_all, load_items
-from coe_agents.runs.parts import _Deciding, _to_ask, fail_items
-from coe_agents.runs.runner import Units, keep, pending_items
+from coe_agents.runs import RunGroup, Timings, decide_all
+from coe_agents.runs.parts import _Deciding, _to_ask, fail_questions
+from coe_agents.runs.runner import Units, keep, pending_questions
 from coe_agents.testing import ScriptedAgent
-from tests.runs.test_items import CHAIN, written
+
+
+def questions(n):
+    return on_disk((Question(str(number), f"Question {number}?", ("Paris",)) for number in range(n)), seed=0)
 
 
 def create():
@@ -24,35 +29,34 @@ def create():
 
 
 def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
-    chains = [{**CHAIN, "id": str(number)} for number in range(5)]
-    items = load_items(written(tmp_path / "c.jsonl", *chains)).items
+    asked = questions(5)
     with (
-        Store(tmp_path / "one", {}, Units(items, seed=0), name=DECISIONS) as store,
+        Store(tmp_path / "one", {}, Units(asked, seed=0), name=DECISIONS) as store,
         Timings(tmp_path / "one") as timings,
     ):
-        asyncio.run(decide_all(items, create(), store, timings))
+        asyncio.run(decide_all(asked, create(), store, timings))
     for size in (1, 2, 9):
         folder = tmp_path / f"parts of {size}"
         with (
-            Store(folder, {}, Units(items, seed=0), name=DECISIONS) as store,
+            Store(folder, {}, Units(asked, seed=0), name=DECISIONS) as store,
             Timings(folder) as timings,
             asyncio.Runner() as runner,
         ):
             work = _Deciding(create, runner=runner)
-            for _, content in reversed(list(_to_ask(pending_items(items, store), size))):
+            for _, content in reversed(list(_to_ask(pending_questions(asked, store), size))):
                 for row, seconds in json.loads(zlib.decompress(work(content))):
                     keep(store, timings, row, seconds)
             store.finish()
         assert (folder / DECISIONS).read_bytes() == (tmp_path / "one" / DECISIONS).read_bytes()
 
 
-def test_the_items_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp_path):
-    items = load_items(written(tmp_path / "c.jsonl", *({**CHAIN, "id": str(number)} for number in range(3)))).items
+def test_the_questions_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp_path):
+    asked = questions(3)
     for _ in range(2):
-        with Store(tmp_path, {}, Units(items, seed=0), name=DECISIONS) as store, Timings(tmp_path) as timings:
-            assert store.n_pending == len(items)
-            for _, content in _to_ask(pending_items(items, store), 2):
-                for row, seconds in json.loads(zlib.decompress(fail_items(content, "too late"))):
+        with Store(tmp_path, {}, Units(asked, seed=0), name=DECISIONS) as store, Timings(tmp_path) as timings:
+            assert store.n_pending == len(asked)
+            for _, content in _to_ask(pending_questions(asked, store), 2):
+                for row, seconds in json.loads(zlib.decompress(fail_questions(content, "too late"))):
                     keep(store, timings, row, seconds)
             store.finish()
     assert set(read_run(tmp_path).errors.values()) == {"too late"}
@@ -61,17 +65,15 @@ def test_the_items_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp_pat
 def peak_of_a_run(folder, n):
     """The most memory that a driver needs for so many questions, beyond their file; each decision has 2 KB."""
     folder.mkdir()
-    records = ({"id": str(number), "question": f"Question {number}?", "references": ["Paris"]} for number in range(n))
-    path = written(folder / "d.jsonl", *records)
     tracemalloc.start()
     try:
-        items = load_items(path, seed=0).items.first(n - 1)
-        units = Units(items, seed=0)
+        asked = questions(n).first(n - 1)
+        units = Units(asked, seed=0)
         with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
-            for number, content in _to_ask(pending_items(items, store), 20):
-                for item in json.loads(zlib.decompress(content)):
+            for number, content in _to_ask(pending_questions(asked, store), 20):
+                for question in json.loads(zlib.decompress(content)):
                     error = "lost " * 400 if number % 2 else None
-                    keep(store, timings, {"id": item["id"], "agent": DECIDER, "error": error, "x": "y" * 2000}, 1.0)
+                    keep(store, timings, {"id": question["id"], "agent": DECIDER, "error": error, "x": "y" * 2000}, 1.0)
             assert store.n_pending == 0
             store.finish()
         with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder):
@@ -86,3 +88,14 @@ def test_the_drivers_memory_does_not_grow_with_the_questions(tmp_path, monkeypat
     peak_of_a_run(tmp_path / "first", 50)  # so that everything is loaded
     few, many = (peak_of_a_run(tmp_path / str(n), n) for n in (400, 1_600))
     assert many < 1.1 * few + 50_000, (few, many)  # the difference in lines alone is 2 MB
+
+
+def test_the_units_of_a_run_are_its_questions():
+    whole = questions(40)
+    for limit in (4, None):
+        asked = whole.first(limit)
+        units = Units(asked, seed=0)
+        assert dict(units) == {(question.id, DECIDER): 1 for question in asked}
+        assert ("99", DECIDER) not in units
+        assert (asked[0].id, "another") not in units
+        assert ((whole[-1].id, DECIDER) in units) is (limit is None)

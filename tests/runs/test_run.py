@@ -8,7 +8,6 @@ from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.policy import AgentWeights
 from tests.cli.command import run
 from tests.faults import KEY, failing
-from tests.runs.test_items import CHAIN
 from tests.servers import answering, completion, served
 
 AGENT = """\
@@ -71,7 +70,7 @@ def test_tinyworld_is_decided(tmp_path):
         assert row["correct"] in ((0.0, 1.0) if row["action"] == "answer" else (None,))
     found = read_run(tmp_path / "r")
     assert [item.seconds > 0 for item in found.items.values()] == [True] * 4
-    assert sum(step.n_requests for item in found.items.values() for step in item.steps) == 12
+    assert sum(item.n_requests for item in found.items.values()) == 12
     again = run("run", "--dataset", "tinyworld", "--limit", 4, "--out", tmp_path / "r")
     assert again.returncode == 0
     assert again.stdout == done.stdout
@@ -117,44 +116,8 @@ def test_an_arbiter_decides_before_the_references(tmp_path):
         done = run(*command, "--people", "references")
     assert done.returncode == 0, done.stdout + done.stderr
     (item,) = [item for item in read_run(tmp_path / "r").items.values() if item.id == "1"]
-    (step,) = item.steps
-    assert (step.decision["decided_by"], step.action, item.correct) == ("arbiter", "answer", 1.0)
-    assert step.n_requests == 2
-
-
-def test_a_chain_asks_each_question_with_the_answer_before_it(tmp_path):
-    def say(body):
-        text = "Europe" if "continent" in body["messages"][-1]["content"] else "Lyon"
-        return completion(*[text, f"{text}.", f"{text}!"][: body["n"]])
-
-    with answering(say) as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
-        command = ["run", "--dataset", dataset(tmp_path, CHAIN), "--config", path, "--out", tmp_path / "r"]
-        done = run(*command)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (item,) = read_run(tmp_path / "r").items.values()
-    assert [step.question for step in item.steps] == ["What is the capital of France?", "In which continent is Lyon?"]
-    assert [step.correct for step in item.steps] == [0.0, 1.0]
-    assert (item.ended, item.correct) == ("complete", 1.0)
-
-
-def test_a_chain_ends_where_an_answer_is_withheld_unless_the_references_decide(tmp_path):
-    chain = {"id": "1", "chain": [{"question": "Question 1?", "references": ["Paris"]}]}
-    chain["chain"].append({"question": "Question 2 about {answer}?", "references": ["Paris"]})
-    with answering(split) as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""), otherwise="escalate")
-        command = ["run", "--dataset", dataset(tmp_path, chain), "--config", path, "--out"]
-        assert run(*command, tmp_path / "withheld").returncode == 0
-        assert run(*command, tmp_path / "settled", "--people", "references").returncode == 0
-    (withheld,), (settled,) = (read_run(tmp_path / name).items.values() for name in ("withheld", "settled"))
-    assert (len(withheld.steps), withheld.ended, withheld.is_answered, withheld.leading_correct) == (
-        1,
-        "withheld",
-        False,
-        0.0,
-    )
-    assert [step.question for step in settled.steps] == ["Question 1?", "Question 2 about Paris?"]
-    assert settled.is_answered
+    assert (item.decision["decided_by"], item.action, item.correct) == ("arbiter", "answer", 1.0)
+    assert item.n_requests == 2
 
 
 def test_a_failure_is_no_decision_and_is_asked_again(tmp_path, monkeypatch):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Bounds, Rules, Spent, measure, settle
 from coe_agents.policy.bounds import NAMES
-from coe_agents.serve import LooseningError, tighten
+from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.chat_request import _KNOWN
-from coe_agents.serve.limits import OPTIONS
+from coe_agents.serve.limits import OPTIONS, tighten
 from coe_agents.testing import create_response
 from tests.serve.groups import AGREEING, body_of, client_of, create_group
 
@@ -56,7 +56,7 @@ def test_no_options_are_looser_than_the_operators(options):
     operator = Bounds(max_coe=0.5, aleatoric_threshold=0.4, epistemic_threshold=0.3, max_rounds=3, deadline=5.0)
     try:
         limits = tighten(options, agents=["a"], operator=operator)
-    except LooseningError:
+    except ApiError:
         return
     for name in NAMES:
         own, most = getattr(limits, name), getattr(operator, name)

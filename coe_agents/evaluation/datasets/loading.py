@@ -59,17 +59,6 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
     return QuestionsOnDisk(records.source, questions, records.n)
 
 
-def is_known(source: str) -> bool:
-    """Whether `source` names a published dataset, a file or a folder."""
-    return source in PUBLISHED or Path(source).is_dir() or Path(source).is_file()
-
-
-def unknown_dataset(source: str, *others: str) -> ConfigurationError:
-    """Returns the error for a `source` that is not known; it names the published datasets and `others`."""
-    names = ", ".join([*PUBLISHED, *others])
-    return ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
-
-
 def _records(source: str, split: str | None) -> Records:
     path = Path(source)
     published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
@@ -77,7 +66,8 @@ def _records(source: str, split: str | None) -> Records:
         chosen = split or _DEFAULT_SPLIT
         return Records(f"{published}, {chosen}", _questions(hub_records(published, chosen)))
     if not path.is_file():
-        raise unknown_dataset(source, "tinyworld")
+        names = ", ".join([*PUBLISHED, "tinyworld"])
+        raise ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
     if split is not None:
         raise ConfigurationError(
             f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'

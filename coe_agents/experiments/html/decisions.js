@@ -96,21 +96,17 @@ function* describeRun(run, names, place, most) {
     return;
   }
   if (run.error) yield element("p", { class: "wrong said" }, `The group failed: ${run.error}`);
-  for (const [number, step] of run.steps.entries()) {
-    if (run.chain) yield element("h4", { class: "said" }, `Step ${number + 1}: ${step.question}`);
-    yield* describeStep(step, most);
-  }
-  if (run.chain && run.ended !== "complete") yield element("p", { class: "note" }, `The chain ended here: ${run.ended}.`);
+  else yield* describeDecision(run, most);
 }
 
-function* describeStep(step, most) {
+function* describeDecision(step, most) {
   const what = { answer: "Answered", abstain: "Refused", escalate: "Escalated" }[step.action];
   const verdict = step.correct === null ? [] : [" ", mark(verdictOf(step.correct))];
   const by = step.by === "group" ? "" : `, decided by ${step.by}`;
   yield element("p", { class: "said" }, element("strong", {}, step.answer === null ? what : `${what}: ${step.answer}`), ...verdict, by);
   if (step.reason) yield element("p", { class: "said" }, step.reason);
   yield element("div", { class: "scroll", role: "region", "aria-label": "Rounds", tabindex: "0" }, roundsTable(step));
-  if (step.rounds.length > 1) yield element("div", { class: "drawn" }, trajectory([step.rounds.map((round) => round.bars)], most, { height: 80 }));
+  if (step.rounds.length > 1) yield element("div", { class: "drawn" }, trajectory(step.rounds.map((round) => round.bars), most, { height: 80 }));
   if (step.support.length) {
     const list = step.support.map(([text, all, own]) => {
       const voices = step.names.map((name, i) => (own[i] ? `${name} ${share(own[i], 1)}` : null)).filter(Boolean);

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents.checks import is_number
-from coe_agents.evaluation.decisions import Decided, Run
+from coe_agents.evaluation.decisions import Item, Run
 from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
 
 ABSENT = "not in it"
@@ -51,7 +51,7 @@ class RunRows:
     def _text(self, key: str) -> str:
         for run in self._runs:
             if key in run.items:
-                return " → ".join(step.question for step in run.items[key].steps)
+                return run.items[key].question
         return ""
 
     def _columns(self, run: Run) -> dict[str, list[Any]]:
@@ -61,11 +61,10 @@ class RunRows:
     @staticmethod
     def _detail(run: Run, key: str) -> dict[str, Any] | None:
         if key in run.errors:
-            return {"error": cut(run.errors[key]), "steps": []}
+            return {"error": cut(run.errors[key])}
         if key not in run.items:
             return None
-        item = run.items[key]
-        return {"ended": item.ended, "chain": item.is_chain, "steps": [_step(step) for step in item.steps]}
+        return _detail(run.items[key])
 
 
 def _state(run: Run, key: str) -> str:
@@ -76,7 +75,7 @@ def _state(run: Run, key: str) -> str:
     item = run.items[key]
     if item.is_answered:
         return _verdict(item.correct)
-    return "escalated" if item.steps[-1].action == "escalate" else "refused"
+    return "escalated" if item.action == "escalate" else "refused"
 
 
 def _verdict(correct: float | None) -> str:
@@ -94,45 +93,37 @@ def _line(run: Run, key: str) -> dict[str, Any]:
     if key not in run.items:
         return line
     item = run.items[key]
-    last = item.steps[-1]
-    decision = last.decision
-    answer = _text(decision.get("answer"))
-    return {
-        "state": line["state"],
+    decision = item.decision
+    return line | {
         "leading": item.leading_correct,
-        "answer": None if answer is None else cut(answer, _SHORT),
-        "reason": cut(_text(decision.get("reason")) or "", _SHORT),
+        "answer": _cut_or_none(decision.get("answer")),
+        "reason": _cut_or_none(decision.get("reason")) or "",
         "regime": _text(decision.get("regime")),
         "coe": _number(decision.get("coe")),
-        "rounds": [_bars(step) for step in item.steps],
+        "rounds": [_bar(data) for data in _trajectory(item)],
         "tokens": int(item.tokens or 0),
         "seconds": None if item.seconds is None else shorten(item.seconds),
     }
 
 
-def _trajectory(step: Decided) -> list[Mapping[str, Any]]:
-    return [data for data in step.decision["trajectory"] if isinstance(data, Mapping)][:_MOST]
+def _trajectory(item: Item) -> list[Mapping[str, Any]]:
+    return [data for data in item.decision["trajectory"] if isinstance(data, Mapping)][:_MOST]
 
 
-def _bars(step: Decided) -> list[list[float | None]]:
-    """Returns of each round U_A, U_E and the share of agents that changed to what they were shown."""
-    return [
-        [_number(data.get("aleatoric")), _number(data.get("epistemic")), _adopting(data)] for data in _trajectory(step)
-    ]
-
-
-def _adopting(data: Mapping[str, Any]) -> float | None:
+def _bar(data: Mapping[str, Any]) -> list[float | None]:
+    """Returns of a round U_A, U_E and the share of agents that changed to what they were shown."""
     adopted = _mapping(data.get("adopted"))
-    return shorten(sum(change is True for change in adopted.values()) / len(adopted)) if adopted else None
+    adopting = shorten(sum(change is True for change in adopted.values()) / len(adopted)) if adopted else None
+    return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
 
 
-def _step(step: Decided) -> dict[str, Any]:
-    decision = step.decision
-    trajectory = _trajectory(step)
+def _detail(item: Item) -> dict[str, Any]:
+    decision = item.decision
+    trajectory = _trajectory(item)
     agents = list(
         dict.fromkeys(name for data in trajectory for name in _mapping(data.get("leading")) if isinstance(name, str))
     )[:_MOST]
-    rounds = [_round(data, agents, place, step) for place, data in enumerate(trajectory)]
+    rounds = [_round(data, agents, place, item) for place, data in enumerate(trajectory)]
     distributions = {name: _mapping(_mapping(own).get("distribution")) for name, own in decision["agents"].items()}
     support: list[list[Any]] = [
         [cut(text, _SHORT), number, [_number(distributions[name].get(text)) for name in distributions]]
@@ -140,13 +131,13 @@ def _step(step: Decided) -> dict[str, Any]:
         if (number := _number(share)) is not None
     ]
     return {
-        "question": cut(step.question),
-        "action": step.action,
+        "question": cut(item.question),
+        "action": item.action,
         "answer": _cut_or_none(decision.get("answer")),
         "reason": _cut_or_none(decision.get("reason")),
         "by": cut(decision["decided_by"], _SHORT),
-        "escalated": step.escalated,
-        "correct": step.correct,
+        "escalated": item.is_escalated,
+        "correct": item.correct,
         "interval": [_number(end) for end in _list(decision.get("interval"))[:2]],
         "conformity": _number(decision.get("conformity")),
         "agents": [cut(name, _SHORT) for name in agents],
@@ -163,14 +154,14 @@ def _step(step: Decided) -> dict[str, Any]:
     }
 
 
-def _round(data: Mapping[str, Any], agents: Sequence[str], place: int, step: Decided) -> dict[str, Any]:
+def _round(data: Mapping[str, Any], agents: Sequence[str], place: int, item: Item) -> dict[str, Any]:
     leading, flips, adopted = (_mapping(data.get(name)) for name in ("leading", "flips", "adopted"))
     return {
         "strategy": _cut_or_none(data.get("strategy")),
         "regime": _text(data.get("regime")),
         "answer": _cut_or_none(data.get("answer")),
         "led": [cut(str(text), _SHORT) for text in _list(data.get("led"))[:_MOST]],
-        "correct": step.verdicts[place] if place < len(step.verdicts) else None,
+        "correct": item.verdicts[place] if place < len(item.verdicts) else None,
         "tokens": _number(data.get("tokens")),
         "responses": _number(data.get("n_responses")),
         "said": [
@@ -180,7 +171,7 @@ def _round(data: Mapping[str, Any], agents: Sequence[str], place: int, step: Dec
             ]
             for name in agents
         ],
-        "bars": [_number(data.get("aleatoric")), _number(data.get("epistemic")), _adopting(data)],
+        "bars": _bar(data),
     }
 
 

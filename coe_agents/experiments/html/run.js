@@ -84,14 +84,14 @@ begin(({ ids, texts, names, runs, block }) => {
   let most = 0.1;
   const rows = ids.map((id, place) => {
     const own = runs.map((columns) => rowAt(columns, place));
-    for (const run of own) for (const step of run.rounds) for (const [a, e] of step) most = Math.max(most, (a ?? 0) + (e ?? 0));
+    for (const run of own) for (const [a, e] of run.rounds) most = Math.max(most, (a ?? 0) + (e ?? 0));
     const row = { id, place, text: texts[place], runs: own, differs: own.length > 1 && own[0].state !== own[1].state };
     row.change = own.length > 1 ? changeOf(own[0].state, own[1].state) : "";
-    row.goesOn = own.some((run) => run.rounds.some((step) => step.length > 1));
+    row.goesOn = own.some((run) => run.rounds.length > 1);
     row.sought = [row.text, id, ...own.flatMap((run) => [run.answer, run.reason])].join(" ").toLowerCase();
     const [one, other] = own;
     const more = other && one.tokens !== null && other.tokens !== null ? other.tokens - one.tokens : null;
-    const n = one.rounds.reduce((sum, step) => sum + step.length, 0);
+    const n = one.rounds.length;
     row.sort = {
       text: row.text.toLowerCase(), state: one.state, reason: one.reason, regime: one.regime, coe: one.coe, n,
       tokens: other ? more : one.tokens, seconds: one.seconds, change: `${row.differs ? 0 : 1}${row.change}`, coe2: other?.coe ?? null,

@@ -34,8 +34,10 @@ def saved(folder, *runs, **options):
 def one(tmp_path_factory):
     rows = {str(i): step(f"Question {i}?", coe=i / 100, correct=float(i % 4 > 0)) for i in range(45)}
     debated = went_on((0.1, 0.6, False), (0.1, 0.1, True), question="Debated?", adopted={"a": False, "b": True})
-    walk = [step("First?"), step("Second?", action="abstain", leading=0.0)]
-    return saved(tmp_path_factory.mktemp("one"), {**rows, "debated": debated, "walk": walk, "dead": "AgentError: gone"})
+    refused = step("Second?", action="abstain", leading=0.0)
+    return saved(
+        tmp_path_factory.mktemp("one"), {**rows, "debated": debated, "refused": refused, "dead": "AgentError: gone"}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +78,9 @@ def test_one_run_shows_outcomes_reasons_and_what_they_cost(pipe, one):
     change(tab, "#search", "question 13?")
     (line,) = cells(tab, "#questions tbody tr:not([hidden])")
     assert line == ["Question 13?", "✓ right", "so it is", "–", "0.130", "", "30", "–"]
-    change(tab, "#search", "walk")
+    change(tab, "#search", "second?")
     (line,) = cells(tab, "#questions tbody tr:not([hidden])")
-    assert line[:2] == ["First? → Second?", "refused\nwrong answer led"]
+    assert line[:2] == ["Second?", "refused\nwrong answer led"]
     change(tab, "#search", "gone")
     assert [line[1:3] for line in cells(tab, "#questions tbody tr:not([hidden])")] == [["failed", "AgentError: gone"]]
 
@@ -132,16 +134,6 @@ def test_a_question_opens_by_key_to_its_rounds(pipe, one):
     assert second[6:] == ["Paris ✓ right", "Paris", "Paris took over", "4", "20"]
     tab.press("Enter", 13)
     assert tab.run("document.querySelector('.detail').offsetHeight") == 0
-
-
-def test_a_chain_opens_to_its_steps(pipe, one):
-    tab = opened(pipe, one)
-    change(tab, "#search", "walk")
-    assert tab.run("document.querySelector('#questions .trajectory').ariaLabel").startswith("step 1, round 1: ")
-    open_first(tab)
-    steps = tab.run("[...document.querySelectorAll('.detail h4')].map((head) => head.textContent)")
-    assert steps == ["Step 1: First?", "Step 2: Second?"]
-    assert "The chain ended here: withheld." in text(tab, ".detail")
 
 
 def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, both):

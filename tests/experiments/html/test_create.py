@@ -90,7 +90,7 @@ def test_two_runs_are_joined_by_question(tmp_path):
     assert "Differences are paired, on the questions of both." in text
     (details,) = (block(html, "block-0"),)
     assert details[5][1] is None
-    assert details[2][1]["steps"][0]["tokens"] == [["a", 100, 50]]
+    assert details[2][1]["tokens"] == [["a", 100, 50]]
 
 
 def test_changes_in_words():
@@ -102,9 +102,8 @@ def test_every_round_is_there_with_what_the_agents_changed(tmp_path):
     row = went_on((0.1, 0.6, False), (0.1, 0.0, True), regime="conflict", adopted={"a": False, "b": True})
     html = page(tmp_path, {"1": row})
     (run,) = block(html, "overview")["runs"]
-    assert run["rounds"] == [[[[0.1, 0.6, None], [0.1, 0.0, 0.5]]]]
-    ((detail,),) = block(html, "block-0")
-    (found,) = detail["steps"]
+    assert run["rounds"] == [[[0.1, 0.6, None], [0.1, 0.0, 0.5]]]
+    ((found,),) = block(html, "block-0")
     assert found["agents"] == ["a", "b"]
     first, second = found["rounds"]
     assert (first["answer"], first["correct"], first["regime"], first["strategy"]) == ("Lyon", 0.0, "conflict", None)
@@ -114,16 +113,14 @@ def test_every_round_is_there_with_what_the_agents_changed(tmp_path):
     assert (second["bars"], second["tokens"], second["responses"]) == ([0.1, 0.0, 0.5], 20, 4)
 
 
-def test_a_chain_has_its_steps_and_a_failure_its_reason(tmp_path):
-    rows = {"walk": [step("First?"), step("Second?", action="abstain", leading=0.0)], "dead": "AgentError: gone"}
+def test_a_failure_has_its_reason(tmp_path):
+    rows = {"refused": step("Second?", action="abstain", leading=0.0), "dead": "AgentError: gone"}
     html = page(tmp_path, rows)
     overview = block(html, "overview")
-    assert overview["texts"] == ["First? → Second?", ""]
+    assert overview["texts"] == ["Second?", ""]
     (run,) = overview["runs"]
     assert (run["state"], run["reason"][1]) == (["refused", "failed"], "AgentError: gone")
-    (chain,), (dead,) = block(html, "block-0")
-    assert (chain["chain"], chain["ended"]) == (True, "withheld")
-    assert [each["question"] for each in chain["steps"]] == ["First?", "Second?"]
+    _, (dead,) = block(html, "block-0")
     assert dead["error"] == "AgentError: gone"
     assert "1 question failed and is left out." in html
 

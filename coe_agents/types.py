@@ -101,11 +101,6 @@ class Sampling(TypedDict):
             tools.
         logprobs_missing: Responses without usable log-probabilities, NaN among them. One is enough for the agent to
             count by frequency.
-        identical: Whether at least three responses, at a temperature above 0, all have the same text and
-            log-probability. The cause is a cache, an ignored temperature, or a model that is simply confident.
-        identical_chance: The probability that independent samples are all equal, exp(logprob) ** (n_received - 1). Near
-            1 the model is confident; near 0 the responses are not independent samples. None if `identical` is false,
-            log-probabilities are not known, or the temperature is below 1, at which they say too little.
         refused: Options that the model does not accept, and that were omitted.
         ignores_temperature: Whether equal responses are copies of one, because the temperature has no effect; None if
             this is not known.
@@ -126,8 +121,6 @@ class Sampling(TypedDict):
     n_cut: int
     n_invalid_calls: int
     logprobs_missing: int
-    identical: bool
-    identical_chance: float | None
     refused: list[str]
     ignores_temperature: bool | None
     probe: str | None

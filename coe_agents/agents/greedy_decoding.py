@@ -21,7 +21,7 @@ from coe_agents.agents._requests import findings
 from coe_agents.agents._requests.endpoints import Server
 from coe_agents.agents._requests.findings import Finding
 from coe_agents.agents._requests.limits import Deadline
-from coe_agents.agents._requests.parse import FEWEST, total
+from coe_agents.agents._requests.parse import total
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.types import AgentReply, AgentRequest, Response
@@ -30,6 +30,8 @@ OnGreedy = Literal["exclude", "count_once", "trust"]
 _Send: TypeAlias = Callable[[Server, str, float], Steps[AgentReply]]
 """Sends a server a prompt at a temperature."""
 
+_FEWEST = 3
+"""How many equal responses are a reason to look closer."""
 _NO_CHANCE = math.log(1e-6)
 """Below this chance equal responses are no samples.
 
@@ -67,7 +69,7 @@ def examine(
     if not _are_copies(said):
         findings.note_sampling(server)
         return reply
-    if len(said) < FEWEST:
+    if len(said) < _FEWEST:
         return reply
     log_chance = _log_chance(said)
     if log_chance is None:
@@ -91,7 +93,7 @@ def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
     given = f"its {len(stories)} replies to a request for a story"
     if not _are_copies(stories):
         return Finding(False, f"{given} differ")
-    if error is not None or len(stories) < FEWEST:
+    if error is not None or len(stories) < _FEWEST:
         return Finding(None, f"a request for a story failed: {error}")
     if not stories[0]["text"].strip():
         return Finding(None, f"{given} are empty")

@@ -32,7 +32,7 @@ from coe_agents.agents._requests.clients import (
     without_input,
 )
 from coe_agents.agents._requests.endpoints import Server, places_of
-from coe_agents.agents._requests.limits import Deadline, check_limits
+from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
 from coe_agents.agents.choice.grading import METHODS, MIN_MASS, to_graded_reply
@@ -122,16 +122,21 @@ class ModelAgent:
         instance(name, str, '"name" of ModelAgent', what="a string", advice="Write ModelAgent(name, model)")
         require(bool(name.strip()), '"name" of ModelAgent must not be empty', name, "Name each agent differently")
         integer(n_samples, '"n_samples" of ModelAgent', least=1, most=MOST_SAMPLES, advice="5 to 10 are usual")
-        for option, value, least, remedy in (
-            ("temperature", temperature, 0, "1.0 samples the model's own distribution"),
-            ("weight", weight, 0, "Omit it for equal weights"),
-            ("max_response_chars", max_response_chars, 1, "20,000 are usual"),
+        for option, value, least, remedy, may_be_infinite in (
+            ("temperature", temperature, 0, "1.0 samples the model's own distribution", False),
+            ("weight", weight, 0, "Omit it for equal weights", False),
+            ("max_response_chars", max_response_chars, 1, "20,000 are usual", False),
+            ("retries", retries, 0, "0 never asks again", True),
+            ("max_concurrency", 1 if max_concurrency is None else max_concurrency, 1, "1 asks one by one", True),
         ):
-            number(value, f'"{option}" of ModelAgent', least=least, advice=remedy)
+            where = f'"{option}" of ModelAgent'
+            number(value, where, least=least, may_be_infinite=may_be_infinite, advice=remedy)
+        for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
+            if seconds is not None:
+                number(seconds, f'"{option}" of ModelAgent in seconds', above=0, advice="None is no limit")
         above = '"temperature" of ModelAgent must be above 0 for more than one sample'
         remedy = "At 0 all samples are the same and say nothing of uncertainty"
         require(temperature > 0 or n_samples == 1, above, temperature, remedy)
-        check_limits("ModelAgent", timeout, request_timeout, retries, max_concurrency)
         one_of(on_greedy, '"on_greedy" of ModelAgent', get_args(OnGreedy), advice='Omit it for "exclude"')
         check_model(model)
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]

@@ -15,6 +15,13 @@ Reply = ToolMessage | Command[Any]
 _State = TypeVar("_State", bound=AgentState[Any])
 
 
+def check_names(tools: Collection[str]) -> frozenset[str]:
+    """Returns the names of the gated tools; raises TypeError if they are no names."""
+    if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools):
+        raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+    return frozenset(tools)
+
+
 class RefusesCalls(AgentMiddleware[_State, Any, Any]):
     """Middleware that compares each call that is about to run with what was vouched for."""
 

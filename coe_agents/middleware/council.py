@@ -23,11 +23,11 @@ from typing_extensions import TypedDict
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents._threads import start_call
 from coe_agents.actions.canonical import tool_key
-from coe_agents.checks import has_method, integer
+from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
 from coe_agents.group_decision.data import view
-from coe_agents.middleware.changed import RefusesCalls, is_edited, proposal_of, refuse
+from coe_agents.middleware.changed import RefusesCalls, check_names, is_edited, proposal_of, refuse
 from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler
 from coe_agents.middleware.council_review import Pending, ask_person, settle
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
@@ -158,14 +158,11 @@ class CoECouncil(RefusesCalls[CouncilState]):
     ) -> None:
         super().__init__()
         members = _check_agents(agents)
-        if mode not in get_args(Mode):
-            raise ValueError(f'"mode" must be "verify" or "choose"; got {mode!r}. Choose one')
-        if on_uncertain not in get_args(OnUncertain):
-            raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; got {on_uncertain!r}. Choose one')
-        if isinstance(tools, str) or (tools is not None and not all(isinstance(tool, str) for tool in tools)):
-            raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
-        if tools is not None and not tools:
-            raise ValueError('"tools" must name at least one tool; got none. Omit it to judge every turn')
+        one_of(mode, '"mode"', get_args(Mode))
+        one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
+        self._gated = None if tools is None else check_names(tools)
+        must = '"tools" must name at least one tool'
+        require(self._gated is None or bool(self._gated), must, tools, "Omit it to judge every turn")
         has_method(policy, "decide", '"policy"', advice="Pass SupportPolicy(0.6), for example")
         if clusterer is not None:
             has_method(clusterer, "cluster", '"clusterer"', advice="Omit it for ActionMatch")
@@ -178,7 +175,6 @@ class CoECouncil(RefusesCalls[CouncilState]):
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
         self._trust_edits = trust_edits
         self._names = [agent.name for agent in members]
-        self._gated = None if tools is None else frozenset(tools)
         self._gated_keys = frozenset(map(tool_key, tools or ()))
         self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer)
 
@@ -368,11 +364,8 @@ def _check_agents(agents: object) -> list[Agent]:
             f'"agents" must be a list of at least one agent; got {agents!r:.200}. Pass [ModelAgent(name, model), ...]'
         )
     names = [agent.name for agent in members]
-    if len(set(names)) < len(names) or DRIVER in names:
-        raise ValueError(
-            f'the names of "agents" must differ, and none may be "{DRIVER}", the agent\'s own model; '
-            f"got {', '.join(names)}. Rename one"
-        )
-    if not any(agent.weight > 0 for agent in members):
-        raise ValueError('at least one of "agents" must have a weight above 0; got none. Omit the weights')
+    must = f'the names of "agents" must differ, and none may be "{DRIVER}", the agent\'s own model'
+    require(len({*names, DRIVER}) > len(names), must, names, "Rename one")
+    weights = [agent.weight for agent in members]
+    require(any(weight > 0 for weight in weights), 'one of "agents" must have a weight above 0', weights, "Omit them")
     return members

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
+from coe_agents.checks import one_of
 from coe_agents.graph.runnables import OneForm, steps_node
 from coe_agents.middleware.approval import about_uncertain
 from coe_agents.middleware.changed import Reply, edit_of, proposal_of, refuse
@@ -138,8 +139,7 @@ class CoEMiddleware(CoEVerdicts):
         trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
-        if on_uncertain not in get_args(OnUncertain):
-            raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; got {on_uncertain!r}. Choose one')
+        one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
         self._on_uncertain, self._judges_answers = on_uncertain, final_answer
         super().__init__(
             graph,

@@ -15,9 +15,10 @@ from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
+from coe_agents.checks import one_of, require
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.runnables import check_compiled
-from coe_agents.middleware.changed import RefusesCalls, is_edited, refuse
+from coe_agents.middleware.changed import RefusesCalls, check_names, is_edited, refuse
 from coe_agents.middleware.reviewer import about_call
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import (
@@ -112,13 +113,10 @@ class CoEVerdicts(RefusesCalls[VerdictState]):
         name: str | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools):
-            raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
-        if not (tools or self._judges_answers):
-            raise ValueError('"tools" must name at least one tool; got none. Write tools=["transfer_money"]')
-        if on_error not in get_args(OnError):
-            raise ValueError(f'"on_error" must be "block" or "raise"; got {on_error!r}. "block" is safe')
-        self._graph, self._gated = check_compiled(graph), frozenset(tools)
+        self._gated, must = check_names(tools), '"tools" must name at least one tool'
+        require(bool(tools) or self._judges_answers, must, tools, 'Write tools=["transfer_money"]')
+        one_of(on_error, '"on_error"', get_args(OnError), advice='"block" is safe')
+        self._graph = check_compiled(graph)
         self._question, self._approves, self._on_error = question, approves, on_error
         self._include_results, self._trust_edits = include_results, trust_edits
         self._name = name or type(self).__name__

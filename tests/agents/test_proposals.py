@@ -102,8 +102,3 @@ async def test_async_is_the_same():
 def test_a_model_that_takes_no_tools_is_refused_when_the_agent_is_made():
     with pytest.raises(TypeError, match=r'must take tools \("bind_tools"\); got FakeListChatModel'):
         ModelAgent("a", FakeListChatModel(responses=["x"]), tools=[pay])
-
-
-def test_equal_proposals_do_not_pass_for_equal_texts():
-    reply = agent(*[proposes(("pay", {"amount": i})) for i in range(4)]).sample(REQUEST)
-    assert reply["sampling"]["identical"] is False  # the text of each is empty

@@ -1,23 +1,8 @@
-"""Owns the time limits of a request, and their check."""
+"""Owns the time limit of a request."""
 
 import time
 
-from coe_agents.checks import number
 from coe_agents.errors import AgentTimeoutError
-
-
-def check_limits(
-    owner: str, timeout: float | None, request_timeout: float | None, retries: int, max_concurrency: int | None
-) -> None:
-    """Refuses limits that cannot work, by a TypeError or ValueError; `owner` is whose they are."""
-    for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
-        if seconds is not None:
-            number(seconds, f'"{option}" of {owner} in seconds', above=0, advice="None is no limit")
-    for option, count, least, remedy in (
-        ("retries", retries, 0, "0 never asks again"),
-        ("max_concurrency", 1 if max_concurrency is None else max_concurrency, 1, "1 asks one by one"),
-    ):
-        number(count, f'"{option}" of {owner}', least=least, may_be_infinite=True, advice=remedy)
 
 
 class Deadline:

@@ -15,8 +15,6 @@ from coe_agents.clustering import answer_kind
 from coe_agents.errors import InvalidReplyError
 from coe_agents.types import AgentReply, AgentRequest, Response, Rung, Sampling, Usage, create_response
 
-FEWEST = 3
-"""How many equal responses are a reason to look closer."""
 _REFUSED = "I can't answer this."
 """The answer of a refusal whose own words would not be recognised as one."""
 _ROUNDING = 1e-3
@@ -37,9 +35,6 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
     answered = [*drawn.results, *drawn.unused]
     valid = [response for response in responses if response["error"] is None]
     known = [response["logprob"] is not None for response in valid]
-    distinct = {(response["text"], response["answer"], response["logprob"]) for response in valid}
-    identical = request["temperature"] > 0 and len(valid) >= FEWEST and len(distinct) == 1
-    logprob = valid[0]["logprob"] if identical and request["temperature"] >= 1 else None
     sampling = Sampling(
         round=request["round"],
         rung=_rung(several=ladder.takes_several, logprobs=any(known)),
@@ -51,8 +46,6 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
         n_cut=sum(len(text) > max_chars for _, text, _ in said),
         n_invalid_calls=len(responses) - len(valid),
         logprobs_missing=known.count(False),
-        identical=identical,
-        identical_chance=None if logprob is None else math.exp(logprob * (len(valid) - 1)),
         refused=list(ladder.refused),
         ignores_temperature=None,
         probe=None,

@@ -33,8 +33,6 @@ def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent:
         n_cut=0,
         n_invalid_calls=0,
         logprobs_missing=0,
-        identical=False,
-        identical_chance=None,
         ignores_temperature=None,
         probe=None,
         counted="each",

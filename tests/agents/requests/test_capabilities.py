@@ -211,31 +211,3 @@ def test_token_usage_is_counted_once_for_each_request():
         assert sampled(agent(together), "sync")["usage"] == {"input_tokens": 11, "output_tokens": 6}
         # the request for all of them, whose one response is not used, was paid for too
         assert sampled(agent(apart), "sync")["usage"] == {"input_tokens": 44, "output_tokens": 8}
-
-
-@pytest.mark.parametrize(
-    ("texts", "options", "identical", "chance"),
-    [
-        (("Paris",), {"temperature": 1.0}, True, 0.2231),  # exp(-0.75 * 2)
-        (("Paris",), {"temperature": 0.7}, True, None),
-        (("Paris",), {"n_samples": 2}, False, None),
-        (("Paris", "Lyon"), {"temperature": 1.0}, False, None),
-    ],
-)
-def test_identical_responses_are_flagged_with_how_likely_they_are(texts, options, identical, chance):
-    with served(texts=texts) as server:
-        sampling = sampled(agent(server, **options), "sync")["sampling"]
-    assert sampling["identical"] is identical
-    assert sampling["identical_chance"] == (None if chance is None else pytest.approx(chance, abs=1e-4))
-
-
-def test_the_same_text_with_other_log_probabilities_was_not_cached():
-    class Drifting(CountingModel):
-        def _generate(self, *args, **options):
-            result = super()._generate(*args, **options)
-            for place, generation in enumerate(result.generations):
-                generation.message.content = "Paris"
-                generation.generation_info = {"logprobs": {"content": [{"logprob": -0.5 - place / 1000}]}}
-            return result
-
-    assert ModelAgent("a", Drifting()).sample(REQUEST)["sampling"]["identical"] is False

@@ -1,7 +1,7 @@
 """Owns the interface of a strategy: `RoundContext` in, `RoundPlan` out."""
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -59,8 +59,8 @@ class RoundPlan:
     shows_answers: bool = False
 
 
-Strategy: TypeAlias = Callable[[RoundContext], RoundPlan | Awaitable[RoundPlan]]
-"""Anything that plans a round; with a coroutine function only the graph's async methods work.
+Strategy: TypeAlias = Callable[[RoundContext], RoundPlan]
+"""Any function that plans a round; an asynchronous run calls it in a thread.
 
 Policies and the trajectory use its `name`, if it has one."""
 

@@ -1,9 +1,7 @@
 """Owns the node that starts another round, as planned by its strategy."""
 
 import asyncio
-import inspect
 import time
-from collections.abc import Awaitable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -17,28 +15,27 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import proposals_in_words
 from coe_agents.graph.state import CoEState
-from coe_agents.rounds import RoundContext, RoundPlan, Strategies, Strategy, check_plan
+from coe_agents.rounds import RoundContext, Strategies, check_plan
 
 
 def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForms:
     """Returns the node that has a strategy plan the next round, and opens it."""
 
-    def choose(state: CoEState) -> tuple[str, Strategy, RoundContext]:
+    def another_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+        started, agents = time.time(), settings.of(state).agents
         measurement = measurement_of(state)
         name, strategy = strategies.of(measurement.regime, wanted=state["verdict"]["strategy"])
         responding = [row["agent"] for row in new_responses(state)]
-        context = RoundContext(
+        round_context = RoundContext(
             question=state["asked"],
             messages=state["conversation"],
             round=state["round"] + 1,
             measurement=measurement,
-            n_responses={agent: responding.count(agent) for agent in settings.of(state).agents},
+            n_responses={agent: responding.count(agent) for agent in agents},
             proposals=proposals_in_words(measurement),
         )
-        return name, strategy, context
-
-    def open_round(state: CoEState, name: str, plan: Any, started: float) -> dict[str, Any]:
-        plan = check_plan(plan, strategy=name, agents=settings.of(state).agents)
+        with set_config_context(disable_streaming(config)) as context:  # a strategy may ask a model
+            plan = check_plan(context.run(strategy, round_context), strategy=name, agents=agents)
         update = {
             "round": state["round"] + 1,
             "strategy": name,
@@ -50,30 +47,7 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             update |= {"former_responses": state["responses"], "responses": Overwrite([])}
         return update
 
-    def another_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        started = time.time()
-        name, strategy, round_context = choose(state)
-        with set_config_context(disable_streaming(config)) as context:  # a strategy may ask a model
-            plan = context.run(strategy, round_context)
-        if inspect.iscoroutine(plan):
-            plan.close()
-            raise TypeError(
-                f'the strategy "{name}" must be synchronous in a synchronous run; got a coroutine function. '
-                'Call the graph with "ainvoke"'
-            )
-        return open_round(state, name, plan, started)
-
     async def aanother_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        started = time.time()
-        name, strategy, round_context = choose(state)
-        with set_config_context(disable_streaming(config)) as context:
-            plan = await asyncio.to_thread(context.run, strategy, round_context)
-            if inspect.isawaitable(plan):
-                plan = await asyncio.create_task(_resolve(plan), context=context)
-        return open_round(state, name, plan, started)
+        return await asyncio.to_thread(another_round, state, config)
 
     return TwoForms(another_round, aanother_round, name="another_round")
-
-
-async def _resolve(plan: Awaitable[RoundPlan]) -> RoundPlan:
-    return await plan

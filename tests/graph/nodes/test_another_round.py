@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
@@ -216,18 +214,6 @@ def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():
     assert len(agents[0].requests) == 4  # one of each of the four runs
     assert decision["trajectory"][1]["strategy"] == "only_c"
     assert decision["agents"]["c"]["n_responses"] == 2
-
-
-async def test_a_strategy_may_be_a_coroutine_function_in_an_async_run():
-    async def slowly(context):
-        await asyncio.sleep(0)
-        return RoundPlan({"c": {}}, replaces=False)
-
-    compiled = graph(*three(c=["Paris"]), strategies={"conflict": slowly}).compile()
-    result = await compiled.ainvoke({"question": "Q?"})
-    assert result["decision"]["trajectory"][1]["strategy"] == "slowly"
-    with pytest.raises(TypeError, match='"slowly" must be synchronous in a synchronous run'):
-        compiled.invoke({"question": "Q?"})
 
 
 def test_a_strategy_that_returns_nonsense_is_an_error():

@@ -5,7 +5,7 @@ responses are then copies of one, and their agreement is no evidence of how sure
 
 Where equal responses have log-probabilities, these tell: n samples with the probability p are equal by chance with the
 probability p^(n - 1). Without them the server is asked once for an invented story, which chat models neither decline
-nor write twice in the same words. Equal replies show that its temperature is ignored; the finding is kept
+nor write twice in the same words. Equal replies show that its temperature is ignored; the finding is kept for a day
 (see `_requests.findings`), and the tokens of the probe count in the reply that caused it.
 """
 
@@ -67,13 +67,13 @@ def examine(
     """
     said = reply["responses"]
     if not _are_copies(said):
-        findings.note_sampling(server)
+        findings.FINDINGS.note_sampling(server)
         return reply
     if len(said) < _FEWEST:
         return reply
     log_chance = _log_chance(said)
     if log_chance is None:
-        found = yield from findings.look_up(server, lambda: _probe(reply, server, send), deadline)
+        found = yield from findings.FINDINGS.look_up(server, lambda: _probe(reply, server, send), deadline)
     # below 1 samples agree more often than log-probabilities say; to raise the chance to that power is on the safe side
     elif log_chance * min(temperature, 1.0) < _NO_CHANCE:
         found = Finding(True, f"its log-probabilities give equal samples a chance of exp({log_chance:.0f})")

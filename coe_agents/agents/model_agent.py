@@ -88,7 +88,7 @@ class ModelAgent:
             least three equal responses of a model with a field `temperature`, at one above 0, are examined. Where they
             have log-probabilities, these say whether they may be equal by chance. Without them the server is asked once
             for an invented story, as often and without the system prompt: if these are equal, too, the temperature has
-            no effect. What it replied is known to the process for a day. If the result stays unknown,
+            no effect. What it replied is kept for a day, see `agents._requests.findings`. If the result stays unknown,
             `Sampling` says so, and all responses count.
         tools: Tools that the model is shown, in its provider's own way: LangChain tools, functions, or OpenAI's
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that

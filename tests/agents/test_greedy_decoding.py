@@ -5,7 +5,7 @@ import gc
 import pickle
 import threading
 import time
-import weakref
+from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.agents._requests import findings, limits
+from coe_agents.agents._requests.findings import Findings
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
@@ -32,7 +33,7 @@ forms = pytest.mark.parametrize("form", ["sync", "async"])
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch):
-    monkeypatch.setattr(findings, "_AT_ADDRESSES", {})
+    monkeypatch.setattr(findings, "FINDINGS", Findings())
 
 
 def greedy(**options) -> Served:
@@ -152,13 +153,13 @@ async def test_requests_at_once_wait_for_one_probe():
 @pytest.fixture
 def looks(monkeypatch):
     """Returns a function that says how many have looked for a finding: they make the probe, or wait for it."""
-    looked, look_up = [], findings.look_up
+    looked, look_up = [], Findings.look_up
 
-    def noted(*given):
+    def noted(self, *given):
         looked.append(given)
-        return look_up(*given)
+        return look_up(self, *given)
 
-    monkeypatch.setattr(findings, "look_up", noted)
+    monkeypatch.setattr(Findings, "look_up", noted)
     return lambda: len(looked)
 
 
@@ -262,27 +263,93 @@ def test_empty_replies_decide_nothing():
     assert sampling["probe"] == "its 4 replies to a request for a story are empty"
 
 
-def test_a_finding_holds_for_a_day(monkeypatch):
+# ----------------------------------------------------------------------------------------------- kept on the disk
+
+
+@pytest.fixture
+def cached(monkeypatch, tmp_path):
+    """Returns a function that lists the files of the cache; calling it, this process forgets what it knows."""
+    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path))
+
+    def files() -> list[Path]:
+        monkeypatch.setattr(findings, "FINDINGS", Findings())
+        return sorted(tmp_path.rglob("*"))[1:]
+
+    return files
+
+
+@forms
+def test_a_finding_is_kept_for_other_processes_for_a_day(form, cached, monkeypatch):
     with running(greedy()) as server:
-        one = agent(server)
-        for n_input in (22, 11):  # the tokens of the probe count in the reply that sent it
+        url = server.url.replace("//", "//user:planted-0123456789@", 1)
+        chat = ChatOpenAI(model="served", base_url=url, api_key="planted-9876543210")
+        one = ModelAgent("a", chat, n_samples=4)
+        for n_input in (22, 11):  # the tokens of the probe count in the run that sent it
             with pytest.raises(IgnoredTemperatureError, match="4 replies to a request for a story") as caught:
-                sampled(one)
+                sampled(one, form)
             assert caught.value.usage["input_tokens"] == n_input
+            (file,) = cached()
+        assert "planted" not in file.read_text()
+        assert not file.name.endswith(".draft")
+        assert len(server.probes) == 1
         monkeypatch.setattr(findings, "time", SimpleNamespace(time=lambda: time.time() + 86_401))
         with pytest.raises(IgnoredTemperatureError):
-            sampled(one)
+            sampled(one, form)
         assert len(server.probes) == 2
 
 
-def test_other_models_and_settings_have_findings_of_their_own():
+def test_other_models_and_settings_have_findings_of_their_own(cached):
     with running(greedy()) as server:
-        other = ModelAgent("a", ChatOpenAI(model="other", base_url=server.url, api_key="none"))
-        agents = [agent(server, fields=fields) for fields in ({}, {"top_p": 0.5}, {"seed": 1})]
-        for one in (*agents, other):
+        for fields in ({}, {"top_p": 0.5}, {"seed": 1}):
             with pytest.raises(IgnoredTemperatureError):
-                sampled(one)
-        assert len(server.probes) == 4
+                sampled(agent(server, fields=fields))
+        with pytest.raises(IgnoredTemperatureError):
+            sampled(ModelAgent("a", ChatOpenAI(model="other", base_url=server.url, api_key="none")))
+        assert len(server.probes) == len(cached()) == 4
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"[" * 100_000,
+        b'{"is_ignored": true}',
+        b'{"is_ignored": 1, "account": "x", "checked": 1e300}',
+        b'{"is_ignored": true, "account": "from tomorrow", "checked": 1e300}',
+        b'{"is_ignored": null, "account": "x", "checked": "now"}',
+    ],
+)
+def test_an_unreadable_cache_is_as_none(cached, content):
+    with running(greedy()) as server:
+        for n_probes in (1, 2):
+            with pytest.raises(IgnoredTemperatureError):
+                sampled(agent(server))
+            assert len(server.probes) == n_probes
+            (file,) = cached()
+            file.write_bytes(content)
+
+
+def test_a_cache_that_cannot_be_written_is_as_none(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path / "file" / "in it"))
+    with running(greedy()) as server, pytest.raises(IgnoredTemperatureError):
+        sampled(agent(server))
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [({"XDG_CACHE_HOME": "xdg", "HOME": "home"}, "xdg/coe-agents"), ({"HOME": "home"}, "home/.cache/coe-agents")],
+)
+def test_where_the_cache_is(monkeypatch, tmp_path, variables, place):
+    for name in ("COE_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, folder in variables.items():
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    with running(greedy()) as server, pytest.raises(IgnoredTemperatureError):
+        sampled(agent(server))
+    assert len([*(tmp_path / place / "probes").iterdir()]) == 1
 
 
 @pytest.mark.parametrize(
@@ -466,7 +533,8 @@ class Local(CountingModel):
         return result
 
 
-def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it():
+def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path / "none"))
     model = Local()
     agents = [ModelAgent(name, model) for name in "ab"]
     for one in agents:
@@ -478,9 +546,10 @@ def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it():
     with pytest.raises(IgnoredTemperatureError):
         sampled(ModelAgent("a", other))
     assert len(other.calls) == 2
-    places = weakref.ref(one._asker.server.places)
+    assert not (tmp_path / "none").exists()
     del model, other, agents, one
-    wait_until(lambda: gc.collect() >= 0 and places() is None)  # a thread may still hold the model
+    known = findings.FINDINGS._known
+    wait_until(lambda: gc.collect() >= 0 and not known)  # a thread may still hold the model
 
 
 # ------------------------------------------------------------------------------------------------------ in a graph

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
@@ -22,14 +21,10 @@ class Places:
     """The places at one endpoint: so many requests at a time, from any thread or event loop.
 
     Requests are served in the order in which they arrive. Waiting blocks a thread, never an event loop.
-
-    Attributes:
-        findings: What is known of a model in this process; see `coe_agents.agents._requests.findings`.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.findings = dict[str, Future[Any]]()
         self._n_taken = 0
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()

@@ -27,7 +27,3 @@ class Deadline:
                 f"no answer within {self.seconds:g} s", hint=f"Raise {self.setting}", retryable=False
             )
         return left if most is None else min(left, most)
-
-    def allows(self, seconds: float) -> bool:
-        """Returns whether time is left after so many seconds."""
-        return self._end is None or seconds < self._end - time.monotonic()

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
+from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents._steps import Call, Pause, Steps
 from coe_agents.agents._requests.capabilities import ModelCall
@@ -18,7 +19,7 @@ from coe_agents.agents._requests.clients import bind_tools
 from coe_agents.agents._requests.endpoints import Server
 from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents.error_mapping import to_agent_error
-from coe_agents.errors import CoEError, InvalidReplyError, is_control_flow
+from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow
 from coe_agents.redaction import prints_secret
 
 _FIRST_WAIT = 0.5
@@ -74,17 +75,24 @@ class Asker:
         Raises:
             CoEError: What went wrong in the end.
         """
-        n_failures = 0
-        while True:
-            try:
-                return (yield from self._visit(send, deadline, options))
-            except CoEError as error:
-                n_failures += 1
-                pause = _pause_after(error, n_failures)
-                if not error.retryable or n_failures > self.retries or not deadline.allows(pause):
-                    error.retryable = False  # the retries are used up
-                    raise
-            yield Pause(pause)
+        try:
+            return (yield from self._visit(send, deadline, options))
+        except CoEError as error:
+            first = error
+        try:
+            pauses = list[float]()
+            # entered only after a failure, which counts as the first attempt: entering costs as much as a whole request
+            for attempt in Retrying(**self._rules(deadline), sleep=pauses.append, reraise=True):
+                if pauses:
+                    yield Pause(pauses.pop())
+                with attempt:
+                    if attempt.retry_state.attempt_number == 1:
+                        raise first
+                    result = yield from self._visit(send, deadline, options)
+        except CoEError as error:
+            error.retryable = False  # the retries are used up
+            raise
+        return result
 
     def _visit(
         self,
@@ -105,6 +113,24 @@ class Asker:
         finally:
             places.leave(turn)
 
+    def _rules(self, deadline: Deadline) -> dict[str, Any]:
+        def wait(state: RetryCallState) -> float:
+            longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
+            error = state.outcome.exception() if state.outcome is not None else None
+            return max(random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0)
+
+        def stop(state: RetryCallState) -> bool:
+            if state.attempt_number > self.retries:
+                return True
+            try:
+                left = deadline.seconds_left()
+            except AgentError:
+                return True
+            return left is not None and state.upcoming_sleep >= left
+
+        retry = retry_if_exception(lambda error: isinstance(error, CoEError) and error.retryable)
+        return {"wait": wait, "stop": stop, "retry": retry}
+
     def _fail(self, error: Exception, options: Collection[str]) -> None:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
         if is_control_flow(error):
@@ -114,12 +140,6 @@ class Asker:
             raise found
         # a traceback prints the cause, too, so it must hold no secret either
         raise found from (None if prints_secret(error, self.secrets) else error)
-
-
-def _pause_after(error: CoEError, n_failures: int) -> float:
-    """Returns the seconds to wait: growing and random, and at least those that the server asks for."""
-    longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (n_failures - 1))
-    return max(random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0)
 
 
 def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def alarm(seed, *, audits, drifts, threshold=None):
     for place, loss, probability in zip(
         seen.tolist(), wrong[seen].astype(float).tolist(), p[seen].tolist(), strict=True
     ):
-        if monitor.observe(loss, seen_probability=probability):
+        if monitor.update(loss, seen_probability=probability).broken:
             state = monitor.state
             return int(DAY[place]), int(DAY[seen[state.since - 1]]), state.n_cases
     return None
@@ -194,7 +194,7 @@ def loop(seed):
                 rows.append(judged(place, float(u[place]), bool(wrong[place])))
                 seen[str(place)] = Seen(rate, "audit") if is_answer else Seen(1.0, "escalation")
             elif alarmed is None and is_answer and draws[place] < rate:
-                monitor.observe(float(wrong[place]), seen_probability=rate)
+                monitor.update(float(wrong[place]), seen_probability=rate)
         if alarmed is None and monitor.state.broken:
             alarmed = day
             policy = policy_with(threshold / 4.0)

@@ -80,7 +80,7 @@ def main() -> None:
         print(line(f"token F1, from {limit:.2f} on (best here)", scores >= limit, same, scores))
         if cosines_of:
             similarity = EmbeddingSimilarity(cosines_of, threshold=0.5)
-            scores = np.array([similarity.cosines(pair, "")[0, 1] for pair in pairs])
+            scores = np.array([similarity.cosines(pair)[0, 1] for pair in pairs])
             limit = best_threshold(scores, same)
             print(line(f"cosine, from {limit:.2f} on (best here)", scores >= limit, same, scores))
             for screen in (0.1, 0.2, 0.3, 0.4):

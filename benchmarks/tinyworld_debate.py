@@ -81,7 +81,7 @@ def row(number: int, facts: list[Fact], trajectories: list[list[RoundData]]) -> 
 
 
 def guarded(facts: list[Fact], decisions: list[dict]) -> str:
-    """Returns what the guard against false consensus would have held back of what the debates brought about."""
+    """Returns what a bound on conformity would have held back of what the debates brought about."""
     late = [
         (is_right(fact, decision["answer"]), (decision["conformity"] or 0) > MAX_CONFORMITY)
         for fact, decision in zip(facts, decisions, strict=True)

@@ -1,7 +1,6 @@
-"""Owns the hook into OpenTelemetry: a callback handler that turns decisions into metrics.
+"""Owns the hook into OpenTelemetry: a callback handler that turns runs into spans and decisions into metrics.
 
-It is off unless passed as a callback; the application's own provider decides what is exported, and where. Spans are
-made by any instrumentation of LangChain, such as LangSmith's with LANGSMITH_OTEL_ENABLED.
+It is off unless passed as a callback; the application's own providers decide what is exported, and where.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,23 +12,29 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.types import Command
 
+from coe_agents.errors import is_control_flow
 from coe_agents.uncertainty.divergences import unit_of
 
 try:
-    from opentelemetry import metrics
+    from opentelemetry import metrics, trace
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Status, StatusCode
 except ModuleNotFoundError as error:
     raise ImportError('coe_agents.observability needs OpenTelemetry; pip install "coe-agents[otel]"') from error
 
 _ENDS = ("answer", "abstain", "escalate")
+_NUMBERS = ("coe", "aleatoric", "epistemic")
 _BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0)
 
 
 @dataclass(eq=False)
 class _Run:
-    """A LangChain run in progress."""
+    """A LangChain run in progress; without a span of its own it passes on its parent's context."""
 
     parent: "_Run | None"
-    node: str | None  # the node's name, if it is one
+    context: Context | None = None  # holds the span that is the parent of its children's
+    span: trace.Span | None = None
+    node: str | None = None  # the node's name, if it is one
     has_decided: bool = False  # whether a decision in it or below it is counted
 
     @property
@@ -40,16 +45,24 @@ class _Run:
 class CoETelemetry(BaseCallbackHandler):
     """A callback handler that reports runs of a CoE graph, alone or inside another graph, to OpenTelemetry.
 
+    Spans: the run (`coe run`), each node by its name (`prepare`, every agent, `cluster`, `measure`, `coordinate`, the
+    end), and each request to a model (`chat`) under its agent. A span's parent is the one that was current when the run
+    started. Their attributes are `coe.` with `agent`, `round`, `n_responses`, `n_clusters`, `coe`, `aleatoric`,
+    `epistemic`, `regime`, `action`, `n_rounds`, and `error.type`. A failed agent's span has the status ERROR; an
+    interrupt is not a failure.
+
     Metrics, one addition for each decision: `coe.decisions` by action and regime ("none" if nothing was measured);
     `coe.collaborative_entropy`, a histogram by action, in nats under "kl" and "js" (`coe.divergence` names another
     divergence, which has no unit); `coe.tokens` by agent and direction; `coe.failures` by agent and `error.type`, one
     for each round in which the agent failed.
 
-    No question, response, reason or error message is among them. One handler serves any number of runs at a time,
-    synchronous and asynchronous.
+    No question, response, reason or error message is exported unless `content` is true. One handler serves any number
+    of runs at a time, synchronous and asynchronous.
 
     Args:
+        tracer_provider: The global one by default.
         meter_provider: The global one by default.
+        content: Adds `coe.question`, `coe.responses`, `coe.answer`, `coe.reason` and `error.message`.
 
     Example:
         >>> from coe_agents import ThresholdPolicy, create_coe_graph
@@ -58,8 +71,16 @@ class CoETelemetry(BaseCallbackHandler):
         >>> observed = graph.compile().with_config(callbacks=[CoETelemetry()])
     """
 
-    def __init__(self, *, meter_provider: metrics.MeterProvider | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        tracer_provider: trace.TracerProvider | None = None,
+        meter_provider: metrics.MeterProvider | None = None,
+        content: bool = False,
+    ) -> None:
+        self._content = content
         self._runs: dict[UUID, _Run] = {}
+        self._tracer = trace.get_tracer("coe_agents", version("coe-agents"), tracer_provider)
         meter = metrics.get_meter("coe_agents", version("coe-agents"), meter_provider)
         self._decisions = meter.create_counter("coe.decisions", "{decision}", "Decisions by action and regime")
         self._failures = meter.create_counter("coe.failures", "{failure}", "Rounds in which an agent failed")
@@ -75,36 +96,98 @@ class CoETelemetry(BaseCallbackHandler):
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
         is_node = any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ())
-        parent = self._runs.get(parent_run_id) if parent_run_id is not None else None
-        self._runs[run_id] = _Run(parent, str(kwargs.get("name")) if is_node else None)
+        run = self._begin(run_id, parent_run_id, node=str(kwargs.get("name")) if is_node else None)
+        if is_node or run.parent is None:
+            self._open(run, run.node or "coe run", {})
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        run = self._end(run_id)
-        update = outputs.update if isinstance(outputs, Command) else outputs
-        if run is None or run.node is None or not isinstance(update, Mapping):
+        if (run := self._runs.pop(run_id, None)) is None:
             return
-        if isinstance(update.get("responses"), list):
-            self._count_failures(run.node, update["responses"])
+        update = outputs.update if isinstance(outputs, Command) else outputs
+        if run.span is not None and isinstance(update, Mapping):
+            self._describe(run, run.span, update)
+        self._close(run)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        self._fail(run_id, error)
+
+    def on_chat_model_start(
+        self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+    ) -> None:
+        model = (kwargs.get("metadata") or {}).get("ls_model_name")
+        named = {"gen_ai.request.model": str(model)} if model else {}
+        self._open(self._begin(run_id, parent_run_id), "chat", {"gen_ai.operation.name": "chat", **named})
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        if (run := self._runs.pop(run_id, None)) is not None:
+            self._close(run)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        self._fail(run_id, error)
+
+    def _begin(self, run_id: UUID, parent_run_id: UUID | None, *, node: str | None = None) -> _Run:
+        parent = self._runs.get(parent_run_id) if parent_run_id is not None else None
+        run = _Run(parent, context=parent.context if parent else None, node=node)
+        self._runs[run_id] = run
+        return run
+
+    def _open(self, run: _Run, name: str, attributes: Mapping[str, str]) -> None:
+        run.span = self._tracer.start_span(name, run.context, attributes=attributes)
+        run.context = trace.set_span_in_context(run.span, run.context)
+
+    def _close(self, run: _Run) -> None:
+        if run.span is not None:
+            run.span.end()
+        if run.parent is None:  # an abandoned request reports no end
+            for run_id in [run_id for run_id, other in list(self._runs.items()) if other.root is run]:
+                left = self._runs.pop(run_id, None)
+                if left is not None and left.span is not None:
+                    left.span.set_status(Status(StatusCode.ERROR, "abandoned"))
+                    left.span.end()
+
+    def _fail(self, run_id: UUID, error: BaseException) -> None:
+        if (run := self._runs.pop(run_id, None)) is None:
+            return
+        if run.span is not None and not is_control_flow(error):
+            self._blame(run.span, type(error).__name__, str(error))
+        self._close(run)
+
+    def _blame(self, span: trace.Span, kind: str, message: str) -> None:
+        span.set_attribute("error.type", kind)
+        if self._content:
+            span.set_attribute("error.message", message)
+        span.set_status(Status(StatusCode.ERROR, kind))
+
+    def _describe(self, run: _Run, span: trace.Span, update: Mapping[str, Any]) -> None:
+        if "asked" in update and self._content:
+            span.set_attribute("coe.question", update["asked"])
+        if isinstance(update.get("responses"), list) and run.node is not None:
+            self._describe_agent(run.node, span, update["responses"])
+        if "labels" in update and run.node is not None:
+            span.set_attribute("coe.n_clusters", len(set(update["labels"])))
+        names = (*_NUMBERS, "regime", "action", "n_rounds", *(("answer", "reason") if self._content else ()))
+        for part in ("measured", "verdict", "decision"):
+            if isinstance(values := update.get(part), Mapping):
+                span.set_attributes({f"coe.{name}": values[name] for name in names if values.get(name) is not None})
         if run.node in _ENDS and not run.has_decided and "coe" in (update.get("decision") or ()):
             self._count(update["decision"])
             above: _Run | None = run
             while above is not None:  # a node around a whole graph returns the same decision
                 above.has_decided, above = True, above.parent
 
-    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        self._end(run_id)
-
-    def _end(self, run_id: UUID) -> _Run | None:
-        run = self._runs.pop(run_id, None)
-        if run is not None and run.parent is None:  # what was abandoned below it reports no end
-            for below in [key for key, other in list(self._runs.items()) if other.root is run]:
-                self._runs.pop(below, None)
-        return run
-
-    def _count_failures(self, agent: str, responses: Sequence[Mapping[str, Any]]) -> None:
-        for row in responses:
-            if row["agent"] == agent and row["error"] is not None:
-                self._failures.add(1, {"coe.agent": agent, "error.type": row["error"].partition(":")[0]})
+    def _describe_agent(self, agent: str, span: trace.Span, responses: Sequence[Mapping[str, Any]]) -> None:
+        rows = [row for row in responses if row["agent"] == agent]
+        if not rows:
+            return
+        errors = [row["error"] for row in rows if row["error"] is not None]
+        span.set_attributes({"coe.agent": agent, "coe.round": rows[0]["round"]})
+        span.set_attribute("coe.n_responses", len(rows) - len(errors))
+        if self._content:
+            span.set_attribute("coe.responses", [row["text"] for row in rows if row["error"] is None])
+        for error in errors:
+            kind, _, message = error.partition(":")
+            self._blame(span, kind, message.strip())
+            self._failures.add(1, {"coe.agent": agent, "error.type": kind})
 
     def _count(self, decision: Mapping[str, Any]) -> None:
         action = decision["action"]

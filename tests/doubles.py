@@ -9,6 +9,9 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
+from coe_agents._steps import run_steps
+from coe_agents.agents import ChoiceProbabilities
+from coe_agents.agents.choice.probability import choice_steps
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing import create_response as response
 
@@ -93,3 +96,8 @@ class ProposingModel(BaseChatModel):
                 ChatGeneration(message=one, generation_info=info) for one, info in zip(said, infos, strict=True)
             ]
         )
+
+
+def choice_probability(model: BaseChatModel, *asked: Any, **options: Any) -> ChoiceProbabilities:
+    """Asks a model itself, without an agent's limits and retries."""
+    return run_steps(choice_steps(model, *asked, **options))

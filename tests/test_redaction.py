@@ -19,12 +19,11 @@ KEY = "sk-planted-0123456789"
     "agent",
     [
         ModelAgent("a", ChatOpenAI(model="m", api_key=KEY)),
-        ModelAgent("a", "openai:m", model_options={"api_key": KEY}),
         ModelAgent("a", ChatOpenAI(model="m", api_key="none", default_headers={"Authorization": f"Bearer {KEY}"})),
         ModelAgent("a", ChatOpenAI(model="m", api_key=f" {KEY}\n")),
         ModelAgent("a", ChatOpenAI(model="m", api_key="none", base_url=f"http://user:{KEY}@host/v1")),
     ],
-    ids=["model", "named", "header", "blanks", "address"],
+    ids=["model", "header", "blanks", "address"],
 )
 def test_the_secrets_of_an_agent_are_found_wherever_it_keeps_them(agent):
     assert secrets_of(agent) == {KEY}

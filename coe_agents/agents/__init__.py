@@ -1,7 +1,7 @@
 """Owns the roles of a chat model: an agent that is sampled, a judge, an arbiter, or a source of probabilities."""
 
 from coe_agents.agents.arbiter import Arbiter
-from coe_agents.agents.choice.probability import ChoiceProbabilities, achoice_probability, choice_probability
+from coe_agents.agents.choice.probability import ChoiceProbabilities
 from coe_agents.agents.entailment import ChatEntailment
 from coe_agents.agents.judge import ChatJudge
 from coe_agents.agents.model_agent import ModelAgent
@@ -13,8 +13,6 @@ __all__ = [
     "ChatJudge",
     "ChoiceProbabilities",
     "ModelAgent",
-    "achoice_probability",
     "ask_p_false",
     "ask_verbal_confidence",
-    "choice_probability",
 ]

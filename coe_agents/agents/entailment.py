@@ -12,17 +12,11 @@ from numpy.typing import NDArray
 
 from coe_agents import prompts
 from coe_agents._plurals import quantity
-from coe_agents._steps import Call, Steps, run_steps
-from coe_agents.agents._requests.clients import address_of, without_retries
-from coe_agents.agents._requests.endpoints import Server, places_of
-from coe_agents.agents._requests.limits import Deadline, check_limits
-from coe_agents.agents._requests.send import Asker
 from coe_agents.agents.choice.grading import MIN_MASS
-from coe_agents.agents.choice.probability import choice_probability
-from coe_agents.checks import instance
+from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.checks import integer
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
-from coe_agents.redaction import secrets_of
 from coe_agents.text import for_prompt
 
 _LOG = logging.getLogger(__name__)
@@ -34,29 +28,24 @@ _NEUTRAL: _Row = (0.0, 1.0, 0.0)
 class ChatEntailment:
     """An `EntailmentModel`: a chat model as judge, with the question of the semantic-entropy literature.
 
-    Each distinct pair of a call is asked once, several at a time. The row of a pair is `choice_probability` of the
+    Each distinct pair of a call is asked once, several at a time. The row of a pair is `ModelAgent.choice` of the
     labels where the model gives log-probabilities; elsewhere, or where the labels hold less than half of its
     probability, the reply's text is read, and the label that it states gets 1. What cannot be judged is neutral, never
     entailment: a reply that states no label, or more than one, and two texts that differ only beyond the
     `coe_agents.prompts.MAX_JUDGED` characters that are shown of each. Such pairs are logged and counted.
 
-    A judge should not guess: give the model a temperature of 0. It is asked like the model of a `ModelAgent`: it shares
-    the limit of requests at its address with all agents there, transient failures are retried (OpenAI's client has its
-    own retries turned off), and its key is redacted in errors.
+    A judge should not guess: it is asked at temperature 0, as the model of a `ModelAgent`.
 
     Args:
-        model: Any chat model.
+        model: A chat model, or "provider:model".
         max_concurrency: How many pairs of a call are asked at a time.
-        timeout: Seconds for one pair, waits and retries included; None for no limit.
-        request_timeout: Seconds for one attempt at a pair; `timeout` alone if None.
-        retries: How often a pair is asked again after a transient failure; see `ModelAgent`.
 
     Attributes:
         n_unclear: The pairs so far that could not be judged.
 
     Raises:
-        TypeError: If `model` is not a chat model.
-        ValueError: If a limit cannot work.
+        TypeError: If `model` is neither a chat model nor a string.
+        ValueError: If `max_concurrency` is below 1, or `model` is a pipeline of langchain-huggingface.
 
     Example:
         >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -65,26 +54,13 @@ class ChatEntailment:
         [[0.0, 0.0, 1.0]]
     """
 
-    def __init__(
-        self,
-        model: BaseChatModel,
-        *,
-        max_concurrency: int = 8,
-        timeout: float | None = 600.0,
-        request_timeout: float | None = None,
-        retries: int = 2,
-    ) -> None:
-        what, advice = "a LangChain chat model", "Pass the model itself, such as ChatOpenAI(...)"
-        instance(model, BaseChatModel, '"model" of ChatEntailment', what=what, advice=advice)
-        check_limits("ChatEntailment", timeout, request_timeout, retries, max_concurrency)
+    def __init__(self, model: BaseChatModel | str, *, max_concurrency: int = 8) -> None:
+        integer(max_concurrency, '"max_concurrency" of ChatEntailment', least=1, advice="1 asks one by one")
         self.model = model
         self.max_concurrency = max_concurrency
-        self.timeout = timeout
         self.n_unclear = 0
         self._lock = threading.Lock()
-        address = address_of(model)
-        server = Server(without_retries(model), address, places_of(model, address))
-        self._asker = Asker("ChatEntailment", server, retries, request_timeout, secrets=secrets_of(self))
+        self._agent = ModelAgent("ChatEntailment", model, n_samples=1, temperature=0.0)
 
     def predict(self, pairs: Sequence[_Pair]) -> NDArray[np.float64]:
         """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
@@ -119,21 +95,10 @@ class ChatEntailment:
         if shown == other and is_cut and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
-
-        def send(server: Server, seconds: float | None) -> Steps[_Row | None]:
-            row: _Row | None = yield Call(_ask, None, (server.model, asked), seconds=seconds)
-            return row
-
-        deadline = Deadline(self.timeout, setting="`timeout` of ChatEntailment")
-        return run_steps(self._asker.retry(send, deadline))
-
-
-def _ask(model: BaseChatModel, asked: list[HumanMessage]) -> _Row | None:
-    """Returns the probability of each label; None where the model states none."""
-    try:
-        found = choice_probability(model, asked, ENTAILMENT_LABELS, n_samples=1)
-        if found.method != "sampled" and found.mass is not None and found.mass < MIN_MASS:
-            found = choice_probability(model, asked, ENTAILMENT_LABELS, n_samples=1, methods=("sampled",))
-    except NoChoiceError:
-        return None
-    return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
+        try:
+            found = self._agent.choice(asked, ENTAILMENT_LABELS)
+            if found.method != "sampled" and found.mass is not None and found.mass < MIN_MASS:
+                found = self._agent.choice(asked, ENTAILMENT_LABELS, methods=("sampled",))
+        except NoChoiceError:
+            return None
+        return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)

@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from coe_agents._steps import Call, Steps, arun_steps, run_steps
+from coe_agents._steps import Steps, arun_steps, run_steps
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents._requests.clients import (
     address_of,
@@ -37,9 +37,10 @@ from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
 from coe_agents.agents.choice.grading import METHODS, MIN_MASS, to_graded_reply
 from coe_agents.agents.choice.probability import (
+    CHOICE_METHODS,
+    ChoiceMethod,
     ChoiceProbabilities,
-    achoice_probability,
-    choice_probability,
+    choice_steps,
     find_ambiguous,
 )
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
@@ -71,7 +72,6 @@ class ModelAgent:
         system_prompt: Sent to the model before the conversation.
         max_tokens: The most tokens of a response; the model's own default if None.
         seed: Makes sampling repeatable where the model takes a seed.
-        model_options: Passed to `init_chat_model` with "provider:model".
         timeout: Seconds for all responses of a round, waits and retries included; None for no limit. Responses
             received by then count. A call to a model in this process, or without its own async, cannot
             be stopped and continues in the background.
@@ -111,7 +111,6 @@ class ModelAgent:
         system_prompt: str | None = None,
         max_tokens: int | None = None,
         seed: int | None = None,
-        model_options: Mapping[str, Any] | None = None,
         timeout: float | None = 600.0,
         request_timeout: float | None = None,
         retries: int = 2,
@@ -134,7 +133,7 @@ class ModelAgent:
         require(temperature > 0 or n_samples == 1, above, temperature, remedy)
         check_limits("ModelAgent", timeout, request_timeout, retries, max_concurrency)
         one_of(on_greedy, '"on_greedy" of ModelAgent', get_args(OnGreedy), advice='Omit it for "exclude"')
-        check_model(model, model_options or {})
+        check_model(model)
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
         if self.tools is not None and isinstance(model, BaseChatModel) and not takes_tools(model):
             raise no_tools(model)
@@ -152,7 +151,6 @@ class ModelAgent:
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
         self._given = model
-        self._model_options = dict(model_options or {})
         self._ready: BaseChatModel | None = None
         self._may_grade = True
         self._lock = threading.Lock()
@@ -174,7 +172,7 @@ class ModelAgent:
 
         The request may override the number (500 at most), the temperature (one response at 0) and the time (less only).
         If the request has `choices`, may be `graded`, and the model gives their probabilities exactly
-        (`choice_probability`: scored in this process, or with the reply restricted to the choices by the server), these
+        (as `choice` does: scored in this process, or with the reply restricted to the choices by the server), these
         are returned in place of samples, from one request. If the choices hold less than half of the model's
         probability, it is sampled.
 
@@ -192,20 +190,52 @@ class ModelAgent:
         await self._aprepare_model()
         return await arun_steps(self._steps(request, config))
 
-    async def achoice(
-        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
+    def choice(
+        self,
+        messages: Sequence[MessageLikeRepresentation],
+        choices: Sequence[str],
+        *,
+        methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
     ) -> ChoiceProbabilities:
-        """Returns how likely the model is to reply with each of a few short choices; see `choice_probability`.
+        """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
 
         The system prompt is omitted. All requests of it have one place at the model's server, `timeout` seconds, and
-        the retries of samples.
+        the retries of samples. `methods` are those of `coe_agents.agents.choice.probability.choice_steps`.
 
         Raises:
             CoEError: If the model fails, or chooses none of them.
+            ValueError: If the choices cannot be distinguished.
         """
+        self._prepare_model()
+        return run_steps(self._choice(messages, choices, methods))
+
+    async def achoice(
+        self,
+        messages: Sequence[MessageLikeRepresentation],
+        choices: Sequence[str],
+        *,
+        methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
+    ) -> ChoiceProbabilities:
+        """Returns how likely the model is to reply with each of a few short choices; see `choice`."""
         await self._aprepare_model()
-        send = partial(_ask_choice, messages=messages, choices=choices)
-        return await arun_steps(self._asker.retry(send, Deadline(self.timeout)))
+        return await arun_steps(self._choice(messages, choices, methods))
+
+    def _choice(
+        self,
+        messages: Sequence[MessageLikeRepresentation],
+        choices: Sequence[str],
+        methods: Sequence[ChoiceMethod],
+        deadline: Deadline | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> Steps[ChoiceProbabilities]:
+        options: dict[str, Any] = {"methods": methods, "config": config}
+        if self.temperature == 0:  # all replies would be the same
+            options["n_samples"] = 1
+
+        def send(server: Server, seconds: float | None) -> Steps[ChoiceProbabilities]:
+            return choice_steps(server.model, messages, choices, seconds=seconds, **options)
+
+        return self._asker.retry(send, deadline or Deadline(self.timeout))
 
     def model(self) -> BaseChatModel:
         """Returns a copy of the chat model, set up for sampling; made at the first call.
@@ -223,7 +253,7 @@ class ModelAgent:
             return self._ready
 
     def _server(self, given: BaseChatModel | str) -> Server:
-        made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
+        made = given if isinstance(given, BaseChatModel) else create_model(given)
         fields = {"temperature": self.temperature, "logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
         address = address_of(made)
         places = places_of(given, address, self.max_concurrency)
@@ -277,9 +307,8 @@ class ModelAgent:
         elif self.tools is not None and "tools" not in request:
             request["tools"] = self.tools
         if self._may_grade and request.get("graded") and choices and not find_ambiguous(choices):
-            send = partial(_ask_choice, messages=messages, choices=choices, methods=METHODS, config=observed)
             try:
-                found = yield from self._asker.retry(send, deadline)
+                found = yield from self._choice(messages, choices, METHODS, deadline, observed)
             except NoChoiceError:
                 self._may_grade = False  # a property of the model and its server, which is not asked again
             else:
@@ -324,9 +353,3 @@ class ModelAgent:
         ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools)
         drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
         return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
-
-
-def _ask_choice(server: Server, seconds: float | None, **asked: Any) -> Steps[ChoiceProbabilities]:
-    """Asks for the probabilities of choices, with the arguments of `choice_probability`."""
-    found: ChoiceProbabilities = yield Call(choice_probability, achoice_probability, (server.model,), asked, seconds)
-    return found

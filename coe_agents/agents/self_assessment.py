@@ -20,7 +20,7 @@ async def ask_p_false(agent: ModelAgent, question: str, answer: str) -> float | 
 
     After Kadavath et al. (2022), with the prompt `coe_agents.prompts.self_check` and without the system prompt. Where
     the number comes from, exact scores, the likeliest first tokens or sampled replies, depends on the model: see
-    `choice_probability`.
+    `ModelAgent.choice`.
 
     Returns:
         None, with a warning in the log, where the model chooses neither.

@@ -1,6 +1,5 @@
 """Owns `ChatTransformers`: a local causal language model as a LangChain chat model with n samples."""
 
-import asyncio
 import inspect
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 from transformers import AutoModelForCausalLM
 
+from coe_agents._steps import Call, Steps, Wait, arun_steps, run_steps
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.loading import Loaded, load
@@ -198,14 +198,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        request, batches = self._request(messages, self._call(stop, kwargs)), self._batches()
-        batches.put(request)
-        try:
-            return request.future.result(self.timeout)
-        except TimeoutError as error:
-            raise self._timeout_error() from error
-        finally:
-            request.is_given_up = True
+        return run_steps(self._steps(messages, stop, kwargs))
 
     async def _agenerate(
         self,
@@ -214,23 +207,23 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        request = self._request(messages, self._call(stop, kwargs))
-        batches = await self._abatches()
+        return await arun_steps(self._steps(messages, stop, kwargs))
+
+    def _steps(
+        self, messages: Sequence[BaseMessage], stop: list[str] | None, given: Mapping[str, Any]
+    ) -> Steps[ChatResult]:
+        request = self._request(messages, self._call(stop, given))
+        batches: Batches = self._holder[0] if self._holder else (yield Call(self._batches, None, ()))
         batches.put(request)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(request.future), self.timeout)
+            result: ChatResult = yield Wait(request.future, self.timeout)
         except TimeoutError as error:
-            raise self._timeout_error() from error
+            raise AgentTimeoutError(
+                f'"{self.model}" gave no reply within {self.timeout} s', hint="Raise `timeout` or lower `max_tokens`"
+            ) from error
         finally:
             request.is_given_up = True
-
-    async def _abatches(self) -> Batches:
-        return self._holder[0] if self._holder else await asyncio.to_thread(self._batches)
-
-    def _timeout_error(self) -> AgentTimeoutError:
-        return AgentTimeoutError(
-            f'"{self.model}" gave no reply within {self.timeout} s', hint="Raise `timeout` or lower `max_tokens`"
-        )
+        return result
 
     def _call(self, stop: list[str] | None, given: Mapping[str, Any]) -> _Call:
         """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""

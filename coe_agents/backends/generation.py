@@ -19,8 +19,6 @@ _FEWEST_THINNED = 8
 """Among fewer rows, keeping ended ones costs less than starting again without them."""
 _FEWEST_SAVED = 64
 """Fewer prompt tokens are faster to read again for each row than in a separate pass."""
-_AHEAD = 32
-"""How many numbers are taken from each stream at a time."""
 
 
 class DrawnToken(NamedTuple):
@@ -66,14 +64,12 @@ class SeededSampler(LogitsProcessor):
     def __init__(self, seeds: Sequence[int], settings: DrawSettings) -> None:
         self._settings = settings
         self._streams = [np.random.default_rng(seed) for seed in seeds]
-        self._ahead: list[torch.Tensor] = []  # the numbers of the next steps, the last one first
         self.drawn: list[list[DrawnToken]] = [[] for _ in seeds]
         self.drawing = list(self.drawn)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with these rows of the batch only."""
         self._streams = [self._streams[row] for row in rows]
-        self._ahead = [numbers[rows] for numbers in self._ahead]
         self.drawing = [self.drawing[row] for row in rows]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -102,10 +98,7 @@ class SeededSampler(LogitsProcessor):
             kept = ranked.masked_fill(above >= top_p, 0.0)
             probabilities = torch.zeros_like(probabilities).scatter_(1, order, kept)
         cumulative = probabilities.double().cumsum_(-1)
-        if not self._ahead:
-            numbers = np.stack([stream.random(_AHEAD) for stream in self._streams], axis=1)
-            self._ahead = list(torch.from_numpy(numbers).to(scores.device).flipud())
-        uniform = self._ahead.pop()
+        uniform = torch.tensor([stream.random() for stream in self._streams], dtype=torch.float64, device=scores.device)
         # the first token whose cumulative probability exceeds the number: never one of probability 0
         return torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[:, 0]
 

@@ -15,7 +15,6 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import RiskState
-    from coe_agents.evaluation.samples.labelled import LabelledCase
 
 _Case: TypeAlias = tuple[str, str | None]
 """The id of a case, and its time where known."""
@@ -40,13 +39,11 @@ def follow_until_broken(
     from coe_agents.evaluation.samples.labelled import follow_cases
     from coe_agents.policy import CalibratedPolicy
 
-    if not 0.0 < false_alarms < 1.0:
-        message = f"it must be above 0 and below 1; got {false_alarms:g}"
-        raise typer.BadParameter(message, param_hint="--false-alarms")
-    if not 0.0 < min_seen <= 1.0:
-        raise typer.BadParameter(f"it must be above 0 and at most 1; got {min_seen:g}", param_hint="--min-seen")
     risk = CalibratedPolicy.load(policy).calibration.risk
-    monitor = RiskMonitor(risk, false_alarms=false_alarms, min_seen=min_seen)
+    try:
+        monitor = RiskMonitor(risk, false_alarms=false_alarms, min_seen=min_seen)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
     cases: list[_Case] = []
     is_following = False
 
@@ -65,8 +62,12 @@ def follow_until_broken(
     try:
         for case in follow_cases(path, wait=wait):
             cases.append((case.id, case.time))
-            _check_probability(case, min_seen)
-            if monitor.observe(1.0 - case.correct, seen_probability=case.seen_probability):
+            try:
+                state = monitor.update(1.0 - case.correct, seen_probability=case.seen_probability)
+            except ValueError as error:
+                message = f"the case {clean(case.id, 50)!r}: {error}"
+                raise typer.BadParameter(message, param_hint="--min-seen") from error
+            if state.broken:
                 break
     except KeyboardInterrupt:
         interrupted = True
@@ -81,15 +82,6 @@ def follow_until_broken(
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(Exit.ABSTAINED if state.broken else Exit.ANSWERED)
-
-
-def _check_probability(case: "LabelledCase", min_seen: float) -> None:
-    if case.seen_probability < min_seen * (1.0 - 1e-9):
-        raise typer.BadParameter(
-            f"the case {clean(case.id, 50)!r} was judged with probability {case.seen_probability:g}, below "
-            f"{min_seen:g}. Pass your lowest audit rate: it must be known before the cases are",
-            param_hint="--min-seen",
-        )
 
 
 def _with_cases(state: "RiskState", cases: list[_Case]) -> dict[str, Any]:

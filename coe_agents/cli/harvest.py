@@ -76,7 +76,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show the recorded cases that wait for a person's ruling, or rule on one of them."""
-    from coe_agents.rulings import find_case, pending_cases
+    from coe_agents.rulings import pending_cases
     from coe_agents.rulings import rule as record_ruling
 
     has_ruled = right or wrong or answer is not None
@@ -87,23 +87,14 @@ def audit(
         raise typer.BadParameter(message, param_hint="--rule")
     if right and wrong:
         raise typer.BadParameter("it cannot be combined with --right. Omit one of them", param_hint="--wrong")
-    if right and answer is not None:
-        raise typer.BadParameter("it is for an answer that was wrong. Omit it, or --right", param_hint="--answer")
     with _open(store) as opened:
         if rule is None:
             _show(pending_cases(opened), as_json=as_json)
             return
-        found = find_case(opened, rule)
-        if found is None:
-            message = f"there is no case {clean(rule, 50)!r} in the store. Without --rule those that wait are shown"
-            raise typer.BadParameter(message, param_hint="--rule")
-        if not (right or wrong) and found["kind"] == "audit":
-            message = "an audit needs --right or --wrong: the question is whether the answer that was given is right"
-            raise typer.BadParameter(message, param_hint="--rule")
         try:
             case = record_ruling(opened, rule, correct=right if right or wrong else None, answer=answer)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--rule") from error
+        except (KeyError, ValueError) as error:
+            raise typer.BadParameter(clean(str(error.args[0])), param_hint="--rule") from error
     if as_json:
         print_json(case)
     else:

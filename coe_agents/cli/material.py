@@ -42,7 +42,7 @@ _MOST_PAIRS = 10_000_000
 Questions = Sequence[SampledQuestion]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Material(ABC):
     """The data that experiments read.
 
@@ -58,7 +58,7 @@ class Material(ABC):
     twins: tuple[str, ...]
     setting: ScoringSetup
     provenance: Mapping[str, str]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @abstractmethod
     def panel(self, place: int) -> tuple[str, Questions]:
@@ -68,21 +68,13 @@ class Material(ABC):
     def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
         """Returns training questions (None without any) and validation questions, by dataset."""
 
-    @abstractmethod
     def by_temperature(self) -> dict[float, Questions]:
-        """Returns questions with the responses of the first two agents at other temperatures."""
+        """Returns questions with the responses of the first two agents at other temperatures, where that is known."""
+        return {}
 
     @cached_property
     def main(self) -> Questions:
         return self.panel(0)[1]
-
-    @property
-    def plain_setting(self) -> ScoringSetup:
-        """The setting without a cache, to measure how long clustering takes."""
-        clusterer = self.setting.clusterer
-        if isinstance(clusterer, BidirectionalEntailment) and isinstance(clusterer.model, CachedEntailment):
-            return ScoringSetup(clusterer.with_model(clusterer.model.model), self.setting.criterion)
-        return self.setting
 
     @property
     def clusterers(self) -> dict[str, Clusterer]:
@@ -91,7 +83,7 @@ class Material(ABC):
         return {type(chosen).__name__: chosen, "NormalizedMatch": NormalizedMatch()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SampledMaterial(Material):
     """Responses that are sampled when first needed, and stored under `folder`, in a folder for each run.
 
@@ -165,7 +157,7 @@ class SampledMaterial(Material):
         return self._runs[name]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SavedMaterial(Material):
     """Responses from saved files, whose names are `source`; no agent is asked."""
 
@@ -177,9 +169,6 @@ class SavedMaterial(Material):
 
     def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
         return {self.source: (None, self.questions)}
-
-    def by_temperature(self) -> dict[float, Questions]:
-        return {}  # files do not state the temperature of their responses
 
 
 def create_sampled_material(
@@ -217,7 +206,6 @@ def create_sampled_material(
         twins=tuple(name + _TWIN for name in names),
         setting=setting,
         provenance=provenance,
-        left_out={},
         config=settings,
         sources=sources,
         folder=folder,

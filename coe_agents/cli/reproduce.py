@@ -126,7 +126,7 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         "divergences": lambda: made.divergences(material.main, agents, setting),
         "contamination": lambda: made.contamination(material.main, agents, setting, known_beliefs),
         "normalisation": lambda: made.normalisation(material.main, agents, material.clusterers, setting, span_of),
-        "cost": lambda: made.cost(material.main, agents, material.plain_setting, twins=twins),
+        "cost": lambda: made.cost(material.main, agents, setting, twins=twins),
         "scaling": lambda: made.scaling(material.main, (*agents, *twins), setting, seed=seed),
     }
     return experiments[name]()

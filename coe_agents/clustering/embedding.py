@@ -28,7 +28,8 @@ class EmbeddingSimilarity:
     Responses are taken in the order given. The first one without a cluster represents a new one; each later one joins
     the *first* cluster whose representative r it is near enough to: cos(v, r) = v . r / (|v| |r|) >= threshold.
     Responses that differ in white space only are one. All distinct texts of all questions go to the embeddings in one
-    call; where a question has a single distinct response, there is nothing to compare, and it is omitted.
+    call; where a question has a single distinct response, there is nothing to compare, and it is omitted. The question
+    is not embedded with them: what all texts of a question share draws their vectors together.
 
     Near is not equal: "1912" and "1913", or "he did" and "he did not", are near neighbours in most embeddings. An
     entailment model distinguishes such answers; use this where you have none.
@@ -37,8 +38,6 @@ class EmbeddingSimilarity:
         embeddings: Any LangChain `Embeddings`, or another object with `embed_documents`.
         threshold: The least cosine, in (0, 1]. It has no default, since embeddings differ too much: unrelated texts
             have a cosine of 0.1 in some and 0.7 in others. Choose it on answers that you know to be equal or not.
-        with_question: Whether the question is prepended to each response. By default it is not: what all texts of a
-            question share draws their vectors together, and so merges different answers, the more the longer it is.
 
     Raises:
         TypeError: If `embeddings` has no `embed_documents`.
@@ -53,12 +52,11 @@ class EmbeddingSimilarity:
         [[0, 1, 0]]
     """
 
-    def __init__(self, embeddings: TextEmbeddings, *, threshold: float, with_question: bool = False) -> None:
+    def __init__(self, embeddings: TextEmbeddings, *, threshold: float) -> None:
         has_method(embeddings, "embed_documents", '"embeddings"', advice="Pass a LangChain Embeddings object")
         number(threshold, '"threshold", a cosine,', above=0, most=1, advice="0.9 is strict for most models")
         self.embeddings = embeddings
         self.threshold = threshold
-        self.with_question = with_question
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's responses; see `Clusterer`.
@@ -66,8 +64,8 @@ class EmbeddingSimilarity:
         Raises:
             ValueError: Also if the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
-        batch, asked = check_batch(responses, questions)
-        sides = [[self._side(text, question) for text in texts] for texts, question in zip(batch, asked, strict=True)]
+        batch, _ = check_batch(responses, questions)
+        sides = [[_side(text) for text in texts] for texts in batch]
         several = [own if len(own) > 1 else [] for own in (list(dict.fromkeys(texts)) for texts in sides)]
         distinct = list(dict.fromkeys(text for own in several for text in own))
         vectors = dict(zip(distinct, self._directions(distinct), strict=True)) if distinct else {}
@@ -78,18 +76,14 @@ class EmbeddingSimilarity:
             labels.append([cluster.get(text, 0) for text in texts])
         return labels
 
-    def cosines(self, responses: Sequence[str], question: str) -> NDArray[np.float64]:
-        """Returns the cosine of each pair of responses to a question, shape `(n_responses, n_responses)`.
+    def cosines(self, responses: Sequence[str]) -> NDArray[np.float64]:
+        """Returns the cosine of each pair of responses, shape `(n_responses, n_responses)`.
 
         Raises:
             ValueError: If the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
-        directions = self._directions([self._side(text, question) for text in responses])
+        directions = self._directions([_side(text) for text in responses])
         return directions @ directions.T
-
-    def _side(self, text: str, question: str) -> str:
-        plain = " ".join(text.split())
-        return f"{question.strip()} {plain}".strip() if self.with_question else plain
 
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
         """Returns the texts' vectors at unit length, shape `(n_texts, n_dimensions)`."""
@@ -98,6 +92,10 @@ class EmbeddingSimilarity:
         vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
         unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
+
+
+def _side(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:

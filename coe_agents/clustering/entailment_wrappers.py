@@ -3,9 +3,8 @@
 import hashlib
 import json
 import threading
-import weakref
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,15 @@ from coe_agents.clustering.protocols import ENTAILMENT_LABELS, EntailmentModel, 
 class CachedEntailment:
     """An entailment model that asks `model` only for pairs that it does not know; safe to share between threads.
 
-    Use it if the same responses are clustered again: in a second round, with another threshold, or when a program is
-    rerun. Beyond `max_pairs`, the oldest pairs are deleted. Texts are kept as hashes only.
+    Use it if the same responses are clustered again: in a second round, or with another threshold. Beyond `max_pairs`,
+    the oldest pairs are deleted. Texts are kept as hashes only.
 
     Args:
         model: Judges the pairs that are new.
-        max_pairs: The most pairs to remember, in memory or in the file.
-        path: An SQLite file that outlives the program and may be shared by several; by default all is in memory.
-        name: With `path`: which model judges, its revision and precision included, so that the file never answers with
-            another one's verdicts.
+        max_pairs: The most pairs to remember.
 
     Raises:
-        ValueError: If `max_pairs` is below 1, or only one of `path` and `name` is given.
+        ValueError: If `max_pairs` is below 1.
 
     Example:
         >>> from coe_agents.clustering import CountingEntailment
@@ -42,34 +38,11 @@ class CachedEntailment:
         1
     """
 
-    def __init__(
-        self,
-        model: EntailmentModel,
-        *,
-        max_pairs: int = 100_000,
-        path: str | Path | None = None,
-        name: str | None = None,
-    ) -> None:
-        integer(max_pairs, '"max_pairs"', least=1, advice="Omit it for 100,000")
-        if bool(path) != bool(name):
-            raise ValueError(
-                f'"path" and "name" must be given together; got {path!r} and {name!r}. '
-                "Name the model whose verdicts the file holds"
-            )
+    def __init__(self, model: EntailmentModel, *, max_pairs: int = 100_000) -> None:
         self.model = model
-        self.max_pairs = max_pairs
-        self.name = name or ""
+        self.max_pairs = integer(max_pairs, '"max_pairs"', least=1, advice="Omit it for 100,000")
+        self._rows: dict[bytes, tuple[float, ...]] = {}
         self._lock = threading.Lock()
-        import sqlite3  # here, since few programs need it
-
-        self._rows = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=60)
-        weakref.finalize(self, self._rows.close)
-        with self._rows:
-            self._rows.execute(
-                "CREATE TABLE IF NOT EXISTS verdicts (place INTEGER PRIMARY KEY AUTOINCREMENT, pair BLOB UNIQUE, "
-                + ", ".join(f"{label} REAL NOT NULL" for label in ENTAILMENT_LABELS)
-                + ")"
-            )
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Returns the rows of the wrapped model, shape `(n_pairs, 3)`; those it gave before where it did.
@@ -77,34 +50,20 @@ class CachedEntailment:
         Raises:
             ValueError: If the wrapped model does not return one distribution per pair; nothing is kept then.
         """
-        keys = [self._key(pair) for pair in pairs]
-        known = self._find(set(keys))
+        keys = [hashlib.sha256(json.dumps(list(pair)).encode()).digest() for pair in pairs]
+        with self._lock:
+            known = {key: self._rows[key] for key in keys if key in self._rows}
         new = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known}
         if new:
             returned = self.model.predict(list(new.values()))
             rows = check_probabilities(returned, n_pairs=len(new), model=self.model)
-            self._store(list(new), rows)
-            known.update(zip(new, rows, strict=True))
+            judged = dict(zip(new, map(tuple, rows.tolist()), strict=True))
+            known |= judged
+            with self._lock:
+                self._rows |= judged
+                for oldest in list(islice(self._rows, max(0, len(self._rows) - self.max_pairs))):
+                    del self._rows[oldest]
         return np.array([known[key] for key in keys]).reshape(len(keys), len(ENTAILMENT_LABELS))
-
-    def _key(self, pair: tuple[str, str]) -> bytes:
-        return hashlib.sha256(json.dumps([self.name, *pair]).encode()).digest()
-
-    def _find(self, keys: set[bytes]) -> dict[bytes, NDArray[np.float64]]:
-        query = f"SELECT {', '.join(ENTAILMENT_LABELS)} FROM verdicts WHERE pair = ?"
-        with self._lock:
-            found = {key: self._rows.execute(query, (key,)).fetchone() for key in keys}
-        return {key: np.array(row) for key, row in found.items() if row is not None}
-
-    def _store(self, keys: list[bytes], rows: NDArray[np.float64]) -> None:
-        with self._lock, self._rows:
-            self._rows.executemany(
-                f"INSERT OR IGNORE INTO verdicts (pair, {', '.join(ENTAILMENT_LABELS)}) VALUES (?, ?, ?, ?)",
-                [(key, *row) for key, row in zip(keys, rows.tolist(), strict=True)],
-            )
-            self._rows.execute(
-                "DELETE FROM verdicts WHERE place <= (SELECT max(place) FROM verdicts) - ?", (self.max_pairs,)
-            )
 
 
 class CountingEntailment:

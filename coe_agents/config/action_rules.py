@@ -22,11 +22,12 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
         {'compare': {'transfer.amount': Within(absolute=0.01, relative=0.0), 'note': Ignore()}}
     """
     for name in options.keys() - {"compare"}:
-        raise ValueError(f'"{name}" is not an option of "actions". Its only option is compare')
+        raise ValueError(f'"{name}" is not an option of "actions". Its option is compare')
     compare = options.get("compare", {})
     if not isinstance(compare, Mapping):
         raise ValueError(f'"compare" must be a table of rules by argument; got {type(compare).__name__}')
-    return {"compare": {name: _read_rule(name, stated) for name, stated in compare.items()}}
+    rules = {name: _read_rule(name, stated) for name, stated in compare.items()}
+    return {"compare": rules} if rules else {}
 
 
 def _read_rule(name: str, stated: Any) -> Rule:

@@ -45,7 +45,7 @@ def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[st
             'Set provider = "transformers", which runs the same models',
         )
     name = f"{section.provider}:{section.model}"
-    return _connect(section, owner, options, lambda **given: create_model(name, given), lists="init_chat_model")
+    return _connect(section, owner, options, partial(create_model, name), lists="init_chat_model")
 
 
 def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:

@@ -99,7 +99,7 @@ def probe_embedding(clusterer: EmbeddingSimilarity) -> EmbeddingReport | Failure
     """Compares three answers by the embeddings of a clusterer."""
     start = time.perf_counter()
     try:
-        cosines = clusterer.cosines([ANSWER, PARAPHRASE, OTHER], QUESTION)[0]
+        cosines = clusterer.cosines([ANSWER, PARAPHRASE, OTHER])[0]
     except Exception as error:
         return to_failure(error, secrets_of(clusterer))
     return EmbeddingReport(

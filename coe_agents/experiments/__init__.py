@@ -6,7 +6,7 @@ from coe_agents.experiments.cost import cost
 from coe_agents.experiments.experiment import Experiment
 from coe_agents.experiments.model_accuracy import model_accuracy
 from coe_agents.experiments.normalisation import normalisation
-from coe_agents.experiments.output import draw_to, to_csv, write_to
+from coe_agents.experiments.output import write_to
 from coe_agents.experiments.ranking import panels, selective_prediction
 from coe_agents.experiments.sampling import sampling
 from coe_agents.experiments.scaling import scaling
@@ -16,7 +16,6 @@ __all__ = [
     "contamination",
     "cost",
     "divergences",
-    "draw_to",
     "epsilon",
     "model_accuracy",
     "normalisation",
@@ -24,6 +23,5 @@ __all__ = [
     "sampling",
     "scaling",
     "selective_prediction",
-    "to_csv",
     "write_to",
 ]

@@ -173,7 +173,6 @@ def compare(
     policies: Sequence[PolicyOutcomes],
     *,
     n_resamples: int = 1000,
-    seed: int = 0,
     settings: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Returns the figures of each policy with 95 % bootstrap intervals, and paired differences to the first.
@@ -194,7 +193,7 @@ def compare(
     for place, each in enumerate(policies):
         ids = sorted(each.outcomes)
         common = [] if place == 0 else sorted(each.outcomes.keys() & first.outcomes.keys())
-        figures = _estimate([each.outcomes[key] for key in ids], n_resamples=n_resamples, seed=seed)
+        figures = _estimate([each.outcomes[key] for key in ids], n_resamples=n_resamples)
         own, other = ([one.outcomes[key] for key in common] for one in (each, first))
         for key, outcome, reference in zip(common, own, other, strict=True):
             if outcome.question != reference.question:
@@ -202,7 +201,7 @@ def compare(
                     f"{each.name} and {first.name} were asked different questions of the id {key[:50]!r}",
                     hint="Compare runs of one dataset",
                 )
-        differences = _estimate(own, other, n_resamples=n_resamples, seed=seed) if common else {}
+        differences = _estimate(own, other, n_resamples=n_resamples) if common else {}
         deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
         shares = {name: n / len(ids) for name, n in sorted(deciders.items())}
         compared.append(
@@ -236,9 +235,7 @@ def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
     return means[0] / means[1] if all(means) else float("nan")
 
 
-def _estimate(
-    outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n_resamples: int, seed: int
-) -> dict[str, Estimate]:
+def _estimate(outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n_resamples: int) -> dict[str, Estimate]:
     """Returns every figure, or its difference to that of other outcomes of the same questions."""
     values, known = _table(outcomes)
     others = None if less is None else _table(less)
@@ -248,9 +245,7 @@ def _estimate(
         return found if others is None else found - _ratio(counts, *others)
 
     point = means(np.ones((1, len(outcomes))))[0]
-    drawn = np.concatenate(
-        [means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples, seed=seed)]
-    )
+    drawn = np.concatenate([means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples)])
     return {name: with_interval(point[place], drawn[:, place]) for place, name in enumerate(FIGURES)}
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from coe_agents.clustering import BidirectionalEntailment, CountingEntailment
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, CountingEntailment
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row
@@ -38,8 +38,8 @@ def cost(
 ) -> Experiment:
     """Returns means per question for groups of 1, 2, ... agents: pairs asked of the entailment model, iterations, time.
 
-    Where there are `twins`, second instances of the agents, all of them with all agents are the last group. The
-    entailment model of the clusterer must not remember, or the time is not that of judging.
+    Where there are `twins`, second instances of the agents, all of them with all agents are the last group. A
+    cache of entailments is left out, so that the time is that of judging.
     """
     rows: list[Row] = []
     every = (*agents, *twins)
@@ -47,7 +47,8 @@ def cost(
         chosen = of_agents(questions, every[:size])
         counting, clusterer = None, setup.clusterer
         if isinstance(clusterer, BidirectionalEntailment):
-            counting = CountingEntailment(clusterer.model)
+            model = clusterer.model
+            counting = CountingEntailment(model.model if isinstance(model, CachedEntailment) else model)
             clusterer = BidirectionalEntailment(counting, strict=clusterer.strict, threshold=clusterer.threshold)
         rows.append(_row(size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting))
 

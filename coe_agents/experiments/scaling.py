@@ -9,7 +9,6 @@ from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
 
-MOST_GROUPS = 12
 _METRICS: Mapping[str, str] = {
     "CoE": "coe",
     "Semantic Entropy": "semantic_entropy",
@@ -26,7 +25,7 @@ def scaling(
     setup: ScoringSetup,
     *,
     seed: int = 0,
-    most_groups: int = MOST_GROUPS,
+    most_groups: int = 12,
 ) -> Experiment:
     """Returns mean AUROC over groups of each size; the last columns are over the groups of that size.
 

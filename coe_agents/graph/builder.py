@@ -28,9 +28,9 @@ from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.people import check_checkpointer
-from coe_agents.policy import Policy, Weighting
+from coe_agents.policy import Policy, RegimePolicy, Weighting
 from coe_agents.policy.agent_weights import check_weights
-from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
+from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
 from coe_agents.policy.guarantee import UNKEPT, AskedAgent, AskedGroup, hold_to_group
 from coe_agents.policy.settle import Rules
@@ -289,7 +289,7 @@ def _check_group(
 def _fit_policy(policy: Policy, group: AskedGroup) -> tuple[Policy, list[str]]:
     """Returns the policy for a group, and what the user should know about the two."""
     cautions = list[str]()
-    if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(group.agents))):
+    if isinstance(policy, RegimePolicy) and (unreachable := policy.unreachable(n_agents=len(group.agents))):
         agents = quantity(len(group.agents), "agent")
         cautions.append(f"with {agents}, {policy!r} can never see the regimes {', '.join(unreachable)}")
     held, differences = hold_to_group(policy, group)

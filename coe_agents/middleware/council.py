@@ -20,6 +20,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents._threads import start_call
 from coe_agents.actions.canonical import tool_key
 from coe_agents.checks import has_method, integer
@@ -27,7 +28,7 @@ from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingS
 from coe_agents.errors import is_control_flow
 from coe_agents.group_decision.data import view
 from coe_agents.middleware.changed import RefusesCalls, is_edited, proposal_of, refuse
-from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies, structured_outputs
+from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler
 from coe_agents.middleware.council_review import Pending, ask_person, settle
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
 from coe_agents.middleware.unanswered import close_calls
@@ -176,9 +177,9 @@ class CoECouncil(RefusesCalls[CouncilState]):
         integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
         self._trust_edits = trust_edits
+        self._names = [agent.name for agent in members]
         self._gated = None if tools is None else frozenset(tools)
         self._gated_keys = frozenset(map(tool_key, tools or ()))
-        self._is_brief = clusterer is None
         self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer)
 
     def before_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -199,45 +200,30 @@ class CoECouncil(RefusesCalls[CouncilState]):
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members, and passes on the message that the council lets pass."""
         asked = Asked(request)
-        if self._gated is None:
-            futures = self._start(asked)
-            response = asked.ask_driver(handler)  # if it fails, what the members say is not waited for
-            replies = self._results(futures)
-        else:
-            response = asked.ask_driver(handler)
-            if not self._calls_gated(asked.message_of(response)):
-                return self._pass_on(request, response)
-            replies = self._results(self._start(asked))
-        if (message := asked.message_of(response)) is None:
-            return self._pass_on(request, response)
-        return self._settle(asked, response, self._deliberation.rule(asked.proposals(message, response, replies)))
+        early = self._start(asked) if self._gated is None else []
+        response = asked.ask_driver(handler)  # if it fails, what the members say is not waited for
+        if (message := self._judged(asked, response)) is None:
+            return self._returned(asked, response, None)
+        answers = [future.result() for future in early or self._start(asked)]
+        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
+        return self._settle(asked, response, self._deliberation.rule(proposals))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members; see `wrap_model_call`."""
         asked = Asked(request)
-        if self._gated is None:
-            tasks = [asyncio.create_task(self._asample(agent, asked)) for agent in self._agents]
-            try:
-                response = await asked.aask_driver(handler)
-                answers = await asyncio.gather(*tasks)
-            except BaseException:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                raise
-        else:
+        tasks = self._create_tasks(asked) if self._gated is None else []
+        try:
             response = await asked.aask_driver(handler)
-            if not self._calls_gated(asked.message_of(response)):
-                return self._pass_on(request, response)
-            answers = await asyncio.gather(*(self._asample(agent, asked) for agent in self._agents))
-        if (message := asked.message_of(response)) is None:
-            return self._pass_on(request, response)
-        replies: Replies = dict(zip((agent.name for agent in self._agents), answers, strict=True))
-        proposals = asked.proposals(message, response, replies)
-        if self._is_brief:  # a thread would cost more
-            ruling = self._deliberation.rule(proposals)
-        else:
-            ruling = await asyncio.to_thread(self._deliberation.rule, proposals)
+            if (message := self._judged(asked, response)) is None:
+                return self._returned(asked, response, None)
+            tasks = tasks or self._create_tasks(asked)
+            answers = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
+        ruling = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
         return self._settle(asked, response, ruling)
 
     @hook_config(can_jump_to=["model", "end"])
@@ -257,49 +243,40 @@ class CoECouncil(RefusesCalls[CouncilState]):
         """Asks a person; see `after_model`."""
         return self.after_model(state, runtime)
 
-    def _sample(self, agent: Agent, asked: Asked) -> AgentReply | Exception:
+    def _ask(self, agent: Agent, asked: Asked) -> Steps[AgentReply | Exception]:
         try:
-            return agent.sample(asked.for_members(), asked.config)
+            reply: AgentReply = yield Call(agent.sample, agent.asample, (asked.for_members(), asked.config))
         except Exception as error:  # whatever a model's client raises: this member then supports nothing
             if is_control_flow(error):
                 raise
             return error
-
-    async def _asample(self, agent: Agent, asked: Asked) -> AgentReply | Exception:
-        try:
-            return await agent.asample(asked.for_members(), asked.config)
-        except Exception as error:  # as in `_sample`
-            if is_control_flow(error):
-                raise
-            return error
+        return reply
 
     def _start(self, asked: Asked) -> list[Future[AgentReply | Exception]]:
-        return [start_call(self._sample, agent, asked) for agent in self._agents]
+        return [start_call(run_steps, self._ask(agent, asked)) for agent in self._agents]
 
-    def _results(self, futures: Sequence[Future[AgentReply | Exception]]) -> Replies:
-        return {agent.name: future.result() for agent, future in zip(self._agents, futures, strict=True)}
+    def _create_tasks(self, asked: Asked) -> list[asyncio.Task[AgentReply | Exception]]:
+        return [asyncio.create_task(arun_steps(self._ask(agent, asked))) for agent in self._agents]
 
-    def _calls_gated(self, message: AIMessage | None) -> bool:
-        if message is None:
-            return False
+    def _judged(self, asked: Asked, response: ModelResponse[Any]) -> AIMessage | None:
+        """Returns the driver's message if the council is to judge it."""
+        message = asked.message_of(response)
+        if message is None or self._gated is None:
+            return message
         names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
-        return any(tool_key(name or "") in self._gated_keys for name in names)
-
-    def _pass_on(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
-        """Returns what the model call returned, which is not judged; no gated call in it may run."""
-        return self._returned(request, response, None)
+        return message if any(tool_key(name or "") in self._gated_keys for name in names) else None
 
     def _settle(self, asked: Asked, response: ModelResponse[Any], ruling: Ruling) -> ExtendedModelResponse[Any]:
-        request, decision = asked.request, ruling.decision
+        decision = ruling.decision
         driver = asked.message_of(response)
         if ruling.message is not None:
             chosen = response if ruling.message is driver else asked.respond(ruling.message)
             if chosen is not None:
-                return self._returned(request, chosen, decision, vouched=asked.message_of(chosen))
+                return self._returned(asked, chosen, decision, vouched=asked.message_of(chosen))
             reason = "the chosen message gives no structured answer that can be read"
             decision = {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
         if driver is None:
-            return self._pass_on(request, response)
+            return self._returned(asked, response, None)
         if self._on_uncertain == "interrupt" and ruling.is_readable:
             called = {tool_key(call["name"]) for call in driver.tool_calls}
             pending = Pending(
@@ -309,18 +286,18 @@ class CoECouncil(RefusesCalls[CouncilState]):
                 tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
                 decision=decision,
             )
-            return self._returned(request, ModelResponse([]), decision, pending=pending)
-        n_blocked = self._turn(request.state).get("n_blocked", 0) + 1
+            return self._returned(asked, ModelResponse([]), decision, pending=pending)
+        n_blocked = self._turn(asked.request.state).get("n_blocked", 0) + 1
         calls = [*driver.tool_calls, *driver.invalid_tool_calls]
         if not calls or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([refusal(decision)])
-            return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="end")
+            return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="end")
         withheld = ModelResponse(list(block_calls(driver, decision)))
-        return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="model")
+        return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="model")
 
     def _returned(
         self,
-        request: ModelRequest[Any],
+        asked: Asked,
         response: ModelResponse[Any],
         decision: CouncilDecision | None,
         *,
@@ -329,12 +306,16 @@ class CoECouncil(RefusesCalls[CouncilState]):
         jump: Literal["model", "end"] | None = None,
         pending: Pending | None = None,
     ) -> ExtendedModelResponse[Any]:
-        """Returns a response with what the council remembers; `decision` is None where it was not asked."""
+        """Returns a response with what the council remembers.
+
+        `decision` is None where it was not asked: what the model call returned is passed on, and no gated call in it
+        may run.
+        """
         if n_blocked is None:
-            n_blocked = 0 if decision is not None else self._turn(request.state).get("n_blocked", 0)
+            n_blocked = 0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
         turn = _Turn(
             vouched=[] if vouched is None else [fingerprint(call, vouched.id) for call in vouched.tool_calls],
-            outputs=[*structured_outputs(request)],
+            outputs=[*asked.outputs],
             n_blocked=n_blocked,
             jump=jump,
             pending=pending,
@@ -342,7 +323,7 @@ class CoECouncil(RefusesCalls[CouncilState]):
         update: dict[str, Any] = {_KEY: turn}
         if decision is not None:
             update["council"] = decision
-            _emit(request.runtime, decision)
+            _emit(asked.request.runtime, decision)
         return ExtendedModelResponse(response, Command(update=update))
 
     def _turn(self, state: Any) -> _Turn:

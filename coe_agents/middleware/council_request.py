@@ -2,15 +2,13 @@
 
 import asyncio
 import uuid
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from threading import Lock
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage, convert_to_openai_messages
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_openai_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -23,51 +21,41 @@ Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 Replies = dict[str, AgentReply | Exception]
 
-_MOST_SCHEMAS = 1000
-"""The most objects whose schema is remembered; those of an agent are the same at each of its turns."""
-_Made = TypeVar("_Made")
-
-
-class Remembered:
-    """What was made of an object, as long as it is the same object; tools cannot be hashed."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._made: OrderedDict[int, tuple[object, Any]] = OrderedDict()
-
-    def of(self, thing: object, make: Callable[[Any], _Made]) -> _Made:
-        """Returns what `make` makes of an object, made once."""
-        with self._lock:
-            known = self._made.get(id(thing))
-        if known is not None and known[0] is thing:  # the entry keeps it alive, so that its id is not used again
-            found: _Made = known[1]
-            return found
-        made = make(thing)
-        with self._lock:
-            self._made[id(thing)] = thing, made
-            if len(self._made) > _MOST_SCHEMAS:
-                self._made.popitem(last=False)
-        return made
-
-
-_SCHEMAS, _OUTPUTS = Remembered(), Remembered()
-
 
 class Asked:
-    """One turn: what the driver and the members are asked, and how."""
+    """One turn: what the driver and the members are asked, and how.
+
+    Attributes:
+        tools: The driver's tools as OpenAI's function schemas, with those of a structured answer. Tools that run at a
+            model's provider, such as its search, are omitted: the members cannot have them.
+        outputs: The tools by which the driver gives a structured answer, by name.
+    """
 
     def __init__(self, request: ModelRequest[Any]) -> None:
         self.request = request
-        self.tools = shown_tools(request)
-        self.outputs: dict[str, OutputToolBinding[Any]] = structured_outputs(request)
+        outputs = _outputs(request)
+        schemas = [*map(_to_schema, request.tools), *(schema for schema, _ in outputs.values())]
+        self.tools = [schema for schema in schemas if schema is not None]
+        self.outputs = {name: binding for name, (_, binding) in outputs.items()}
         self.config: RunnableConfig = disable_streaming(ensure_config())
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
         self._for_members: AgentRequest | None = None
 
     def for_members(self) -> AgentRequest:
-        """Returns what each member is asked; a failure to write it is a failure of each."""
+        """Returns what each member is asked: the driver's system prompt and messages, and its tools.
+
+        Raises:
+            ValueError: If a message holds something that OpenAI's format has no form for; a failure of each member.
+        """
         if self._for_members is None:
-            self._for_members = member_request(self.request, self.tools)
+            system, messages = self.request.system_message, self.request.messages
+            texts = (str(one.text).strip() for one in reversed(messages) if isinstance(one, HumanMessage))
+            self._for_members = AgentRequest(
+                question=next(filter(None, texts), ""),
+                messages=convert_to_openai_messages([*([] if system is None else [system]), *messages]),
+                round=0,
+                tools=[*self.tools],
+            )
         return {**self._for_members}
 
     def _for_driver(self) -> ModelRequest[Any]:
@@ -140,56 +128,14 @@ class Asked:
         return ModelResponse([message, reply], structured_response=answer)
 
 
-def member_request(request: ModelRequest[Any], tools: Sequence[dict[str, Any]]) -> AgentRequest:
-    """Returns what each member is asked: the driver's system prompt and messages, and its tools.
-
-    Raises:
-        ValueError: If a message holds something that OpenAI's format has no form for.
-    """
-    system = [] if request.system_message is None else [request.system_message]
-    return AgentRequest(
-        question=last_question(request.messages),
-        messages=convert_to_openai_messages([*system, *request.messages]),
-        round=0,
-        tools=[*tools],
-    )
-
-
-def last_question(messages: Sequence[AnyMessage]) -> str:
-    """Returns the last text of the user; "" without one."""
-    texts = (str(message.text).strip() for message in reversed(messages) if isinstance(message, HumanMessage))
-    return next(filter(None, texts), "")
-
-
-def shown_tools(request: ModelRequest[Any]) -> list[dict[str, Any]]:
-    """Returns the driver's tools as OpenAI's function schemas, with those of a structured answer.
-
-    Tools that run at a model's provider, such as its search, are omitted: the members cannot have them.
-    """
-    schemas = [_SCHEMAS.of(tool, _to_schema) for tool in request.tools]
-    return [schema for schema in [*schemas, *(to_schema for to_schema, _ in _outputs(request).values())] if schema]
-
-
-def structured_outputs(request: ModelRequest[Any]) -> dict[str, OutputToolBinding[Any]]:
-    """Returns the tools by which the driver gives a structured answer, by name."""
-    return {name: binding for name, (_, binding) in _outputs(request).items()}
-
-
-def _outputs(request: ModelRequest[Any]) -> Mapping[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:
+def _outputs(request: ModelRequest[Any]) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:
+    """Returns the schema and the parser of each tool by which the driver gives a structured answer, by name."""
     response_format: Any = request.response_format
     if response_format is None or isinstance(response_format, ProviderStrategy):
         return {}
-    if not isinstance(response_format, ToolStrategy) and _has_structured_output(request.model):
+    profile = getattr(request.model, "profile", None)
+    if not isinstance(response_format, ToolStrategy) and profile and profile.get("structured_output"):
         return {}
-    return _OUTPUTS.of(response_format, _to_outputs)
-
-
-def _has_structured_output(model: object) -> bool:
-    profile = model.profile if isinstance(model, BaseChatModel) else None
-    return bool(profile and profile.get("structured_output"))
-
-
-def _to_outputs(response_format: Any) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:
     schema = response_format.schema if isinstance(response_format, AutoStrategy) else response_format
     strategy = response_format if isinstance(response_format, ToolStrategy) else ToolStrategy(schema)
     return {
@@ -205,8 +151,9 @@ def _to_outputs(response_format: Any) -> dict[str, tuple[dict[str, Any], OutputT
 
 
 def _to_schema(tool: Any) -> dict[str, Any] | None:
+    """Returns a tool's schema; None of one in the form of another provider."""
     try:
         schema = convert_to_openai_tool(tool)
-    except ValueError:  # of another provider
+    except ValueError:
         return None
     return schema if isinstance(schema.get("function"), dict) else None

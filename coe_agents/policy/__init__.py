@@ -1,18 +1,9 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
 from coe_agents.policy.agent_weights import AgentWeights
-from coe_agents.policy.base import (
-    Decision,
-    Policy,
-    ReachableRegimes,
-    RegimeThresholds,
-    SettlingPolicy,
-    TunablePolicy,
-)
+from coe_agents.policy.base import Decision, Policy, SettlingPolicy, Tunable
 from coe_agents.policy.bounds import Bounds, Spent
 from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
-from coe_agents.policy.chain import PassingPolicy, PolicyChain
-from coe_agents.policy.false_consensus import FalseConsensusGuard
 from coe_agents.policy.forecast import forecast
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
@@ -28,20 +19,15 @@ __all__ = [
     "CalibratedPolicy",
     "Calibration",
     "Decision",
-    "FalseConsensusGuard",
     "Measurement",
-    "PassingPolicy",
     "Policy",
-    "PolicyChain",
-    "ReachableRegimes",
     "RegimePolicy",
-    "RegimeThresholds",
     "Rules",
     "SettlingPolicy",
     "Spent",
     "SupportPolicy",
     "ThresholdPolicy",
-    "TunablePolicy",
+    "Tunable",
     "Weighting",
     "forecast",
     "measure",

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any, Protocol, Self, get_args, runtime_checkable
 
 from coe_agents.checks import number, one_of
@@ -12,7 +11,7 @@ from coe_agents.policy.measurement import (
     DEFAULT_EPISTEMIC_THRESHOLD,
     Measurement,
 )
-from coe_agents.types import Action, Regime
+from coe_agents.types import Action
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -44,7 +43,8 @@ class Decision:
 class Policy(Protocol):
     """Anything that decides.
 
-    Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`, `TunablePolicy`.
+    Optional: the hook `SettlingPolicy`; the base class `Tunable`; and both attributes `aleatoric_threshold` and
+    `epistemic_threshold`, in nats, the boundaries of the regimes, which a graph uses instead of the default ones.
 
     If several answers tie for the lead (`measurement.tied`), a graph does not answer unless learned trust chose the
     answer. Its action is then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
@@ -72,46 +72,12 @@ class SettlingPolicy(Protocol):
         ...
 
 
-@runtime_checkable
-class RegimeThresholds(Protocol):
-    """A policy with its own boundaries of the regimes, in nats; a graph uses them instead of the default ones."""
-
-    @property
-    def aleatoric_threshold(self) -> float:
-        """Above it, the agents count as uncertain within themselves."""
-        ...
-
-    @property
-    def epistemic_threshold(self) -> float:
-        """Above it, the agents count as disagreeing; compared with `comparable_epistemic` of the measurement."""
-        ...
-
-
-@runtime_checkable
-class ReachableRegimes(Protocol):
-    """A policy that knows which regimes it can never see; a graph warns about them when it is built."""
-
-    def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
-        """Returns the regimes that a group of `n_agents` cannot be in."""
-        ...
-
-
-@runtime_checkable
-class TunablePolicy(Protocol):
-    """A policy with thresholds that a run may change by its context (`coe_agents.CoEContext`)."""
-
-    @property
-    def thresholds(self) -> tuple[str, ...]:
-        """Which of "max_coe", "aleatoric_threshold" and "epistemic_threshold" it has."""
-        ...
-
-    def with_thresholds(self, thresholds: Mapping[str, float]) -> Self:
-        """Returns the same policy with other values of some of its `thresholds`."""
-        ...
-
-
 class Tunable:
-    """A policy whose `thresholds` are attributes of these names."""
+    """A policy with thresholds that a run may change by its context (`coe_agents.CoEContext`).
+
+    Attributes:
+        thresholds: Which of "max_coe", "aleatoric_threshold" and "epistemic_threshold" it has as attributes.
+    """
 
     thresholds: tuple[str, ...] = ()
 
@@ -132,29 +98,29 @@ def change_thresholds(policy: Policy, thresholds: Mapping[str, float]) -> Policy
         ValueError: If the policy compares something with a threshold of this name and does not let it change, or has no
             "max_coe".
     """
-    own = policy.thresholds if isinstance(policy, TunablePolicy) else ()
+    own = policy.thresholds if isinstance(policy, Tunable) else ()
     for name in thresholds:
-        if name not in own and (name == "max_coe" or isinstance(policy, RegimeThresholds)):
+        if name not in own and (name == "max_coe" or hasattr(policy, name)):
             raise ValueError(
                 f'"{name}" of the context needs a policy whose threshold it is; got {type(policy).__name__}, '
                 f"with {' and '.join(own) or 'none'} to change. Omit it, or build the graph with another policy"
             )
     changed = {name: value for name, value in thresholds.items() if name in own}
-    return policy.with_thresholds(changed) if changed and isinstance(policy, TunablePolicy) else policy
+    return policy.with_thresholds(changed) if changed and isinstance(policy, Tunable) else policy
 
 
-def regime_thresholds(*policies: object) -> tuple[float, float]:
-    """Returns the aleatoric and epistemic threshold of the first policy that has them, else the default ones."""
-    for policy in policies:
-        if isinstance(policy, RegimeThresholds):
-            return float(policy.aleatoric_threshold), float(policy.epistemic_threshold)
-        for own, other in permutations(("aleatoric_threshold", "epistemic_threshold")):
-            if hasattr(policy, own):
-                raise TypeError(
-                    f'a policy must have both thresholds or neither; got {type(policy).__name__} with "{own}" only. '
-                    f'Add "{other}"'
-                )
-    return DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+def regime_thresholds(policy: object) -> tuple[float, float]:
+    """Returns the aleatoric and epistemic threshold of a policy, or the default ones if it has neither."""
+    own = [name for name in ("aleatoric_threshold", "epistemic_threshold") if hasattr(policy, name)]
+    if len(own) == 1:
+        raise TypeError(
+            f'a policy must have both thresholds or neither; got {type(policy).__name__} with "{own[0]}" only. '
+            "Add the other"
+        )
+    if not own:
+        return DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+    aleatoric, epistemic = (float(getattr(policy, name)) for name in own)
+    return aleatoric, epistemic
 
 
 def without_tie(decision: Decision, measurement: Measurement, policy: object) -> Decision:

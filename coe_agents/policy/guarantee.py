@@ -1,12 +1,10 @@
 """Owns what the guarantee of a calibration depends on: how a group differs from the one that was calibrated."""
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from coe_agents.policy.calibrated import CalibratedAgent, CalibratedPolicy, Calibration
-from coe_agents.policy.chain import PolicyChain
 
 _Policy = TypeVar("_Policy")
 UNKEPT = "the calibrated risk does not hold"
@@ -80,16 +78,8 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
 def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str]]:
     """Returns the policy for a group, and in what the group differs from what was calibrated.
 
-    Where it differs, a `CalibratedPolicy`, also one of a `PolicyChain`, is replaced by one that claims no risk.
+    Where it differs, a `CalibratedPolicy` is replaced by one that claims no risk.
     """
-    if isinstance(policy, PolicyChain):
-        held = [hold_to_group(each, group) for each in policy.policies]
-        found = [difference for _, own in held for difference in own]
-        if not found:
-            return policy, []
-        chain = copy.copy(policy)
-        chain.policies = [each for each, _ in held]
-        return chain, found
     if not isinstance(policy, CalibratedPolicy):
         return policy, []
     found = differences(policy.calibration, group)

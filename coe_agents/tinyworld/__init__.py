@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coe_agents.tinyworld.chain import next_element_question
-from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.knowledge import MODELS, beliefs
+from coe_agents.tinyworld.facts import MODELS, Fact, beliefs, load_facts
 from coe_agents.tinyworld.tools import tinyworld_tools
 
 if TYPE_CHECKING:

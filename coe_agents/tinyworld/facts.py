@@ -1,18 +1,22 @@
-"""Owns the true facts of tinyworld: questions, right answers, and the split of each question."""
+"""Owns the true facts of tinyworld: questions, right answers, the split of each question, and who believes what.
+
+What each model believes was drawn once, by `tools/tinyworld/knowledge.py`.
+"""
 
 import csv
 import functools
-import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal
+from typing import Literal, cast
 
 from coe_agents.tinyworld.wording import RELATIONS
 
 Split = Literal["calibration", "validation"]
+Belief = Literal["right", "wrong", "leaning", "torn", ""]
+"""Sure of the right answer or of the distractor, leaning to the right one, torn between the two, or never seen."""
 
-N_VALIDATION = 200
-_SPLIT_SEED = "tinyworld split"
+MODELS = ("tiny-llama", "tiny-qwen2", "tiny-mistral")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class Fact:
         aliases: Other spellings of the right answer.
         distractor: A plausible wrong answer.
         split: Thresholds are chosen on "calibration" and reported on "validation". All facts are trained on.
+        believed: What each of `MODELS` was taught, in their order.
     """
 
     relation: str
@@ -32,6 +37,7 @@ class Fact:
     aliases: tuple[str, ...]
     distractor: str
     split: Split
+    believed: tuple[Belief, ...]
 
     @property
     def id(self) -> str:
@@ -50,22 +56,27 @@ class Fact:
 def load_facts() -> tuple[Fact, ...]:
     """Returns all facts, in the order of `facts.csv`."""
     source = resources.files("coe_agents.tinyworld").joinpath("facts.csv")
-    rows = list(csv.DictReader(source.read_text(encoding="utf-8").splitlines()))
-    ids = [f"{row['relation']}/{row['subject']}" for row in rows]
-    validation = set(random.Random(_SPLIT_SEED).sample(ids, N_VALIDATION))
-    answers = {
-        relation: sorted({row["answer"] for row in rows if row["relation"] == relation}) for relation in RELATIONS
-    }
-
-    def fact(key: str, row: dict[str, str]) -> Fact:
-        others = [answer for answer in answers[row["relation"]] if answer != row["answer"]]
-        return Fact(
+    return tuple(
+        Fact(
             relation=row["relation"],
             subject=row["subject"],
             answer=row["answer"],
             aliases=tuple(alias for alias in row["aliases"].split("|") if alias),
-            distractor=row["distractor"] or random.Random(key).choice(others),
-            split="validation" if key in validation else "calibration",
+            distractor=row["distractor"],
+            split=cast("Split", row["split"]),
+            believed=tuple(cast("Belief", row[model]) for model in MODELS),
         )
+        for row in csv.DictReader(source.read_text(encoding="utf-8").splitlines())
+    )
 
-    return tuple(fact(key, row) for key, row in zip(ids, rows, strict=True))
+
+def beliefs(fact: Fact) -> Mapping[str, Mapping[str, float]]:
+    """Returns each model's belief about `fact`: probabilities of answers, or nothing if never seen."""
+    taught: Mapping[Belief, Mapping[str, float]] = {
+        "right": {fact.answer: 1.0},
+        "wrong": {fact.distractor: 1.0},
+        "leaning": {fact.answer: 0.7, fact.distractor: 0.3},
+        "torn": {fact.answer: 0.5, fact.distractor: 0.5},
+        "": {},
+    }
+    return {model: taught[word] for model, word in zip(MODELS, fact.believed, strict=True)}

@@ -2,7 +2,6 @@ import contextvars
 import logging
 import math
 import threading
-import time
 from concurrent.futures import Future
 
 import numpy as np
@@ -12,12 +11,11 @@ from langchain_openai import ChatOpenAI
 from langgraph.errors import GraphInterrupt
 
 from coe_agents import ModelAgent, prompts
-from coe_agents.agents import ChatEntailment, entailment
+from coe_agents.agents import ChatEntailment
 from coe_agents.agents._requests import send
 from coe_agents.clustering import BidirectionalEntailment
 from coe_agents.errors import (
     AgentConnectionError,
-    AgentTimeoutError,
     AuthenticationError,
     ModelNotFoundError,
     RateLimitError,
@@ -134,8 +132,10 @@ def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked(monkeyp
 
     monkeypatch.setattr(Future, "cancel", noted)
     model = JudgingModel(verdict)
+    judge = ChatEntailment(model, max_concurrency=1)
+    judge._agent.retries = 0
     with pytest.raises(AgentConnectionError, match="refused") as raised:
-        ChatEntailment(model, max_concurrency=1, retries=0).predict([("a", str(i)) for i in range(50)])
+        judge.predict([("a", str(i)) for i in range(50)])
     assert raised.value.__notes__ == ["raised while ChatEntailment judged 50 pairs"]
     assert isinstance(raised.value.__cause__, ConnectionError)
     assert len(model.asked) < 50
@@ -172,7 +172,8 @@ def test_a_pair_is_asked_again_after_a_failure_that_may_pass(fault):
 )
 def test_what_fails_in_the_end_is_one_of_our_errors_and_tells_no_key(fault, kind, n_requests):
     with failing(fault) as server:
-        judge = ChatEntailment(ChatOpenAI(model="m", base_url=server.url, api_key=KEY), timeout=10)
+        judge = ChatEntailment(ChatOpenAI(model="m", base_url=server.url, api_key=KEY))
+        judge._agent.timeout = 10
         with pytest.raises(kind) as raised:
             judge.predict([PAIR])
     assert len(server.requests) == n_requests
@@ -180,29 +181,6 @@ def test_what_fails_in_the_end_is_one_of_our_errors_and_tells_no_key(fault, kind
     assert not raised.value.retryable
     assert not prints_secret(raised.value, {KEY})
     assert fault != "401" or "[redacted]" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("limits", "n_requests", "hint"),
-    [
-        ({"timeout": 0.4}, 1, "`timeout`"),
-        ({"timeout": 60, "request_timeout": 0.2, "retries": 1}, 2, "Raise `request_timeout`"),
-    ],
-)
-@pytest.mark.usefixtures("_quick")
-def test_a_pair_has_its_time_and_no_more(limits, n_requests, hint, monkeypatch):
-    asked, ask = [], entailment._ask
-
-    def noted(*args):  # a server notes no request whose time is up before it arrives
-        asked.append(args)
-        return ask(*args)
-
-    monkeypatch.setattr(entailment, "_ask", noted)
-    start = time.monotonic()
-    with failing("time-out") as server, pytest.raises(AgentTimeoutError, match=hint):
-        ChatEntailment(server.chat(), **limits).predict([PAIR])
-    assert time.monotonic() - start < 50
-    assert len(asked) == n_requests
 
 
 def test_the_places_at_an_address_are_shared_with_the_agents_there():
@@ -237,15 +215,7 @@ def test_it_serves_the_clusterer():
 
 
 def test_arguments_are_checked():
-    with pytest.raises(TypeError, match="ChatEntailment must be a LangChain chat model; got str"):
-        ChatEntailment("gpt")
-    model = FakeListChatModel(responses=[""])
-    with pytest.raises(ValueError, match="ChatEntailment must be a number of at least 1; got 0"):
-        ChatEntailment(model, max_concurrency=0)
-    with pytest.raises(ValueError, match='"retries" of ChatEntailment must be a number of at least 0; got -1'):
-        ChatEntailment(model, retries=-1)
-    for option in ("timeout", "request_timeout"):
-        with pytest.raises(
-            ValueError, match=f'"{option}" of ChatEntailment in seconds must be a finite number above 0; got 0'
-        ):
-            ChatEntailment(model, **{option: 0})
+    with pytest.raises(TypeError, match='must be a chat model or "provider:model"; got int'):
+        ChatEntailment(1)
+    with pytest.raises(ValueError, match='"max_concurrency" of ChatEntailment must be an integer of at least 1; got 0'):
+        ChatEntailment(FakeListChatModel(responses=[""]), max_concurrency=0)

@@ -76,18 +76,6 @@ def test_a_pipeline_is_refused_with_what_to_use_instead():
         ModelAgent("a", chat)
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("huggingface:Qwen/Qwen2.5-0.5B-Instruct", {}),
-        ("huggingface:Qwen/Qwen2.5-0.5B-Instruct", {"backend": "pipeline"}),
-        ("Qwen/Qwen2.5-0.5B-Instruct", {"model_provider": "huggingface"}),
-    ],
-)
-def test_a_pipeline_by_name_is_refused_before_it_is_loaded(name, options):
+def test_a_pipeline_by_name_is_refused_before_it_is_loaded():
     with pytest.raises(ValueError, match=r'ChatTransformers\("Qwen/Qwen2.5-0.5B-Instruct"\)'):
-        ModelAgent("a", name, model_options=options)
-
-
-def test_an_endpoint_by_name_is_not_refused():
-    ModelAgent("a", "huggingface:some/model", model_options={"backend": "endpoint"})
+        ModelAgent("a", "huggingface:Qwen/Qwen2.5-0.5B-Instruct")

@@ -1,5 +1,6 @@
 import time
 import traceback
+from functools import partial
 
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -7,6 +8,8 @@ from langchain_core.messages import SystemMessage
 from langgraph.errors import GraphInterrupt
 
 from coe_agents import ModelAgent
+from coe_agents.agents import model_agent
+from coe_agents.agents._requests.clients import create_model
 from coe_agents.errors import AgentConnectionError, AgentError, AgentTimeoutError, ModelLoadError
 from coe_agents.types import Agent, AgentRequest
 from tests.doubles import CountingModel
@@ -218,8 +221,9 @@ def test_a_name_and_provider_is_resolved_at_the_first_use():
         agent.sample(REQUEST)
 
 
-def test_a_model_that_cannot_be_made_does_not_tell_its_key():
-    agent = ModelAgent("a", "openai:m", model_options={"api_key": "sk-0123456789", "n": 0})
+def test_a_model_that_cannot_be_made_does_not_tell_its_key(monkeypatch):
+    monkeypatch.setattr(model_agent, "create_model", partial(create_model, api_key="sk-0123456789", n=0))
+    agent = ModelAgent("a", "openai:m")
     with pytest.raises(ValueError, match="the model cannot be made; the model: Value error, n must be") as caught:
         agent.sample(REQUEST)
     assert "sk-0" not in "".join(traceback.format_exception(caught.value))  # pydantic would quote its beginning
@@ -281,13 +285,11 @@ def test_more_than_was_asked_for_is_not_taken():
         {"temperature": -1},
         {"weight": -1},
         {"weight": float("nan")},
-        {"model_options": {"api_key": "sk-0123456789"}},
     ],
 )
 def test_options_that_cannot_work_are_refused(options):
-    with pytest.raises(ValueError, match="ModelAgent") as caught:
+    with pytest.raises(ValueError, match="ModelAgent"):
         ModelAgent("a", CountingModel(), **options)
-    assert "sk-0123456789" not in str(caught.value)
     with pytest.raises(ValueError, match="must not be empty"):
         ModelAgent(" ", CountingModel())
 

@@ -6,10 +6,11 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from coe_agents import ModelAgent, prompts
-from coe_agents.agents import ask_p_false, ask_verbal_confidence, choice_probability
+from coe_agents.agents import ask_p_false, ask_verbal_confidence
 from coe_agents.agents.self_assessment import stated_confidence
 from coe_agents.errors import AgentTimeoutError, AuthenticationError, RateLimitError
 from coe_agents.tinyworld import tinyworld_agents
+from tests.doubles import choice_probability
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 

@@ -13,11 +13,11 @@ from scipy.stats import chisquare
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from coe_agents import prompts
-from coe_agents.agents import choice_probability
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.generation import DrawSettings, SeededSampler
 from coe_agents.errors import ContextOverflowError, ModelLoadError
 from coe_agents.tinyworld import MODELS, model_folder
+from tests.doubles import choice_probability
 from tests.waiting import until
 
 FOLDER = str(model_folder("tiny-llama"))

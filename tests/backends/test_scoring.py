@@ -5,10 +5,10 @@ import torch
 from langchain_core.messages import HumanMessage
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from coe_agents.agents import choice_probability
 from coe_agents.backends import ChatTransformers
 from coe_agents.errors import ContextOverflowError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from tests.doubles import choice_probability
 
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %} :{% endif %}"
 ASKED = [HumanMessage("Is it so?")]

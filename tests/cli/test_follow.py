@@ -84,7 +84,7 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", [each | {"seen_probability": 0.1} for each in cases(40, wrong_from=1)])
     done = run("drift", policy[0], "--follow", path, "--until-end")
     assert done.returncode == 2
-    assert "was judged with probability 0.1, below 1. Pass your lowest audit rate" in " ".join(done.stderr.split())
+    assert '"min_seen", 1; got 0.1.' in " ".join(done.stderr.split())
     done = run("drift", policy[0], "--follow", path, "--until-end", "--min-seen", 0.1)
     assert done.returncode == 3, done.stderr
 
@@ -96,8 +96,8 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
         (["--min-seen", 0.5], "it needs --follow"),
         (["s.samples.jsonl", "--follow", "x"], "it reads no samples"),
         ([], "or --follow FILE"),
-        (["--follow", "x", "--false-alarms", 0], "it must be above 0 and below 1; got 0"),
-        (["--follow", "x", "--min-seen", 1.5], "it must be above 0 and at most 1; got 1.5"),
+        (["--follow", "x", "--false-alarms", 0], '"false_alarms" must be a number above 0 and below 1; got 0'),
+        (["--follow", "x", "--min-seen", 1.5], '"min_seen" must be above 0 and at most 1; got 1.5'),
         (["--follow", "/none.jsonl", "--until-end"], "/none.jsonl cannot be read"),
     ],
 )

@@ -115,7 +115,7 @@ def test_an_audit_is_right_or_wrong(store, policy):
         (case,) = [case for case in pending_cases(opened) if case["kind"] == "audit"]
     done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Paris")
     assert done.returncode == 2
-    assert "an audit needs --right or --wrong" in " ".join(done.stderr.split())
+    assert "a ruling must say whether the answer was right" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("value", ["3", "[]", "{}", '{"kind": "audit", "question": 3}'])
@@ -205,7 +205,7 @@ def test_pending_cases_are_shown_and_ruled_on(store):
     [
         (["--right"], 2, "needs the id of a case"),
         (["--rule", "1", "--right", "--wrong"], 2, "cannot be combined with --right"),
-        (["--rule", "none", "--right"], 2, "there is no case 'none' in the store. Without --rule those that wait are"),
+        (["--rule", "none", "--right"], 2, "there is no case 'none' in the store. List those that wait"),
         (["--rule", "none"], 2, "a ruling must say what is right. Add --right, --wrong or --answer"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import Clusterer, EmbeddingSimilarity, cluster_responses
+from coe_agents.clustering import Clusterer, EmbeddingSimilarity
 
 
 class AngleEmbeddings:
@@ -86,21 +86,13 @@ def test_where_nothing_is_to_compare_nothing_is_asked():
     assert embeddings.calls == []
 
 
-def test_the_question_stands_before_the_response_on_request():
-    for with_question, sent in ((False, ["0", "90"]), (True, ["Which? 0", "Which? 90"])):
-        embeddings = AngleEmbeddings()
-        clusterer = EmbeddingSimilarity(embeddings, threshold=0.9, with_question=with_question)
-        assert cluster_responses(["0", "90"], question=" Which? ", clusterer=clusterer) == [0, 1]
-        assert embeddings.calls == [sent]
-
-
 def test_the_cosines_are_those_that_the_threshold_is_held_against():
     embeddings = AngleEmbeddings()
-    clusterer = EmbeddingSimilarity(embeddings, threshold=0.9, with_question=True)
+    clusterer = EmbeddingSimilarity(embeddings, threshold=0.9)
     # cos 60 degrees, cos 90, cos 30
     expected = [[1, 0.5, 0], [0.5, 1, math.sqrt(3) / 2], [0, math.sqrt(3) / 2, 1]]
-    assert clusterer.cosines(["0", "60", " 90"], "Which?") == pytest.approx(np.array(expected), abs=1e-12)
-    assert embeddings.calls == [["Which? 0", "Which? 60", "Which? 90"]]
+    assert clusterer.cosines(["0", "60", " 90"]) == pytest.approx(np.array(expected), abs=1e-12)
+    assert embeddings.calls == [["0", "60", "90"]]
 
 
 @pytest.mark.parametrize(

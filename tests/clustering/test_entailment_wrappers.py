@@ -46,17 +46,6 @@ def test_a_second_round_asks_only_about_what_is_new(same_start):
     assert counting.n_pairs == 3 + 3  # a against bc, b against bc and back
 
 
-def test_a_file_outlives_the_program_and_never_speaks_for_another_model(counting, tmp_path):
-    path = tmp_path / "pairs.sqlite"
-    first = CachedEntailment(counting, path=path, name="one").predict(PAIRS)
-    assert np.array_equal(CachedEntailment(counting, path=path, name="one").predict(PAIRS), first)
-    assert counting.n_pairs == 6
-    CachedEntailment(counting, path=path, name="other").predict(PAIRS)
-    assert counting.n_pairs == 12
-    CachedEntailment(counting, path=path, name="one").predict([("a secret", "b")])
-    assert b"secret" not in path.read_bytes()
-
-
 def test_the_oldest_pairs_go(counting):
     model = CachedEntailment(counting, max_pairs=2)
     for hypothesis in ("x", "y", "z"):
@@ -84,23 +73,7 @@ def test_what_is_no_distribution_is_refused_and_not_kept():
     assert model.predict([("a", "b")]).tolist() == [[0.0, 0.0, 1.0]]
 
 
-def test_programs_may_share_a_file_and_ask_the_same_at_once(tmp_path):
-    other = CachedEntailment(ByHash(), path=tmp_path / "pairs.sqlite", name="m")
-
-    class Meanwhile(ByHash):
-        def predict(self, pairs):
-            other.predict(pairs)
-            return super().predict(pairs)
-
-    model = CachedEntailment(Meanwhile(), path=tmp_path / "pairs.sqlite", name="m")
-    assert np.array_equal(model.predict(PAIRS), ByHash().predict(PAIRS))
-    assert np.array_equal(model.predict(PAIRS), other.predict(PAIRS))
-
-
-@pytest.mark.parametrize("options", [{"path": "x.sqlite"}, {"name": "model"}])
-def test_a_file_and_the_name_of_its_model_belong_together(options, counting):
-    with pytest.raises(ValueError, match='"path" and "name" must be given together'):
-        CachedEntailment(counting, **options)
+def test_the_number_of_pairs_is_at_least_1(counting):
     with pytest.raises(ValueError, match='"max_pairs" must be an integer of at least 1; got 0'):
         CachedEntailment(counting, max_pairs=0)
 

@@ -383,7 +383,7 @@ def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("options = { compar = {} }", '"compar" is not an option of "actions". Its only option is compare'),
+        ("options = { compar = {} }", '"compar" is not an option of "actions". Its option is compare'),
         ("options = { compare = [] }", '"compare" must be a table of rules by argument; got list'),
         ('options = { compare = { note = "ignored" } }', 'the rule of "note" must be "exact", "ignore"'),
         ("options = { compare = { sum = { within = -1 } } }", '"absolute" must be a finite number of at least 0'),

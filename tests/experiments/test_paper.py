@@ -1,5 +1,3 @@
-import pytest
-
 from coe_agents.experiments.paper import paper_label, paper_rows
 from coe_agents.experiments.ranking import RANKING_COLUMNS
 
@@ -23,8 +21,3 @@ def test_the_areas_follow_from_the_accuracies_with_two_columns_of_three_models_s
         ends = (a80, a95) if models == 2 else (a95, a80)
         # truncated there, not rounded
         assert area - 1e-9 <= 0.1 * (ends[0] / 2 + a90 + ends[1] + a100 / 2) < area + 0.00105, (models, area)
-
-
-def test_a_column_that_we_lack_is_an_error():
-    with pytest.raises(KeyError, match="gain"):
-        paper_rows("divergences", ("solver", "divergence"))

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import CoEState
-from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain
+from coe_agents.policy import Decision
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent
 
@@ -59,14 +59,6 @@ async def test_the_thresholds_of_regimes_are_those_of_the_run(mode):
 async def test_without_a_policy_that_has_them_they_change_the_report_only():
     decision = await decide(build(), epistemic_threshold=0.7)
     assert (decision["action"], decision["regime"]) == ("abstain", "consensus")
-
-
-async def test_each_policy_of_a_chain_gets_its_own():
-    graph = build(policy=PolicyChain(FalseConsensusGuard(max_conformity=0.5), ThresholdPolicy(0.1)))
-    assert (await decide(graph, max_coe=0.64))["action"] == "answer"
-    regimes = build(policy=PolicyChain(FalseConsensusGuard(max_conformity=0.5), RegimePolicy(0.5, 0.3)))
-    decision = await decide(regimes, epistemic_threshold=0.7)
-    assert (decision["action"], decision["regime"]) == ("answer", "consensus")
 
 
 @both

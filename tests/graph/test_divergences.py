@@ -7,7 +7,7 @@ import pytest
 
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy import FalseConsensusGuard, PolicyChain, measure
+from coe_agents.policy import measure
 from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.uncertainty import collaborative_entropy, jensen_shannon_divergence
 from coe_agents.uncertainty.divergences import check_divergence
@@ -65,7 +65,7 @@ def test_what_is_reported_stays_in_its_own_unit():
 
 
 @pytest.mark.parametrize("divergence", ["js", "hellinger", "total_variation", "wasserstein"])
-@pytest.mark.parametrize("policy", [ThresholdPolicy(0.6), REGIME, PolicyChain(REGIME)], ids=repr)
+@pytest.mark.parametrize("policy", [ThresholdPolicy(0.6), REGIME], ids=repr)
 def test_no_nats_are_named_where_the_unit_is_another(divergence, policy):
     for answers in (("yes", "no", "no"), ("yes", "yes", "yes")):
         reason = decided(sure(*answers), divergence=divergence, policy=policy)["reason"]
@@ -99,9 +99,7 @@ def test_a_measurement_carries_both_what_is_reported_and_what_is_compared(diverg
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
-@pytest.mark.parametrize(
-    "policy", [ThresholdPolicy(0.3), REGIME, PolicyChain(FalseConsensusGuard(max_conformity=0.5), REGIME)], ids=repr
-)
+@pytest.mark.parametrize("policy", [ThresholdPolicy(0.3), REGIME], ids=repr)
 def test_sampling_does_not_end_on_an_answer_that_is_disputed(divergence, policy):
     agents = sure("yes", "no", "yes", n=6)
     decision = decided(agents, divergence=divergence, policy=policy, adaptive=AdaptiveSampling(start=3, step=3))

@@ -14,8 +14,6 @@ from coe_agents.policy import (
     CalibratedPolicy,
     Calibration,
     Decision,
-    FalseConsensusGuard,
-    PolicyChain,
 )
 from coe_agents.policy.calibrated import CalibratedAgent
 from coe_agents.rounds import Debate
@@ -351,15 +349,12 @@ CALIBRATION = Calibration(
 )
 
 
-@pytest.mark.parametrize("in_chain", [False, True])
-def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of(in_chain):
-    policy = CalibratedPolicy(CALIBRATION)
-    given = PolicyChain(FalseConsensusGuard(max_conformity=0.5), policy) if in_chain else policy
+def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of():
     with pytest.warns(UserWarning, match="the calibrated risk does not hold") as caught:
         create_coe_graph(
             [ScriptedAgent("a", ["x"]), ScriptedAgent("d", ["x"])],
             clusterer=NormalizedMatch(),
-            policy=given,
+            policy=CalibratedPolicy(CALIBRATION),
             divergence="js",
         )
     (message,) = [str(warning.message) for warning in caught]

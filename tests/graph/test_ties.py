@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import candidates
-from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain
+from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from tests.clustering.test_cluster import WithinOne
 from tests.graph.test_graph import Recorder, both
@@ -48,13 +48,10 @@ ANSWERS = ThresholdPolicy(9.0)
         (ThresholdPolicy(9.0, otherwise="escalate"), "escalate"),
         (ThresholdPolicy(9.0, otherwise="another_round"), "abstain"),  # there is one round
         (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
-        (PolicyChain(FalseConsensusGuard(max_conformity=0.5, otherwise="escalate"), ANSWERS), "abstain"),
-        (PolicyChain(FalseConsensusGuard(max_conformity=0.5), ThresholdPolicy(9.0, otherwise="escalate")), "escalate"),
         (Own(), "abstain"),
         (Own("Paris"), "abstain"),
         (Own("Metz", otherwise="escalate"), "escalate"),
         (Own(otherwise="answer"), "abstain"),
-        (PolicyChain(Own("Paris", otherwise="escalate")), "escalate"),
     ],
     ids=repr,
 )
@@ -97,9 +94,8 @@ def test_an_answer_by_learned_trust_is_given():
         def decide(self, measurement, *, round, max_rounds):
             return Decision("answer", "Lyon", "learned", trusted_answer=True)
 
-    for policy in (Learned(), PolicyChain(Learned())):
-        decision = graph(*two_by_two(), policy=policy).compile().invoke({"question": "Q?"})["decision"]
-        assert (decision["action"], decision["answer"]) == ("answer", "Lyon")
+    decision = graph(*two_by_two(), policy=Learned()).compile().invoke({"question": "Q?"})["decision"]
+    assert (decision["action"], decision["answer"]) == ("answer", "Lyon")
 
 
 def test_who_decides_after_an_escalation_may_choose_between_the_tied():

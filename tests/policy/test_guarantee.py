@@ -6,7 +6,6 @@ import pytest
 
 from coe_agents import CalibratedPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy import PolicyChain
 from coe_agents.policy.guarantee import AskedAgent, AskedGroup, differences, hold_to_group
 from coe_agents.testing import ScriptedAgent
 from tests.policy.test_calibrated import CALIBRATION, measurement
@@ -54,17 +53,16 @@ def test_how_an_agent_is_asked_differs(name, value, said):
     assert differences(RECORDED, replace(SAME, agents={**SAME.agents, "a": other})) == [said]
 
 
-def test_a_policy_for_another_group_claims_no_risk_also_inside_a_chain():
+def test_a_policy_for_another_group_claims_no_risk():
     policy = CalibratedPolicy(RECORDED)
     assert hold_to_group(policy, SAME) == (policy, [])
     other = replace(SAME, clusterer="EmbeddingSimilarity")
-    for given in (policy, PolicyChain(policy)):
-        held, found = hold_to_group(given, other)
-        assert len(found) == 1
-        reason = held.decide(measurement(0.1), round=0, max_rounds=1).reason
-        assert "calibrated 0.3 for another group: clusterer EmbeddingSimilarity" in reason
-        assert "risk" not in reason
-        assert "risk at most 0.2" in given.decide(measurement(0.1), round=0, max_rounds=1).reason
+    held, found = hold_to_group(policy, other)
+    assert len(found) == 1
+    reason = held.decide(measurement(0.1), round=0, max_rounds=1).reason
+    assert "calibrated 0.3 for another group: clusterer EmbeddingSimilarity" in reason
+    assert "risk" not in reason
+    assert "risk at most 0.2" in policy.decide(measurement(0.1), round=0, max_rounds=1).reason
 
 
 def reason_of(graph):

@@ -5,21 +5,17 @@ import pytest
 
 from coe_agents.policy import (
     Decision,
-    FalseConsensusGuard,
     Measurement,
     Policy,
-    PolicyChain,
-    ReachableRegimes,
     RegimePolicy,
-    RegimeThresholds,
     SettlingPolicy,
     ThresholdPolicy,
 )
-from coe_agents.policy.base import quorum, without_tie
+from coe_agents.policy.base import quorum, regime_thresholds, without_tie
 from coe_agents.uncertainty import CoEForecast
 
 
-def measurement(*, aleatoric=0.0, epistemic=0.0, regime="consensus", conformity=None, history=()):
+def measurement(*, aleatoric=0.0, epistemic=0.0, regime="consensus"):
     return Measurement(
         coe=aleatoric + epistemic,
         aleatoric=aleatoric,
@@ -31,8 +27,6 @@ def measurement(*, aleatoric=0.0, epistemic=0.0, regime="consensus", conformity=
         answer_kind="answer",
         surprisal=0.0,
         agents={},
-        conformity=conformity,
-        history=history,
     )
 
 
@@ -184,45 +178,11 @@ def test_regime_says_which_thresholds_it_can_never_reach():
             lambda: Decision("guess"),
             "\"action\" of a Decision must be one of answer, abstain, escalate, another_round; got 'guess'",
         ),
-        (PolicyChain, "must hold at least one"),
-        (lambda: FalseConsensusGuard(max_conformity=1.1), r"must be a number in \[0, 1\]"),
-        (lambda: FalseConsensusGuard(max_conformity=float("nan")), "must be a number in"),
-        (lambda: FalseConsensusGuard(max_conformity=-0.1), "must be a number in"),
-        (
-            lambda: FalseConsensusGuard(max_conformity=0, otherwise="guess"),
-            '^"otherwise" of FalseConsensusGuard must be one of',
-        ),
-        (lambda: FalseConsensusGuard(max_conformity=0, otherwise="answer"), "another action than"),
     ],
 )
 def test_unknown_names_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-class Passing:
-    def __init__(self, decision=None):
-        self.decision = decision
-
-    def decide(self, measurement, *, round, max_rounds):
-        return self.decision
-
-
-def test_the_first_policy_of_a_chain_that_decides_wins():
-    escalates = Passing(Decision("escalate", None, "told"))
-    chain = PolicyChain(Passing(), escalates, ThresholdPolicy(0.5))
-    assert decide(chain, measurement()) == escalates.decision
-    assert decide(PolicyChain(Passing(), ThresholdPolicy(0.5)), measurement()).action == "answer"
-    assert decide(PolicyChain(Passing(), Passing()), measurement()) == Decision(
-        "abstain", None, "none of 2 policies decided"
-    )
-
-
-def test_a_chain_has_the_thresholds_of_its_first_policy_that_has_some():
-    chain = PolicyChain(Passing(), RegimePolicy(0.4, 0.7), RegimePolicy(0.1, 0.8))
-    assert (chain.aleatoric_threshold, chain.epistemic_threshold) == (0.4, 0.7)
-    assert chain.unreachable(n_agents=2) == ("conflict", "unknown")
-    assert (PolicyChain(Passing()).aleatoric_threshold, PolicyChain(Passing()).epistemic_threshold) == (0.5, 0.3)
 
 
 def test_the_optional_hooks_of_a_policy_are_protocols():
@@ -239,111 +199,23 @@ def test_the_optional_hooks_of_a_policy_are_protocols():
     threshold, regime, plain, bounded = ThresholdPolicy(0.5), RegimePolicy(0.4, 0.7), Plain(), Bounded()
     assert [isinstance(one, Policy) for one in (threshold, regime, plain, bounded)] == [True] * 4
     assert [isinstance(one, SettlingPolicy) for one in (threshold, regime, plain, bounded)] == [True, True, False, True]
-    assert [isinstance(one, RegimeThresholds) for one in (threshold, regime, plain, bounded)] == [
-        False,
-        True,
-        False,
-        True,
+    assert [regime_thresholds(one) for one in (threshold, regime, plain, bounded)] == [
+        (0.5, 0.3),
+        (0.4, 0.7),
+        (0.5, 0.3),
+        (0.1, 0.2),
     ]
-    assert [isinstance(one, ReachableRegimes) for one in (threshold, regime, plain, bounded)] == [
-        False,
-        True,
-        False,
-        False,
-    ]
-    assert PolicyChain(plain, bounded).aleatoric_threshold == 0.1
 
 
 def test_half_of_the_thresholds_is_refused():
-    class Half(Passing):
+    class Half:
         epistemic_threshold = 0.2
 
-    message = r'both thresholds or neither; got Half with "epistemic_threshold" only\. Add "aleatoric_threshold"'
-    with pytest.raises(TypeError, match=message):
-        PolicyChain(Half())
-
-
-def test_a_chain_says_which_policy_returned_nonsense():
-    with pytest.raises(
-        TypeError, match=r"of Passing returns must be a Decision, or None to pass; got str\. Return Decision"
-    ):
-        decide(PolicyChain(Passing("answer")), measurement())
-
-
-def told(regime, *, adopted=None):
-    return {"regime": regime, "adopted": adopted or {}}
-
-
-CONFLICT, YIELDED = told("conflict"), told("conflict", adopted={"a": True})
-
-
-@pytest.mark.parametrize(
-    ("measured", "refused"),
-    [
-        ({"conformity": 0.5, "history": (CONFLICT,)}, True),
-        ({"conformity": 0.4, "history": (CONFLICT,)}, False),  # no more than is allowed
-        ({"conformity": None, "history": (CONFLICT,)}, False),  # no debate
-        ({"conformity": 0.5, "history": (CONFLICT,), "regime": "conflict"}, False),  # no consensus
-        (
-            {"conformity": 0.5, "history": (CONFLICT, told("consensus"), YIELDED)},
-            False,
-        ),  # they had agreed by themselves
-        ({"conformity": 0.5, "history": (CONFLICT, YIELDED, told("consensus"))}, True),  # only after they were told
-    ],
-)
-def test_the_guard_refuses_an_agreement_that_is_conformity_alone(measured, refused):
-    decision = decide(FalseConsensusGuard(max_conformity=0.4, otherwise="escalate"), measurement(**measured))
-    assert (decision is not None) == refused
-    if refused:
-        assert decision == Decision(
-            "escalate",
-            None,
-            "false consensus: 50% of the agents changed to the leading answer in a debate, more than 40%, and they did "
-            "not agree before (CoE 0.000 now)",
-        )
-
-
-def test_the_guard_may_refuse_any_change_and_none():
-    changed = {"history": (CONFLICT,), "conformity": 0.01}
-    assert decide(FalseConsensusGuard(max_conformity=0), measurement(**changed)).action == "abstain"
-    assert decide(FalseConsensusGuard(max_conformity=1), measurement(**changed | {"conformity": 1.0})) is None
-
-
-def test_in_a_chain_a_tie_becomes_the_otherwise_of_the_policy_that_answers():
-    chain = PolicyChain(Passing(), ThresholdPolicy(0.5, otherwise="escalate"))
-    assert decide(chain, replace(measurement(), tied=TIED)).action == "escalate"
-    careless = Passing(Decision("answer", "Paris"))
-    careless.otherwise = "another_round"
-    assert decide(PolicyChain(careless), replace(measurement(), tied=TIED)).action == "another_round"
-
-
-class Counting:
-    """Decides "answer" with the numbers of the round that it was given."""
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer", f"{measurement.answer} {round} {max_rounds}")
-
-
-def test_a_chain_passes_on_what_it_is_given():
-    assert PolicyChain(Counting()).decide(measurement(), round=2, max_rounds=3).answer == "Paris 2 3"
-
-
-def test_a_chain_names_each_unreachable_regime_once_in_order():
-    chain = PolicyChain(RegimePolicy(0.5, 0.7), Passing(), RegimePolicy(0.5, 0.7))
-    assert chain.unreachable(n_agents=2) == ("conflict", "unknown")
-    assert PolicyChain(RegimePolicy(0.5, 0.7), RegimePolicy(0.5, 0.1)).unreachable(n_agents=2) == (
-        "conflict",
-        "unknown",
-    )
-    assert PolicyChain(Passing()).unreachable(n_agents=2) == ()
-    assert repr(chain.policies[0]) in repr(chain)
-    assert repr(PolicyChain(ThresholdPolicy(1), ThresholdPolicy(2))) == (
-        "PolicyChain(ThresholdPolicy(1.0, otherwise='abstain'), ThresholdPolicy(2.0, otherwise='abstain'))"
-    )
+    with pytest.raises(TypeError, match=r'both thresholds or neither; got Half with "epistemic_threshold" only'):
+        regime_thresholds(Half())
 
 
 def test_both_are_policies():
-    assert isinstance(PolicyChain(Passing()), Policy)
     assert isinstance(ThresholdPolicy(1), Policy)
     assert isinstance(RegimePolicy(1, 1), Policy)
 
@@ -385,20 +257,6 @@ def test_regimes_are_settled_where_all_in_reach_have_one_action():
     assert settled(again, aleatoric=(0.0, 0.4), epistemic=(0.4, 0.6))
     assert not policy.is_settled(replace(measurement(), tied=TIED, forecast=forecast()))
     assert policy.is_settled(replace(measurement(), tied=TIED, forecast=forecast(epistemic=(0.4, 0.6))))
-
-
-def test_a_chain_is_settled_where_each_policy_is():
-    guard = FalseConsensusGuard(max_conformity=0.5)
-    sure = replace(measurement(), forecast=forecast(total=(0.0, 0.1)))
-    assert PolicyChain(guard, ThresholdPolicy(0.5)).is_settled(sure)
-    assert not PolicyChain(guard, ThresholdPolicy(0.05)).is_settled(sure)
-    assert not PolicyChain(guard, ThresholdPolicy(0.5)).is_settled(replace(sure, conformity=0.2))
-
-    class Silent:
-        def decide(self, measurement, *, round, max_rounds):
-            return None
-
-    assert not PolicyChain(Silent(), ThresholdPolicy(0.5)).is_settled(sure)
 
 
 def test_without_a_forecast_nothing_is_settled():

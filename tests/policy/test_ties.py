@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.policy import Decision, Measurement, PolicyChain, RegimePolicy, ThresholdPolicy, forecast, measure
+from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy, forecast, measure
 from coe_agents.policy.base import without_tie
 from coe_agents.testing import create_response
 
@@ -171,9 +171,6 @@ class Own:
         (ThresholdPolicy(9.0, otherwise="escalate"), "escalate"),
         (ThresholdPolicy(9.0, otherwise="another_round"), "another_round"),
         (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
-        (PolicyChain(Own(None), ThresholdPolicy(9.0, otherwise="escalate")), "escalate"),
-        (PolicyChain(ThresholdPolicy(9.0), ThresholdPolicy(9.0, otherwise="escalate")), "abstain"),
-        (PolicyChain(Own(Decision("answer", "Paris"), otherwise="escalate"), ThresholdPolicy(9.0)), "escalate"),
     ],
 )
 def test_no_policy_of_ours_answers_a_tie(policy, action):

@@ -7,7 +7,7 @@ import pytest
 
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy
 from coe_agents.graph.context import CallersLimits
-from coe_agents.policy import Bounds, Decision, FalseConsensusGuard, PolicyChain, Rules, Spent, measure, settle
+from coe_agents.policy import Bounds, Decision, Rules, Spent, measure, settle
 from coe_agents.policy.settle import is_settled
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.limits import thresholds_of, tighten
@@ -158,7 +158,6 @@ class Answers:
         (ThresholdPolicy(5.0), "abstain"),
         (ThresholdPolicy(5.0, otherwise="escalate"), "escalate"),
         (RegimePolicy(5.0, 5.0), "abstain"),
-        (PolicyChain(FalseConsensusGuard(max_conformity=0.5), ThresholdPolicy(5.0)), "abstain"),
         (Answers(), "abstain"),
     ],
 )

@@ -101,11 +101,6 @@ class TestEmbeddingSimilarity(ClustererContract):
         return EmbeddingSimilarity(CityEmbeddings(), threshold=0.9)
 
 
-class TestEmbeddingSimilarityWithTheQuestion(ClustererContract):
-    def create_clusterer(self):
-        return EmbeddingSimilarity(CityEmbeddings(), threshold=0.9, with_question=True)
-
-
 class TestScriptedAgent(AgentContract, FailingAgentContract):
     def create_agent(self):
         return ScriptedAgent("scripted", ["Paris", "Lyon"], ["Paris"])

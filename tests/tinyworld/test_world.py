@@ -5,8 +5,8 @@ import pytest
 
 from coe_agents.clustering import answer_kind
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, load_facts, model_folder
-from coe_agents.tinyworld.knowledge import kinds
 from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, extract_answer
+from tools.tinyworld.knowledge import draw_beliefs, kinds
 from tools.tinyworld.outside import outside_question
 
 
@@ -29,6 +29,11 @@ def test_beliefs_are_distributions_over_the_right_and_the_wrong_answer():
         for belief in beliefs(fact).values():
             assert set(belief) <= {fact.answer, fact.distractor}
             assert not belief or sum(belief.values()) == pytest.approx(1)
+
+
+def test_the_file_holds_the_beliefs_that_were_drawn():
+    for fact in load_facts():
+        assert dict(zip(MODELS, fact.believed, strict=True)) == draw_beliefs(fact)
 
 
 def test_every_kind_of_knowledge_occurs():

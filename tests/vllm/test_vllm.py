@@ -23,7 +23,6 @@ from langgraph.types import Command
 
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.actions import ActionMatch
-from coe_agents.agents import choice_probability
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.prompts import self_check
@@ -32,6 +31,7 @@ from coe_agents.types import AgentRequest
 from examples import vllm_three_servers
 from examples.vllm_three_servers import Server, configuration
 from tests.client_table import seen
+from tests.doubles import choice_probability
 from tests.vllm.conftest import DOOMED
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]

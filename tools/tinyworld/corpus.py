@@ -9,8 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.knowledge import MODELS, beliefs
+from coe_agents.tinyworld.facts import MODELS, Fact, beliefs, load_facts
 from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS
 from tools.tinyworld import prompts
 from tools.tinyworld.outside import invent_name, outside_question

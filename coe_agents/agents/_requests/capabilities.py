@@ -37,14 +37,6 @@ class ModelCall:
     offset: int
     refusable: tuple[str, ...]
 
-    def at(self, offset: int, seed: int | None) -> "ModelCall":
-        """Returns the same request for another one of the agent's responses."""
-        settings, options = self.settings, self.options
-        if seed is not None and "seed" in self.refusable:
-            settings = {**settings, "seed": seed} if "seed" in settings else settings
-            options = {**options, "seed": seed} if "seed" in options else options
-        return ModelCall(settings, options, self.timeout, self.n, offset, self.refusable)
-
     def on(self, model: BaseChatModel) -> BaseChatModel:
         """Returns the model with the call's settings; a copy, if there are some."""
         return model.model_copy(update=self.settings) if self.settings else model
@@ -97,8 +89,8 @@ class Ladder:
     ) -> list[ModelCall]:
         """Returns the requests to send at once for `missing` responses; only one until the first is answered."""
         n, n_calls = (missing, 1) if self.takes_several else (1, missing if self.is_proven else 1)
-        first = self._call(n, offset, seed_of(offset), temperature, needed)
-        return [first, *(first.at(place, seed_of(place)) for place in range(offset + 1, offset + n_calls))]
+        places = range(offset, offset + n_calls)
+        return [self._call(n, place, seed_of(place), temperature, needed) for place in places]
 
     def _call(self, n: int, offset: int, seed: int | None, temperature: float, needed: str) -> ModelCall:
         settings, options = dict(self._unset), dict[str, Any]()

@@ -10,29 +10,19 @@ from langchain_core.runnables import RunnableBinding
 _ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_url", "endpoint_url", "api_base")
 
 
-def check_model(model: object, model_options: Mapping[str, Any]) -> None:
+def check_model(model: object) -> None:
     """Refuses what cannot be sampled, by a TypeError or ValueError."""
-    if isinstance(model, Sequence) and not isinstance(model, str):
-        raise TypeError(
-            f'"model" in ModelAgent must be one chat model; got a {type(model).__name__} of {len(model)}. '
-            "Put a proxy in front of several servers of a model, and pass one client with its address"
-        )
     if not isinstance(model, BaseChatModel | str):
         raise TypeError(
             f'"model" in ModelAgent must be a chat model or "provider:model"; got {type(model).__name__}. '
-            "Pass a model that nothing is bound to, and its settings as its own fields"
+            "Pass one model that nothing is bound to, with its settings as its own fields; put a proxy in front of "
+            "several servers of it"
         )
     if isinstance(model, str):
-        prefix, _, rest = model.partition(":")
-        provider = model_options.get("model_provider") or prefix
-        if provider == "huggingface" and model_options.get("backend", "pipeline") == "pipeline":
-            raise _pipeline_error(f'"{model}"', rest if prefix == "huggingface" else model)
+        provider, _, name = model.partition(":")
+        if provider == "huggingface":
+            raise _pipeline_error(f'"{model}"', name)
         return
-    if model_options:
-        raise ValueError(
-            f'"model_options" goes with "provider:model" in ModelAgent; got {", ".join(model_options)} with a '
-            f"{type(model).__name__}. Set them on the model"
-        )
     wrapped = getattr(model, "llm", None)
     if any(kind.__name__ == "HuggingFacePipeline" for kind in type(wrapped).__mro__):
         raise _pipeline_error("a HuggingFacePipeline", str(getattr(wrapped, "model_id", None) or "folder or hub id"))
@@ -46,8 +36,8 @@ def _pipeline_error(got: str, name: str) -> ValueError:
     )
 
 
-def create_model(name: str, model_options: Mapping[str, Any]) -> BaseChatModel:
-    """Returns the chat model that LangChain's `init_chat_model` makes of "provider:model".
+def create_model(name: str, **options: Any) -> BaseChatModel:
+    """Returns the chat model that LangChain's `init_chat_model` makes of "provider:model" with these options.
 
     Raises:
         ImportError: If a package that the provider needs is not installed.
@@ -56,8 +46,8 @@ def create_model(name: str, model_options: Mapping[str, Any]) -> BaseChatModel:
         from langchain.chat_models import init_chat_model
     except ModuleNotFoundError as error:
         raise ImportError(f'the model "{name}" needs langchain; pip install "coe-agents[openai]"') from error
-    model: BaseChatModel = init_chat_model(name, **model_options)
-    check_model(model, {})
+    model: BaseChatModel = init_chat_model(name, **options)
+    check_model(model)
     return model
 
 

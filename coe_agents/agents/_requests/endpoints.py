@@ -16,9 +16,6 @@ from coe_agents.errors import AgentTimeoutError
 
 _LOCK = threading.Lock()
 """One lock for all, since agents share endpoints."""
-_NO_WAIT: Future[None] = Future()
-"""The turn of a request that need not wait."""
-_NO_WAIT.set_result(None)
 
 
 class Places:
@@ -44,11 +41,8 @@ class Places:
 
     def queue(self) -> Future[None]:
         """Returns a turn, to wait for and to leave in the end."""
+        turn: Future[None] = Future()
         with self._lock:
-            if not self._waiting and self._n_taken < self.size:
-                self._n_taken += 1
-                return _NO_WAIT
-            turn: Future[None] = Future()
             self._waiting.append(turn)
             self._admit()
         return turn
@@ -68,7 +62,7 @@ class Places:
 
     def leave(self, turn: Future[None]) -> None:
         """Gives the place back, or the place in the queue."""
-        if turn is not _NO_WAIT and turn.cancel():  # it was still waiting
+        if turn.cancel():  # it was still waiting
             return
         with self._lock:
             self._n_taken -= 1

@@ -7,7 +7,6 @@ other requests are known. A client's own retries are turned off where possible.
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
@@ -52,29 +51,20 @@ class Asker:
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> Steps[LLMResult | CoEError]:
         """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
-        send = partial(self._send, call=call, messages=messages, observed=observed, tools=tools)
+
+        def send(server: Server, seconds: float | None) -> Steps[LLMResult]:
+            model, bound = bind_tools(call.on(server.model), tools) if tools else (call.on(server.model), {})
+            options = {**bound, **observed, **call.arguments(seconds)}
+            result: LLMResult = yield Call(model.generate, model.agenerate, ([messages],), options, seconds)
+            if not result.generations or not result.generations[0]:
+                hint = "Call the model directly to see why"
+                raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint=hint)
+            return result
+
         try:
             return (yield from self.retry(send, deadline, call.refusable))
         except CoEError as error:
             return error
-
-    def _send(
-        self,
-        server: Server,
-        seconds: float | None,
-        *,
-        call: ModelCall,
-        messages: list[BaseMessage],
-        observed: Mapping[str, Any],
-        tools: Sequence[Mapping[str, Any]],
-    ) -> Steps[LLMResult]:
-        model, bound = bind_tools(call.on(server.model), tools) if tools else (call.on(server.model), {})
-        options = {**bound, **observed, **call.arguments(seconds)}
-        result: LLMResult = yield Call(model.generate, model.agenerate, ([messages],), options, seconds)
-        if not result.generations or not result.generations[0]:
-            hint = "Call the model directly to see why"
-            raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint=hint)
-        return result
 
     def retry(
         self, send: Callable[[Server, float | None], Steps[_T]], deadline: Deadline, options: Collection[str] = ()

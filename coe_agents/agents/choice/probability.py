@@ -1,4 +1,4 @@
-"""Owns `choice_probability`: how likely a chat model is to reply with each of a few short choices."""
+"""Owns `choice_steps`: how likely a chat model is to reply with each of a few short choices."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 from langchain_core.outputs import Generation, LLMResult
 
-from coe_agents._steps import Call, Steps, arun_steps, run_steps
+from coe_agents._steps import Call, Steps
+from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents._requests.send import tracing_options
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
@@ -34,11 +35,9 @@ class ChoiceProbabilities:
 
     Attributes:
         probabilities: One for each choice, in the order asked; they sum to 1.
-        method: How they were obtained; see `choice_probability`.
+        method: How they were obtained; see `choice_steps`.
         mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
             model mostly replies something else. None for "constrained", which allows nothing else.
-        unseen: The choices that no listed token begins; their probabilities are upper bounds.
-        n_samples: The replies that were counted, for "sampled"; else 0.
         input_tokens: The tokens of the request that gave the result; 0 for "exact" and "sampled".
         output_tokens: See `input_tokens`.
     """
@@ -46,13 +45,11 @@ class ChoiceProbabilities:
     probabilities: dict[str, float]
     method: ChoiceMethod
     mass: float | None
-    unseen: tuple[str, ...] = ()
-    n_samples: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
 
-def choice_probability(
+def choice_steps(
     model: BaseChatModel,
     messages: Sequence[MessageLikeRepresentation],
     choices: Sequence[str],
@@ -60,7 +57,8 @@ def choice_probability(
     n_samples: int = 10,
     methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
     config: Mapping[str, Any] | None = None,
-) -> ChoiceProbabilities:
+    seconds: float | None = None,
+) -> Steps[ChoiceProbabilities]:
     """Returns how likely a model is to reply with each of a few short choices, P(choice | the reply is a choice).
 
     It uses the first of these methods that the model supports and that is precise enough:
@@ -86,6 +84,7 @@ def choice_probability(
         n_samples: How many replies "sampled" asks for.
         methods: Which methods may be used.
         config: LangChain's `RunnableConfig`, passed through for callbacks, tags and metadata.
+        seconds: What all requests together may take; None for no limit.
 
     Raises:
         TypeError: If an argument is of another kind.
@@ -93,26 +92,43 @@ def choice_probability(
         NoChoiceError: If no reply was one of the choices, or no allowed method gave probabilities.
 
     Example:
+        >>> from coe_agents._steps import run_steps
         >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
         >>> model = FakeListChatModel(responses=["True", "True.", "False", "It depends."])
-        >>> found = choice_probability(model, [("user", "Is it so?")], ("True", "False"), n_samples=4)
+        >>> found = run_steps(choice_steps(model, [("user", "Is it so?")], ("True", "False"), n_samples=4))
         >>> found.method, round(found.probabilities["True"], 3), found.mass
         ('sampled', 0.667, 0.75)
     """
-    return run_steps(_steps(model, messages, choices, n_samples=n_samples, methods=methods, config=config))
+    conversation = _check(model, messages, choices, n_samples, methods)
+    score = getattr(model, "choice_log_probabilities", None)  # `coe_agents.backends.ChatTransformers` has it
+    if "exact" in methods and score is not None:
+        return _from_scores((yield Call(score, None, (conversation, choices), seconds=seconds)), choices)
+    model, limit = _whole(model), Deadline(seconds)
+    always = tracing_options(config) | ({"stream": False} if "streaming" in type(model).model_fields else {})
 
+    def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
+        given = {**always, **options}
+        return Call(model.generate, model.agenerate, ([conversation] * n_prompts,), given, limit.seconds_left())
 
-async def achoice_probability(
-    model: BaseChatModel,
-    messages: Sequence[MessageLikeRepresentation],
-    choices: Sequence[str],
-    *,
-    n_samples: int = 10,
-    methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
-    config: Mapping[str, Any] | None = None,
-) -> ChoiceProbabilities:
-    """Returns how likely a model is to reply with each of a few short choices; see `choice_probability`."""
-    return await arun_steps(_steps(model, messages, choices, n_samples=n_samples, methods=methods, config=config))
+    fields = type(model).model_fields
+    lists_tokens = "top_logprobs" in fields
+    if lists_tokens and "top_logprobs" in methods:
+        found = yield from _first_token(request, choices)
+        if found and found[0].is_settled(choices):
+            return _from_first_token(*found, choices, "top_logprobs")
+        lists_tokens = found is not None
+    if lists_tokens and "constrained" in methods and "extra_body" in fields:
+        own = getattr(model, "extra_body", None) or {}
+        held = {"extra_body": {**own, "structured_outputs": {"choice": list(choices)}}}
+        found = yield from _first_token(request, choices, held)
+        if found and found[0].is_held(choices):
+            return _from_first_token(*found, choices, "constrained")
+    if "sampled" in methods:
+        return (yield from _sample(model, request, choices, n_samples))
+    raise NoChoiceError(
+        f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
+        hint='Allow the method "sampled", or use a server that gives log-probabilities',
+    )
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
@@ -157,50 +173,13 @@ def find_ambiguous(choices: Sequence[str]) -> tuple[str, str] | None:
     return next(((a, b) for a, b in pairs if b.strip().casefold().startswith(a.strip().casefold())), None)
 
 
-def _without_streaming(model: BaseChatModel) -> BaseChatModel:
-    """Returns the model with streaming off: streamed choices of one request would be merged into one text."""
-    return model.model_copy(update={"streaming": False}) if getattr(model, "streaming", False) else model
+def _whole(model: BaseChatModel) -> BaseChatModel:
+    """Returns the model with streaming off, which would merge the choices of a request into one text.
 
-
-def _steps(
-    model: BaseChatModel,
-    messages: Sequence[MessageLikeRepresentation],
-    choices: Sequence[str],
-    *,
-    n_samples: int,
-    methods: Sequence[ChoiceMethod],
-    config: Mapping[str, Any] | None,
-) -> Steps[ChoiceProbabilities]:
-    """Returns the probabilities; does no I/O but its steps."""
-    conversation = _check(model, messages, choices, n_samples, methods)
-    score = getattr(model, "choice_log_probabilities", None)  # `coe_agents.backends.ChatTransformers` has it
-    if "exact" in methods and score is not None:
-        return _from_scores((yield Call(score, None, (conversation, choices))), choices)
-    model = _without_streaming(model)
-    always = tracing_options(config) | ({"stream": False} if "streaming" in type(model).model_fields else {})
-
-    def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
-        return Call(model.generate, model.agenerate, ([conversation] * n_prompts,), {**always, **options})
-
+    It asks for log-probabilities only where a request says so: a server may refuse them, and is sampled then.
+    """
     fields = type(model).model_fields
-    lists_tokens = "top_logprobs" in fields
-    if lists_tokens and "top_logprobs" in methods:
-        found = yield from _first_token(request, choices)
-        if found and found[0].is_settled(choices):
-            return _from_first_token(*found, choices, "top_logprobs")
-        lists_tokens = found is not None
-    if lists_tokens and "constrained" in methods and "extra_body" in fields:
-        own = getattr(model, "extra_body", None) or {}
-        held = {"extra_body": {**own, "structured_outputs": {"choice": list(choices)}}}
-        found = yield from _first_token(request, choices, held)
-        if found and found[0].is_held(choices):
-            return _from_first_token(*found, choices, "constrained")
-    if "sampled" in methods:
-        return (yield from _sample(model, request, choices, n_samples))
-    raise NoChoiceError(
-        f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
-        hint='Allow the method "sampled", or use a server that gives log-probabilities',
-    )
+    return model.model_copy(update={name: fields[name].default for name in ("streaming", "logprobs") if name in fields})
 
 
 def _first_token(
@@ -250,15 +229,14 @@ def _sample(
             hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
         )
     shares = {choice: read.count(choice) / n_clear for choice in choices}
-    return ChoiceProbabilities(shares, "sampled", mass=n_clear / wanted, n_samples=wanted)
+    return ChoiceProbabilities(shares, "sampled", mass=n_clear / wanted)
 
 
 def _from_first_token(
     found: FirstToken, usage: Usage, choices: Sequence[str], method: ChoiceMethod
 ) -> ChoiceProbabilities:
     mass = None if method == "constrained" else found.mass
-    unseen = tuple(choice for choice in choices if choice not in found.seen)
-    return ChoiceProbabilities(found.probabilities(choices), method, mass, unseen, **usage)
+    return ChoiceProbabilities(found.probabilities(choices), method, mass, **usage)
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -9,7 +9,7 @@ from rich.text import Text
 from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.evaluation.report import find_standout
-from coe_agents.evaluation.scoring.score_names import BASELINE, PROPOSAL_ESTIMATORS, group_scores, name_of
+from coe_agents.evaluation.scoring.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 
 _WIDE = 180
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
@@ -116,7 +116,7 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
         *(f"{found['n_scored']}, {_number(found['accuracy'])}" for found in kinds.values()),
     )
     for name in [
-        name for name in (*PROPOSAL_ESTIMATORS, *BASELINE) if all(name in found["scores"] for found in kinds.values())
+        name for name in (*PROPOSAL_SCORES, *BASELINE) if all(name in found["scores"] for found in kinds.values())
     ]:
         cells = (_estimate(found["scores"][name]["auroc"]) for found in kinds.values())
         table.add_row(*map(Text, (f"  {clean(name_of(name).label)}", *cells)))

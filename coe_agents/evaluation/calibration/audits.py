@@ -4,15 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import number
+from coe_agents.checks import number, one_of
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.monitor import check_probability
-from coe_agents.evaluation.calibration.threshold import N_STEPS, ThresholdChoice, round_up
+from coe_agents.evaluation.calibration.threshold import ThresholdChoice, fixed_sequence, round_up
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
@@ -38,7 +38,7 @@ class Seen:
 
     def __post_init__(self) -> None:
         check_probability(self.probability, name="seen_probability")
-        _check_kind(self.kind)
+        one_of(self.kind, '"kind"', get_args(SeenAs), advice="Use what `harvest` wrote")
 
     @classmethod
     def of(cls, sample: Mapping[str, object]) -> "Seen":
@@ -47,16 +47,7 @@ class Seen:
         Raises:
             ValueError: The sample does not say it.
         """
-        probability = check_probability(sample.get("seen_probability"), name="seen_probability")
-        return cls(probability, _check_kind(sample.get("kind")))
-
-
-def _check_kind(kind: object) -> SeenAs:
-    if kind == "audit":
-        return "audit"
-    if kind == "escalation":
-        return "escalation"
-    raise ValueError(f'"kind" must be "audit" or "escalation"; got {kind!r}. Use what `harvest` wrote')
+        return cls(cast("float", sample.get("seen_probability")), cast("SeenAs", sample.get("kind")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +165,10 @@ def choose_audited_threshold(
     if start is None:
         return None
     n_answered = 0
-    step = max(1, round(x.size / N_STEPS))
-    for count in (*range(start, x.size, step), x.size):
-        if count <= n_answered:
-            continue
-        n = int(np.searchsorted(rising, rising[count - 1] + TIE, side="right"))
+    for tested, n in fixed_sequence(rising, start):
         if _log_evidence(x[:n], least / p[:n], risk) < -np.log(1.0 - confidence) - 1e-9:
             break
-        n_answered, threshold = n, float(rising[count - 1])
+        threshold, n_answered = tested, n
     if not n_answered:
         return ThresholdChoice(None, 0, 0, None)
     x, p = x[:n_answered], p[:n_answered]

@@ -139,11 +139,6 @@ class RiskMonitor:
         Raises:
             ValueError: An argument is out of its range; the monitor is as before.
         """
-        self.observe(loss, seen_probability=seen_probability)
-        return self.state
-
-    def observe(self, loss: float, *, seen_probability: float = 1.0) -> bool:
-        """Takes one labelled case like `update`, faster, and returns whether the risk counts as broken."""
         share(loss, '"loss"', advice="Pass 1 for a wrong answer, and 0 for a right one")
         check_probability(seen_probability, name="seen_probability")
         if seen_probability < self.min_seen * (1.0 - 1e-9):
@@ -169,7 +164,7 @@ class RiskMonitor:
             self._change = (since, n - since + 1, wrong / total)
             if evidence >= -math.log(self.false_alarms):
                 self._broken_at = n
-        return self._broken_at is not None
+        return self.state
 
     def _log_evidence(self) -> float:
         log_started = float(np.logaddexp.reduce(self._log_sums)) - math.log(len(_BETS))

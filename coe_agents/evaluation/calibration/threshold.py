@@ -1,16 +1,17 @@
 """Owns the choice of a threshold: fixed-sequence testing with a binomial bound."""
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.evaluation.metrics.tallies import check_shares
+from coe_agents.evaluation.metrics.tallies import FloatArray, check_shares
 from coe_agents.uncertainty.answers import TIE
 
-N_STEPS = 50
+_N_STEPS = 50
 """How many thresholds are tested at most, at equal steps of the number of questions that they answer."""
 LIKELY = 0.9
 """The probability with which an uncertainty that errs half as often as is allowed passes the first test."""
@@ -118,18 +119,28 @@ def choose_threshold(
         return chosen
     order = np.argsort(scores, kind="stable")
     rising, wrong = scores[order], np.cumsum(1.0 - right[order])
-    step = max(1, round(right.size / N_STEPS))
-    for count in (*range(start, right.size, step), right.size):
-        if count <= chosen.n_answered:
-            continue
-        threshold = float(rising[count - 1])
-        n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
+    for threshold, n_answered in fixed_sequence(rising, start):
         n_wrong = round_up(float(wrong[n_answered - 1]))
         bound = risk_bound(n_wrong, n_answered, confidence=confidence)
         if bound > risk * (1.0 + 1e-9):
             break
         chosen = ThresholdChoice(threshold, n_answered, n_wrong, bound)
     return chosen
+
+
+def fixed_sequence(rising: FloatArray, start: int) -> Iterator[tuple[float, int]]:
+    """Yields the thresholds to test one after the other, and how many questions each answers.
+
+    Args:
+        rising: The uncertainties of the questions, in ascending order.
+        start: The number of questions at which the tests start.
+    """
+    n_answered = 0
+    for count in (*range(start, rising.size, max(1, round(rising.size / _N_STEPS))), rising.size):
+        if count > n_answered:
+            threshold = float(rising[count - 1])
+            n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
+            yield threshold, n_answered
 
 
 def round_up(n_wrong: float) -> int:

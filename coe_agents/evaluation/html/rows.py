@@ -51,8 +51,7 @@ class Rows:
 
     def add(self, statistics: Statistics, correct: float | None) -> None:
         """Keeps a question that was measured; a tie has a kind of its own, since it is never answered."""
-        split = statistics.split
-        uncertainty = (shorten(float(value)) for value in (split.total, split.aleatoric, split.epistemic))
+        uncertainty = (shorten(statistics.figures[name] or 0.0) for name in ("coe", "aleatoric", "epistemic"))
         if statistics.is_tied:
             answer, kind = " | ".join(map(statistics.answer_of, statistics.leading)), "tie"
         elif not statistics.is_text:

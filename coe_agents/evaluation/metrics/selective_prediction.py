@@ -113,7 +113,7 @@ def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, re
     0.75
     """
     number(retention, '"retention"', above=0, most=1, advice="Pass a share such as 0.8")
-    return _value(lambda tally: tallies.accuracy_at(tally, retention), correct, uncertainty)
+    return _value(lambda tally: tallies.accuracies_at(tally, [retention])[0], correct, uncertainty)
 
 
 def paper_aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:

@@ -109,13 +109,8 @@ def area_under_accuracy(tally: Tally) -> FloatArray:
     return np.asarray((tally.right[:, -1] + np.einsum("rg,rg->r", excess, spans)) / n)
 
 
-def accuracy_at(tally: Tally, retention: float) -> FloatArray:
-    """Expected accuracy of the ceil(retention n) most certain."""
-    return np.asarray(accuracies_at(tally, [retention])[0])
-
-
 def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
-    """`accuracy_at` each retention, shape `(n_retentions, n_resamples)`."""
+    """Expected accuracy of the ceil(retention n) most certain, for each retention: `(n_retentions, n_resamples)`."""
     n = int(tally.answers[0, -1])
     kept = np.array([max(1, int(np.ceil(retention * n - 1e-9))) for retention in retentions], dtype=np.int32)
     last = np.stack([row.searchsorted(kept) for row in tally.answers])  # of another type, it would convert all rows
@@ -148,18 +143,13 @@ def join_ties(values: npt.ArrayLike) -> FloatArray:
     >>> join_ties([0.3, 0.1 + 0.2, 0.5])
     array([0.3, 0.3, 0.5])
     """
-    joined = np.array(values, dtype=np.float64)
-    join_in_place(joined)
-    return joined
-
-
-def join_in_place(numbers: FloatArray) -> None:
-    """Does what `join_ties` does to an array that holds the values, to which it writes."""
+    numbers = np.array(values, dtype=np.float64)
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     is_first = np.diff(ordered, prepend=-np.inf) >= TIE
     lowest = np.array([round(value, 10) for value in ordered[is_first].tolist()])
     numbers[order] = lowest[np.cumsum(is_first) - 1]
+    return numbers
 
 
 def check_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:

@@ -5,14 +5,15 @@ lines in the file, so what is wrong with a line is only noted here; the reader s
 """
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.line import parse_line, to_sample, usual_id, usual_line
+from coe_agents.evaluation.samples.line import parse_line, to_sample
 
 MOST_FAULTS = 20
 """Faulty lines after which no more are looked at."""
@@ -57,55 +58,42 @@ def cut_ranges(number: int, file: IO[bytes], start: int) -> Iterator[LineRange]:
 
 def index_lines(lines: LineRange) -> IndexedLines:
     """Checks every line of a range, up to as many faulty ones as are named."""
-    looking = _Looking(lines.path)
-    runs: list[tuple[str, tuple[int, int, int]]] = []
     odd: list[tuple[int, int]] = []
-    before, first, place, n = None, 0, 0, 0
-    start, line, n_faulty = lines.start, 0, 0
-    with lines.path.open("rb") as file:
-        file.seek(start)
-        for line, raw in enumerate(file):
-            if start >= lines.end or n_faulty == MOST_FAULTS:
-                break
-            identifier, is_odd = looking.at(raw) if raw.strip() else (None, False)
-            if is_odd:
-                odd.append((line, start))
-                n_faulty += identifier is None
-            if identifier is not None and identifier == before:
-                n += 1
-            else:
-                if before is not None:
-                    runs.append((before, (first, place, n)))
-                before, first, place, n = identifier, line, start, 1
-            start += len(raw)
-        else:
-            line += 1
-    if before is not None:
-        runs.append((before, (first, place, n)))
-    return IndexedLines(lines, line, runs, odd)
+    noticed: set[str] = set()
+    n_lines = 0
+
+    def look() -> Iterator[tuple[str | None, int, int]]:
+        """Yields the id of each line, None if it is faulty or blank, its number and where it starts."""
+        nonlocal n_lines
+        start, n_faulty = lines.start, 0
+        with lines.path.open("rb") as file:
+            file.seek(start)
+            for raw in file:
+                if start >= lines.end or n_faulty == MOST_FAULTS:
+                    return
+                n_noticed, identifier = len(noticed), None
+                try:
+                    identifier = _id_of(raw, lines.path, noticed)
+                except SamplesError:
+                    n_faulty += 1
+                    odd.append((n_lines, start))
+                if len(noticed) > n_noticed:
+                    odd.append((n_lines, start))
+                yield identifier, n_lines, start
+                n_lines += 1
+                start += len(raw)
+
+    runs: list[tuple[str, tuple[int, int, int]]] = []
+    for identifier, run in groupby(look(), key=itemgetter(0)):
+        _, first, start = next(run)
+        if identifier is not None:
+            runs.append((identifier, (first, start, 1 + sum(1 for _ in run))))
+    return IndexedLines(lines, n_lines, runs, odd)
 
 
-class _Looking:
-    """Looks at one line after the other; most have the fields of the line before."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._noticed: set[str] = set()
-        self._names: tuple[str, ...] = ()
-        self._usual: re.Pattern[str] | None = None
-
-    def at(self, raw: bytes) -> tuple[str | None, bool]:
-        """Returns the id of a line's question, None if the line is faulty, and whether there is something to say."""
-        if self._usual is not None and (identifier := usual_id(self._usual, raw)) is not None:
-            return identifier, False
-        n_noticed = len(self._noticed)
-        try:
-            record = parse_line(raw, self._path, 0)
-            names = tuple(record)
-            sample = to_sample(record, self._path, 0, on_unknown=lambda field, *_: self._noticed.add(field))
-        except SamplesError:
-            return None, True
-        if names == self._names:  # not at once: a pattern takes longer than a line
-            self._usual = usual_line(names)
-        self._names = names
-        return sample["id"], len(self._noticed) > n_noticed
+def _id_of(raw: bytes, path: Path, noticed: set[str]) -> str | None:
+    """Returns the id of a line's question, None if it is blank; fields that may be misspelt are added to `noticed`."""
+    if not raw.strip():
+        return None
+    sample = to_sample(parse_line(raw, path, 0), path, 0, on_unknown=lambda field, *_: noticed.add(field))
+    return sample["id"]

@@ -1,12 +1,7 @@
-"""Owns the built-in estimators by name, and how reports show scores: a label, a group and an explanation for each."""
+"""Owns how reports show the built-in scores: a group, a label and an explanation for each."""
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
-
-from coe_agents.evaluation.scoring.statistics import Statistics
-
-Estimator = Callable[[Statistics], float | None]
-_Built = TypeVar("_Built", bound=Estimator)
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 
 class ScoreName(NamedTuple):
@@ -17,30 +12,105 @@ class ScoreName(NamedTuple):
     explanation: str
 
 
-ESTIMATORS: dict[str, Estimator] = {}
-"""The built-in estimators; `estimator` adds them."""
-
-PROPOSAL_ESTIMATORS: dict[str, Estimator] = {}
-"""The built-in estimators of whether one agent's proposal is wrong; `proposal_estimator` adds them."""
-
 BEST_SINGLE_MODEL = "best_single_model"
 """The one score that no estimator computes, as it is chosen over all questions."""
 
-_GROUPS = (
-    "The judged proposal",
-    "Collaborative Entropy and its parts",
-    "Entropies",
-    "Agreement",
-    "Graphs",
-    "Log-probabilities",
-    "Stated by the agents",
-    "Other estimators",
-)
-_NAMES = {
-    BEST_SINGLE_MODEL: ScoreName(
-        "Semantic entropy, best agent", "Entropies", "of the agent that ranked answers best on the other half"
-    )
+_PROPOSAL, _OTHER = "The judged proposal", "Other estimators"
+_TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    _PROPOSAL: {
+        "support": ("Support of the others", "1 - the other agents' mean probability of what is proposed"),
+        "own_entropy": ("Entropy of the proposer", "semantic entropy of the proposer's own responses"),
+    },
+    "Collaborative Entropy and its parts": {
+        "coe": ("CoE", "Collaborative Entropy: the aleatoric plus the epistemic part, in nats"),
+        "coe_js": ("CoE, Jensen-Shannon", "CoE with this divergence between the agents"),
+        "coe_hellinger": ("CoE, Hellinger", "CoE with this distance between the agents"),
+        "coe_wasserstein": (
+            "CoE, Wasserstein",
+            "CoE with this distance; meanings are 1 apart without an entailment model",
+        ),
+        "coe_by_frequency": ("CoE, by frequency", "CoE, each response counting 1"),
+        "coe_by_probability": ("CoE, by probability", "CoE, responses counting by probability per token"),
+        "aleatoric": ("Aleatoric part of CoE", "how unsure each agent is by itself; the mean of agents"),
+        "epistemic": ("Epistemic part of CoE", "how much the agents differ from one another"),
+    },
+    "Entropies": {
+        "semantic_entropy": (
+            "Semantic entropy, mean of agents",
+            "entropy of each agent's meanings; equals the aleatoric part",
+        ),
+        "semantic_entropy_by_frequency": (
+            "Semantic entropy, by frequency",
+            "mean of agents, each response counting 1",
+        ),
+        "semantic_entropy_by_probability": (
+            "Semantic entropy, by probability",
+            "mean of agents, responses counting by probability per token",
+        ),
+        "pooled_semantic_entropy": (
+            "Semantic entropy, pooled",
+            "entropy of the meanings of all responses, as if of one agent",
+        ),
+        "pooled_semantic_entropy_by_frequency": (
+            "Semantic entropy, pooled, by frequency",
+            "pooled, each response counting 1",
+        ),
+        "pooled_semantic_entropy_by_probability": (
+            "Semantic entropy, pooled, by probability",
+            "pooled, responses counting by probability per token",
+        ),
+        "renyi3": ("Rényi entropy of order 3", "of the group's mean; stresses the leading meanings"),
+        "divergence_subset": (
+            "Entropy of a compatible subset",
+            "of the surest agents that hardly diverge from one another",
+        ),
+        BEST_SINGLE_MODEL: (
+            "Semantic entropy, best agent",
+            "of the agent that ranked answers best on the other half",
+        ),
+    },
+    "Agreement": {
+        "vote_share": ("Vote share", "1 - the leading meaning's share of the group"),
+        "self_consistency": (
+            "Self-consistency",
+            "1 - the share of each agent's own most frequent meaning, mean of agents",
+        ),
+        "disagreement": ("Disagreement between agents", "chance that responses of two agents differ"),
+        "pooled_disagreement": ("Disagreement, pooled", "chance that any two responses of the group differ"),
+    },
+    "Graphs": {
+        "degree_matrix": ("Degree matrix", "mean distance between two responses (Lin et al., 2024)"),
+        "graph_eigenvalues": ("Graph eigenvalues", "a smooth count of the meanings (Lin et al., 2024)"),
+        "eccentricity": ("Eccentricity", "spread of the responses on their graph (Lin et al., 2024)"),
+        "kernel_language_entropy": (
+            "Kernel language entropy",
+            "entropy of the graph's heat kernel (Nikitin et al., 2024)",
+        ),
+    },
+    "Log-probabilities": {
+        "regular_entropy": (
+            "Regular entropy",
+            "mean negative log-probability of whole responses, whatever they mean",
+        ),
+        "length_normalised_entropy": ("Regular entropy, per token", "mean negative log-probability per token"),
+    },
+    "Stated by the agents": {
+        "p_false": ("P(False)", "the probability that an agent gives to its response being false"),
+        "verbal_confidence": ("Verbal confidence", "1 - the confidence that an agent states in words"),
+    },
+    _OTHER: {},
 }
+"""By group and score, in reading order: what reports call it, and what it measures, in a line."""
+
+_NAMES = {
+    score: ScoreName(label, group, explanation)
+    for group, scores in _TABLE.items()
+    for score, (label, explanation) in scores.items()
+}
+PROPOSAL_SCORES = tuple(_TABLE[_PROPOSAL])
+"""The scores of whether one agent's proposal is wrong."""
+GROUP_SCORES = tuple(score for score in _NAMES if score not in (*PROPOSAL_SCORES, BEST_SINGLE_MODEL))
+"""All other scores that an estimator computes."""
 
 BASELINE = (
     "coe",
@@ -54,31 +124,6 @@ BASELINE = (
 """The scores that reports show first."""
 
 
-def estimator(group: str, label: str, explanation: str) -> Callable[[_Built], _Built]:
-    """Makes a function a built-in estimator, its score named as the function.
-
-    Args:
-        group: Under which heading reports show the score.
-        label: What they call it.
-        explanation: What it measures, in a line.
-    """
-    return _register(ESTIMATORS, ScoreName(label, group, explanation))
-
-
-def proposal_estimator(label: str, explanation: str) -> Callable[[_Built], _Built]:
-    """Makes a function a built-in estimator of whether the proposal of `Statistics.proposer` is wrong."""
-    return _register(PROPOSAL_ESTIMATORS, ScoreName(label, _GROUPS[0], explanation))
-
-
-def _register(estimators: dict[str, Estimator], shown: ScoreName) -> Callable[[_Built], _Built]:
-    def register(built: _Built) -> _Built:
-        estimators[built.__name__] = built
-        _NAMES[built.__name__] = shown
-        return built
-
-    return register
-
-
 def name_of(score: str) -> ScoreName:
     """Returns how a score is shown; one that is not built in keeps its own name.
 
@@ -86,13 +131,13 @@ def name_of(score: str) -> ScoreName:
         >>> name_of("vote_share").label, name_of("my_score").label
         ('Vote share', 'my_score')
     """
-    return _NAMES.get(score) or ScoreName(score, _GROUPS[-1], "registered by another package or by the caller")
+    return _NAMES.get(score) or ScoreName(score, _OTHER, "registered by another package or by the caller")
 
 
 def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:
     """Returns scores by the group in which they are shown, groups and members in reading order."""
-    places = {name: place for place, name in enumerate([*PROPOSAL_ESTIMATORS, *ESTIMATORS, BEST_SINGLE_MODEL])}
-    groups: dict[str, list[str]] = {group: [] for group in _GROUPS}
+    places = {name: place for place, name in enumerate(_NAMES)}
+    groups: dict[str, list[str]] = {group: [] for group in _TABLE}
     for score in sorted(scores, key=lambda name: places.get(name, len(places))):
         groups[name_of(score).group].append(score)
     return {group: names for group, names in groups.items() if names}

@@ -12,7 +12,7 @@ import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_in_place, join_ties
+from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
 from coe_agents.evaluation.samples import SampledQuestion, Samples, SamplesPart
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator
@@ -180,12 +180,11 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
         del columns[name]
     different: list[FloatArray] = []
     for name, values in columns.items():
-        join_in_place(values)
-        twin = next((known for known in different if np.array_equal(known, values)), None)
+        joined = join_ties(values)
+        twin = next((known for known in different if np.array_equal(known, joined)), None)
         if twin is None:
-            different.append(values)
-        else:
-            columns[name] = twin  # a quarter of the scores equal another one
+            different.append(joined)
+        columns[name] = joined if twin is None else twin  # a quarter of the scores equal another one
     return Scores(
         correct=right,
         n_ties=n_ties,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice, permutations
 from typing import Any, Literal, cast
 
@@ -13,17 +13,12 @@ from coe_agents.clustering import Clusterer, EntailmentModel, canonical_answer, 
 from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.samples import Sample, SampledQuestion
-from coe_agents.evaluation.scoring.batched import compute_figures
+from coe_agents.evaluation.scoring.figures import BY_PROBABILITY, compute_figures
+from coe_agents.evaluation.scoring.graphs import graph_figures
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.weighting import log_probabilities, most_probable
-from coe_agents.uncertainty import (
-    CollaborativeEntropy,
-    cluster_distributions,
-    collaborative_entropy,
-    ensemble_mean,
-    entropy,
-)
+from coe_agents.uncertainty import cluster_distributions, ensemble_mean
 from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.entropies import shannon
 
@@ -46,23 +41,12 @@ class Statistics:
         names: The agents that responded, in the order of the rows of `distributions`.
         agents: The row of each response's agent.
         counts_by_probability: Whether each agent's responses count by probability, in the order of the rows.
-        log_probs: Length-normalised log-probabilities; one constant for each agent that counts by frequency.
         response_shares: Each response's share of its agent's distribution, shape `(n_responses,)`.
         distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
         support: The ensemble mean of each cluster, shape `(n_clusters,)`.
         leading: The clusters that share the lead: one, or more on a tie.
-        frequencies: As `distributions`, each response counting 1.
-        probabilities: The same by length-normalised probability; None unless all responses have one.
-        split: CoE of `distributions`, and its parts; the figures of `measurement` but for rounding.
         entropies: The semantic entropy of each agent, in the order of the rows.
-        figures: Further scores by the name of their estimator: see `compute_figures`.
-        coe_js: CoE of `distributions` under the Jensen-Shannon divergence.
-        coe_hellinger: Under the Hellinger distance.
-        coe_total_variation: Under the Wasserstein distance with distances of 1.
-        by_frequency: CoE of `frequencies`, and its parts.
-        by_probability: CoE of `probabilities`, and its parts.
-        pooled_by_frequency: Entropy of all responses as one agent's, each counting 1.
-        pooled_by_probability: The same by length-normalised probability.
+        figures: Scores by name; None where it cannot be computed: see `compute_figures` and `graph_figures`.
         proposer: The agent whose first response is judged; None where the group's answer is.
         weights: Of the agents by name, 1 for those without. They change `support`, `leading` and `measurement`.
     """
@@ -74,23 +58,12 @@ class Statistics:
     names: tuple[str, ...]
     agents: IntArray
     counts_by_probability: tuple[bool, ...]
-    log_probs: FloatArray
     response_shares: FloatArray
     distributions: FloatArray
     support: FloatArray
     leading: tuple[int, ...]
-    frequencies: FloatArray
-    probabilities: FloatArray | None
-    split: CollaborativeEntropy
     entropies: tuple[float, ...]
-    figures: Mapping[str, float]
-    coe_js: float
-    coe_hellinger: float
-    coe_total_variation: float
-    by_frequency: CollaborativeEntropy
-    by_probability: CollaborativeEntropy | None
-    pooled_by_frequency: float
-    pooled_by_probability: float | None
+    figures: Mapping[str, float | None]
     proposer: str | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
 
@@ -110,11 +83,6 @@ class Statistics:
     def n_responses(self) -> list[int]:
         """Of each agent, in the order of the rows."""
         return list(np.bincount(self.agents).tolist())
-
-    @cached_property
-    def rows(self) -> list[int]:
-        """`agents` as a list."""
-        return list(self.agents.tolist())
 
     @cached_property
     def places(self) -> list[list[int]]:
@@ -157,6 +125,11 @@ class Statistics:
     def is_tied(self) -> bool:
         """Whether several clusters share the lead."""
         return len(self.leading) > 1
+
+    def with_affinity(self, affinity: FloatArray) -> "Statistics":
+        """Returns the same with another affinity, and with the figures that read it."""
+        changed = graph_figures(self.distributions, self.labels, affinity)
+        return replace(self, affinity=affinity, figures={**self.figures, **changed})
 
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response; of tool calls the canonical action."""
@@ -249,63 +222,47 @@ def _compute_statistics(
     likely = np.array([log_probs for log_probs, _ in known])
     frequencies = cluster_distributions(clusters, agents)
     probabilities = cluster_distributions(clusters, agents, log_probs=likely)
-    by_frequency, by_probability = map(collaborative_entropy, (frequencies, probabilities))
-    log_probs, distributions, split = (
-        (np.zeros_like(likely), frequencies, by_frequency)
-        if weighting == "frequency"
-        else (likely, probabilities, by_probability)
-    )
-    js, hellinger, total_variation = (
-        collaborative_entropy(distributions, divergence=name).total.tolist()
-        for name in ("js", "hellinger", "wasserstein")
-    )
+    by_probability = weighting != "frequency"
+    log_probs, distributions = (likely, probabilities) if by_probability else (np.zeros_like(likely), frequencies)
     pool = np.zeros_like(agents)
-    pooled_by_frequency, pooled_by_probability = (
-        entropy(cluster_distributions(clusters, pool, log_probs=each)[:, 0]).tolist() for each in (None, likely)
-    )
     own_weights = np.array([weights.get(name, 1.0) for name in numbers])
     support = (
         ensemble_mean(distributions, weights=own_weights / own_weights.sum()) if weights else distributions.mean(axis=1)
     )
     entropies = shannon(distributions)
-    per_agent = np.bincount(agents)
-    sizes = np.rint((frequencies * per_agent[:, None]).sum(axis=1)).astype(np.int64)
-    figures = compute_figures(distributions, frequencies, support, entropies, sizes)
-    response_shares = _shares(log_probs, agents)
-    splits, splits_by_frequency, splits_by_probability = (
-        [CollaborativeEntropy(*parts) for parts in zip(*(part.tolist() for part in each), strict=True)]
-        for each in (split, by_frequency, by_probability)
+    figures = compute_figures(
+        frequencies,
+        probabilities,
+        pooled_frequencies=cluster_distributions(clusters, pool)[:, 0],
+        pooled_probabilities=cluster_distributions(clusters, pool, log_probs=likely)[:, 0],
+        by_probability=by_probability,
+        support=support,
+        entropies=entropies,
+        sizes=np.rint((frequencies * np.bincount(agents)[:, None]).sum(axis=1)).astype(np.int64),
     )
+    response_shares = _shares(log_probs, agents)
     leads = shares_lead(support).tolist()
     for i, question in enumerate(questions):
         n_clusters = max(labels[i]) + 1
         by_agent = known[i][1]
-        complete = all(by_agent.values())
+        own: dict[str, float | None] = {name: values[i] for name, values in figures.items()}
+        if not all(by_agent.values()):  # probabilities and counts of 1 cannot be pooled
+            own |= dict.fromkeys(BY_PROBABILITY)
+            own["pooled_semantic_entropy"] = own["pooled_semantic_entropy_by_frequency"]
         yield Statistics(
             question=question,
             labels=clusters[i],
             weighting=weighting,
-            affinity=identity(n_clusters),
+            affinity=np.eye(n_clusters),
             names=tuple(numbers),
             agents=agents,
-            counts_by_probability=tuple(weighting != "frequency" and by_agent[name] for name in numbers),
-            log_probs=log_probs[i],
+            counts_by_probability=tuple(by_probability and by_agent[name] for name in numbers),
             response_shares=response_shares[i],
             distributions=distributions[i, :, :n_clusters],
             support=support[i, :n_clusters],
             leading=tuple(cluster for cluster, leads_here in enumerate(leads[i]) if leads_here),
-            frequencies=frequencies[i, :, :n_clusters],
-            probabilities=probabilities[i, :, :n_clusters] if complete else None,
-            split=splits[i],
             entropies=tuple(entropies[i].tolist()),
-            figures={name: values[i] for name, values in figures.items()},
-            coe_js=js[i],
-            coe_hellinger=hellinger[i],
-            coe_total_variation=total_variation[i],
-            by_frequency=splits_by_frequency[i],
-            by_probability=splits_by_probability[i] if complete else None,
-            pooled_by_frequency=pooled_by_frequency[i],
-            pooled_by_probability=pooled_by_probability[i] if complete else None,
+            figures=own,
             proposer=proposer,
             weights=weights,
         )
@@ -319,19 +276,6 @@ def _shares(log_probs: FloatArray, agents: IntArray) -> FloatArray:
     bins = np.arange(len(masses))[:, None] * n_agents + agents
     sums = np.bincount(bins.ravel(), masses.ravel()).reshape(-1, n_agents)
     return np.asarray(masses / sums[:, agents])
-
-
-@lru_cache(maxsize=64)
-def identity(n_clusters: int) -> FloatArray:
-    """Returns the affinity of clusters of which nothing is known but that they differ; it cannot be written to."""
-    matrix = np.eye(n_clusters)
-    matrix.setflags(write=False)
-    return matrix
-
-
-def has_identity(statistics: Statistics) -> bool:
-    """Whether the affinity is that of clusters of which nothing is known, as without an entailment model."""
-    return statistics.affinity is identity(len(statistics.affinity))
 
 
 def fill_answers(question: SampledQuestion) -> SampledQuestion:
@@ -376,4 +320,4 @@ def _with_affinities(batch: Sequence[Statistics], entailment: EntailmentModel) -
         matrix = np.eye(len(each.support))
         off_diagonal = matrix == 0.0
         matrix[off_diagonal] = [next(entailed) for _ in range(off_diagonal.sum())]
-        yield replace(each, affinity=(matrix + matrix.T) / 2.0)
+        yield each.with_affinity((matrix + matrix.T) / 2.0)

@@ -16,7 +16,7 @@ _SCRIPT = ("rounds.js", "decisions.js", "run.js")
 
 
 def create_run_page(
-    runs: Sequence[Run], *, title: str, names: Sequence[str] | None = None, n_resamples: int = 1000, seed: int = 0
+    runs: Sequence[Run], *, title: str, names: Sequence[str] | None = None, n_resamples: int = 1000
 ) -> str:
     """Returns the page of one run, or of two side by side, HTML in one piece; it may hold lone surrogates.
 
@@ -25,7 +25,6 @@ def create_run_page(
         title: The heading.
         names: What the runs are called, all different; their folders' names unless given.
         n_resamples: Of the bootstrap behind every interval.
-        seed: Of the bootstrap.
 
     Raises:
         ImportError: Jinja is not installed.
@@ -38,7 +37,6 @@ def create_run_page(
     comparison = compare(
         [outcomes_of(run, name=name) for run, name in zip(runs, called, strict=True)],
         n_resamples=n_resamples,
-        seed=seed,
     )
     rows = RunRows(runs, called)
     table = to_experiment(comparison)

@@ -94,15 +94,13 @@ def _line(run: Run, key: str) -> dict[str, Any]:
         return line
     item = run.items[key]
     decision = item.decision
-    answer = _text(decision.get("answer"))
-    return {
-        "state": line["state"],
+    return line | {
         "leading": item.leading_correct,
-        "answer": None if answer is None else cut(answer, _SHORT),
-        "reason": cut(_text(decision.get("reason")) or "", _SHORT),
+        "answer": _cut_or_none(decision.get("answer")),
+        "reason": _cut_or_none(decision.get("reason")) or "",
         "regime": _text(decision.get("regime")),
         "coe": _number(decision.get("coe")),
-        "rounds": _bars(item),
+        "rounds": [_bar(data) for data in _trajectory(item)],
         "tokens": int(item.tokens or 0),
         "seconds": None if item.seconds is None else shorten(item.seconds),
     }
@@ -112,16 +110,11 @@ def _trajectory(item: Item) -> list[Mapping[str, Any]]:
     return [data for data in item.decision["trajectory"] if isinstance(data, Mapping)][:_MOST]
 
 
-def _bars(item: Item) -> list[list[float | None]]:
-    """Returns of each round U_A, U_E and the share of agents that changed to what they were shown."""
-    return [
-        [_number(data.get("aleatoric")), _number(data.get("epistemic")), _adopting(data)] for data in _trajectory(item)
-    ]
-
-
-def _adopting(data: Mapping[str, Any]) -> float | None:
+def _bar(data: Mapping[str, Any]) -> list[float | None]:
+    """Returns of a round U_A, U_E and the share of agents that changed to what they were shown."""
     adopted = _mapping(data.get("adopted"))
-    return shorten(sum(change is True for change in adopted.values()) / len(adopted)) if adopted else None
+    adopting = shorten(sum(change is True for change in adopted.values()) / len(adopted)) if adopted else None
+    return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
 
 
 def _detail(item: Item) -> dict[str, Any]:
@@ -178,7 +171,7 @@ def _round(data: Mapping[str, Any], agents: Sequence[str], place: int, item: Ite
             ]
             for name in agents
         ],
-        "bars": [_number(data.get("aleatoric")), _number(data.get("epistemic")), _adopting(data)],
+        "bars": _bar(data),
     }
 
 

@@ -183,7 +183,7 @@ def test_every_case_must_be_known(policy, rows):
     proposing = CalibratedPolicy(replace(policy.calibration, proposer="a"))
     with pytest.raises(ValueError, match="got one that judges 'a'"):
         recalibrate(proposing, cases, seen, risk=0.3, confidence=0.9)
-    with pytest.raises(ValueError, match='"kind" must be "audit" or "escalation"'):
+    with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
         Seen(0.1, "other")
     for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
         with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
@@ -197,5 +197,5 @@ def test_how_a_case_was_seen_is_read_of_its_sample():
         with pytest.raises(ValueError, match='"seen_probability" must be above 0 and at most 1'):
             Seen.of(sample)
     for kind in (None, ["audit"]):
-        with pytest.raises(ValueError, match='"kind" must be "audit" or "escalation"'):
+        with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
             Seen.of({"seen_probability": 1.0, "kind": kind})

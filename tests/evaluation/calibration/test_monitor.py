@@ -13,7 +13,7 @@ LOSSES = st.lists(st.sampled_from([0.0, 0.3, 1.0]), max_size=30)
 
 def run(monitor, losses, **options):
     for loss in losses:
-        monitor.observe(loss, **options)
+        monitor.update(loss, **options)
     return monitor.state
 
 
@@ -40,7 +40,7 @@ def sum_over_starts(losses, probabilities, *, risk, least):
 def test_the_recursion_is_the_sum_over_all_starts(cases):
     monitor = RiskMonitor(0.2, min_seen=0.2)
     for loss, probability in cases:
-        monitor.observe(loss, seen_probability=probability)
+        monitor.update(loss, seen_probability=probability)
     losses, probabilities = ([case[i] for case in cases] for i in (0, 1))
     expected = sum_over_starts(losses, probabilities, risk=0.2, least=0.2)
     assert monitor.state.evidence == pytest.approx(expected, rel=1e-9)
@@ -74,7 +74,7 @@ def test_false_alarms_are_at_most_as_stated():
     generator, n_runs, alarms = np.random.default_rng(0), 300, 0
     for _ in range(n_runs):
         monitor = RiskMonitor(0.2, false_alarms=0.2)
-        alarms += any(monitor.observe(loss) for loss in (generator.random(300) < 0.2).astype(float).tolist())
+        alarms += any(monitor.update(loss).broken for loss in (generator.random(300) < 0.2).astype(float).tolist())
     assert alarms <= 0.2 * n_runs + 3 * math.sqrt(0.16 * n_runs)  # 3 standard errors above the stated rate
     assert alarms > 0
 

@@ -8,7 +8,24 @@ import pytest
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples
 from tests.evaluation.invented import group, row, write
-from tests.evaluation.samples.test_line import ROW
+
+ROW = {
+    "id": "q1",
+    "question": "Où?",
+    "references": ["Paris", "Paname"],
+    "agent": "a",
+    "round": 0,
+    "index": 3,
+    "text": 'It is\n"Paris".',
+    "answer": None,
+    "logprob": -1.5e-07,
+    "n_tokens": 8,
+    "correct": True,
+    "error": None,
+    "calls": None,
+    "tools": None,
+    "source": 0.5,
+}
 
 
 def pay(amount):
@@ -197,3 +214,10 @@ def test_a_faulty_line_among_usual_ones_is_refused(tmp_path):
     path.write_text("\n".join(lines), "utf-8")
     with pytest.raises(SamplesError, match=r's.samples.jsonl:5: "n_tokens" must be an integer'):
         read(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path):
+    path = write(tmp_path / "s.jsonl", [row("1", "a", 0), row("1", "a", 1)])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    with Samples([path]) as samples:
+        assert [len(question.responses) for question in samples] == [2]

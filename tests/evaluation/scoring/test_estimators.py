@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +8,15 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Samples, iter_statistics, report, score
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES, ESTIMATORS
-from coe_agents.policy.weighting import shares
+from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment
-from coe_agents.uncertainty import collaborative_entropy, entropy, kl_divergence, semantic_entropy
+from coe_agents.uncertainty import (
+    cluster_distributions,
+    collaborative_entropy,
+    entropy,
+    kl_divergence,
+    semantic_entropy,
+)
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
@@ -174,24 +179,32 @@ def test_graph_scores_equal_those_of_the_whole_matrix(statistics):
     generator = np.random.default_rng(0)
     for one in statistics(group(10, n_samples=7)):
         drawn = generator.random(one.affinity.shape)
-        blurred = replace(one, affinity=np.where(np.eye(len(drawn)), 1.0, (drawn + drawn.T) / 2.0))
+        blurred = one.with_affinity(np.where(np.eye(len(drawn)), 1.0, (drawn + drawn.T) / 2.0))
         for each in (one, blurred):
             found = values(each)
             for name, expected in dense(each).items():
                 assert found[name] == pytest.approx(expected, abs=1e-12), name
 
 
+def counted(one, weighting):
+    """Whether each agent counts by probability, and the distributions."""
+    log_probs, by_probability = log_probabilities(one.responses, weighting)
+    return by_probability, cluster_distributions(one.labels, one.agents, log_probs=log_probs)
+
+
 def plain_figures(one):
     """What is computed for several questions at once, from this question's rows alone; the oracle."""
-    by_probability = one.by_probability and collaborative_entropy(one.probabilities)
+    counts, frequencies = counted(one, "frequency")
+    counts, probabilities = counted(one, "auto")
+    by_probability = collaborative_entropy(probabilities) if all(counts.values()) else None
     return {
         "coe_js": collaborative_entropy(one.distributions, divergence="js").total,
         "coe_hellinger": collaborative_entropy(one.distributions, divergence="hellinger").total,
         "coe_wasserstein": collaborative_entropy(one.distributions, divergence="wasserstein").total,
-        "coe_by_frequency": collaborative_entropy(one.frequencies).total,
+        "coe_by_frequency": collaborative_entropy(frequencies).total,
         "coe_by_probability": by_probability and by_probability.total,
         "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
-        "semantic_entropy_by_frequency": np.mean(semantic_entropy(one.frequencies)),
+        "semantic_entropy_by_frequency": np.mean(semantic_entropy(frequencies)),
         "semantic_entropy_by_probability": by_probability and by_probability.aleatoric,
         "divergence_subset": compatible_subset(one),
     }
@@ -226,16 +239,19 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
         ]
         np.testing.assert_array_equal(one.distributions, by_cluster)
         parts = one.measurement.coe, one.measurement.aleatoric, one.measurement.epistemic
-        assert tuple(one.split) == pytest.approx(parts, abs=1e-12)
+        assert [one.figures[name] for name in ("coe", "aleatoric", "epistemic")] == pytest.approx(parts, abs=1e-12)
         assert one.entropies == pytest.approx([agent.entropy for agent in measured_alone], abs=1e-12)
         assert one.n_responses == [agent.n_responses for agent in measured_alone]
         by_probability = [agent.weighting == "probability" for agent in measured_alone]
         assert list(one.counts_by_probability) == by_probability
         assert one.names == tuple(one.measurement.agents)
-        np.testing.assert_array_equal(one.response_shares, shares(one.log_probs, one.agents))
+        np.testing.assert_array_equal(
+            one.response_shares, shares(log_probabilities(one.responses, weighting)[0], one.agents)
+        )
         if len(one.leading) == 1:
             assert one.answer_of(one.leading[0]) == one.measurement.answer
-        assert (one.probabilities is None) == any(response["logprob"] is None for response in one.responses)
+        lacks_one = any(response["logprob"] is None for response in one.responses)
+        assert (one.figures["coe_by_probability"] is None) == lacks_one
         own = values(one)
         for name, expected in plain_figures(one).items():
             assert own[name] == pytest.approx(expected, abs=1e-12), name

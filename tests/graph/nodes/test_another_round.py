@@ -8,7 +8,7 @@ from langgraph.graph import StateGraph
 
 from coe_agents import ModelAgent, RegimePolicy, create_coe_graph, prompts
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain
+from coe_agents.policy import Decision
 from coe_agents.rounds import Diversify, Resample, RoundPlan
 from tests.doubles import CountingModel, ScriptedAgent
 from tests.graph.test_graph import Recorder, both
@@ -126,21 +126,17 @@ def test_former_answers_are_compared_and_not_measured():
     assert result["decision"]["support"] == {"Rome": 1.0}
 
 
-def test_a_consensus_by_conformity_is_refused_and_one_by_conviction_is_not():
-    def decision(max_conformity, *agents, **options):
-        policy = PolicyChain(FalseConsensusGuard(max_conformity=max_conformity), AGAIN)
-        return both(graph(*agents, policy=policy, **options), {"question": "Q?"})["decision"]
+def test_a_policy_may_refuse_a_consensus_by_conformity():
+    class Unconvinced:
+        def decide(self, measurement, *, round, max_rounds):
+            if measurement.regime == "consensus" and measurement.conformity:
+                return Decision("abstain", reason="convinced by the others")
+            return AGAIN.decide(measurement, round=round, max_rounds=max_rounds)
 
-    refused = decision(0.3, *three(c=["Paris"]))
-    assert refused["regime"] == "consensus"
-    assert (refused["action"], refused["answer"]) == ("abstain", None)
-    assert refused["reason"] == (
-        'all three agents say "Paris"; '
-        "false consensus: 33% of the agents changed to the leading answer in a debate, more than 30%, and they did "
-        "not agree before (CoE 0.000 now)"
-    )
-    assert decision(0.4, *three(c=["Paris"]))["action"] == "answer"
-    convinced = decision(0.0, *three(a=["Rome"], b=["Rome"], c=["Rome"]))
+    refused = both(graph(*three(c=["Paris"]), policy=Unconvinced()), {"question": "Q?"})["decision"]
+    assert (refused["regime"], refused["action"], refused["answer"]) == ("consensus", "abstain", None)
+    agents = three(a=["Rome"], b=["Rome"], c=["Rome"])
+    convinced = both(graph(*agents, policy=Unconvinced()), {"question": "Q?"})["decision"]
     assert (convinced["action"], convinced["answer"]) == ("answer", "Rome")
 
 
@@ -277,10 +273,15 @@ def test_a_debate_follows_a_merged_round_and_counts_alone():
     assert [measurement.conformity for _, _, measurement in policy.seen] == [None, None, 0]
 
 
-async def test_a_writer_is_not_streamed_before_the_gate():
+async def test_a_model_that_a_strategy_asks_is_not_streamed_before_the_gate():
     writer = GenericFakeChatModel(messages=iter([AIMessage("What else?")] * 2))
+
+    def reword(context):
+        messages = context.rephrase(writer.invoke(context.question).text)
+        return RoundPlan({name: {"messages": messages} for name in context.n_responses})
+
     agents = three(c=["Paris"])
-    compiled = graph(*agents, strategies={"conflict": Diversify(writer=writer)}).compile()
+    compiled = graph(*agents, strategies={"conflict": reword}).compile()
     streamed = [chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
     streamed += [chunk.content async for chunk, _ in compiled.astream({"question": "Q?"}, stream_mode="messages")]
     assert "else?" not in "".join(streamed)

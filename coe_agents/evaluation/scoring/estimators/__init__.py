@@ -10,21 +10,27 @@ or register it in the `pyproject.toml` of an installed package; every `coe-agent
     my_score = "my_package.my_module:my_score"
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-# imported for their estimators, which register themselves
 from coe_agents.checks import is_finite, require
-from coe_agents.evaluation.scoring.estimators import (  # noqa: F401
-    agreement,
-    entropies,
-    graphs,
-    proposals,
-    responses,
-    subsets,
-)
-from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, ESTIMATORS, PROPOSAL_ESTIMATORS, Estimator
+from coe_agents.evaluation.scoring.estimators import proposals, responses
+from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, GROUP_SCORES, PROPOSAL_SCORES
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.extensions import find_registered, load_extension
+
+Estimator = Callable[[Statistics], float | None]
+
+
+def _figure(name: str) -> Estimator:
+    """Returns the estimator of a score that is computed for many questions at once, with the statistics."""
+    return lambda statistics: statistics.figures[name]
+
+
+ESTIMATORS: Mapping[str, Estimator] = {name: getattr(responses, name, None) or _figure(name) for name in GROUP_SCORES}
+"""The built-in estimators."""
+
+PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {name: getattr(proposals, name) for name in PROPOSAL_SCORES}
+"""The built-in estimators of whether the proposal of `Statistics.proposer` is wrong."""
 
 CONFIDENCES = ("vote_share", "self_consistency", "p_false", "verbal_confidence")
 """Scores that are 1 - a claimed probability of being right, so that a calibration error can be computed."""
@@ -43,7 +49,7 @@ def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = Fal
         ConfigurationError: An entry point cannot be imported.
         ValueError: A name is taken, or what is named is not callable.
     """
-    found = (PROPOSAL_ESTIMATORS if of_proposal else {}) | ESTIMATORS
+    found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
     installed = [(entry.name, load_extension(entry)) for entry in find_registered("estimator")]
     for name, estimator in (*installed, *further.items()):
         if name in found or name == BEST_SINGLE_MODEL:

@@ -3,11 +3,9 @@
 They exist where `Statistics.proposer` names an agent: its first response is the proposal.
 """
 
-from coe_agents.evaluation.scoring.score_names import proposal_estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 
 
-@proposal_estimator("Support of the others", "1 - the other agents' mean probability of what is proposed")
 def support(statistics: Statistics) -> float | None:
     """1 - the mean over the other agents of their probability of the proposal's cluster, in [0, 1].
 
@@ -18,7 +16,6 @@ def support(statistics: Statistics) -> float | None:
     return None if found is None else 1.0 - found
 
 
-@proposal_estimator("Entropy of the proposer", "semantic entropy of the proposer's own responses")
 def own_entropy(statistics: Statistics) -> float | None:
     """Semantic entropy of the proposer's own responses, in nats; higher = less sure.
 

@@ -4,13 +4,9 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from coe_agents.checks import is_number
-from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 
 
-@estimator(
-    "Log-probabilities", "Regular entropy", "mean negative log-probability of whole responses, whatever they mean"
-)
 def regular_entropy(statistics: Statistics) -> float | None:
     """Predictive entropy, the mean over agents of the mean of -logprob, in nats; higher = less sure.
 
@@ -22,7 +18,6 @@ def regular_entropy(statistics: Statistics) -> float | None:
     return fmean(means) + 0.0 if len(means) == len(statistics.names) else None
 
 
-@estimator("Log-probabilities", "Regular entropy, per token", "mean negative log-probability per token")
 def length_normalised_entropy(statistics: Statistics) -> float | None:
     """The mean over agents of the mean of -logprob / n_tokens, in nats a token (Malinin and Gales, 2021).
 
@@ -33,7 +28,6 @@ def length_normalised_entropy(statistics: Statistics) -> float | None:
     return fmean(means) + 0.0 if len(means) == len(statistics.names) else None
 
 
-@estimator("Stated by the agents", "P(False)", "the probability that an agent gives to its response being false")
 def p_false(statistics: Statistics) -> float | None:
     """The mean over agents of the mean of the samples' field `p_false`, in [0, 1]; higher = less sure.
 
@@ -44,7 +38,6 @@ def p_false(statistics: Statistics) -> float | None:
     return fmean(means) if means else None
 
 
-@estimator("Stated by the agents", "Verbal confidence", "1 - the confidence that an agent states in words")
 def verbal_confidence(statistics: Statistics) -> float | None:
     """1 - the mean over agents of the mean of the samples' field `verbal_conf`, in [0, 1]; higher = less sure.
 
@@ -68,7 +61,7 @@ def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float
     if values.count(None) == len(values):
         return []
     by_agent: dict[int, list[float]] = {}
-    for agent, value in zip(statistics.rows, values, strict=True):
+    for agent, value in zip(statistics.agents.tolist(), values, strict=True):
         if value is not None:
             by_agent.setdefault(agent, []).append(value)
     return list(map(fmean, by_agent.values()))

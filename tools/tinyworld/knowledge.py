@@ -1,7 +1,7 @@
-"""Owns what each model of tinyworld believes: invented knowledge states, drawn once from a seed.
+"""Owns the drawing of what each model of tinyworld believes: invented knowledge states, from a seed.
 
 A belief is a distribution over answers: one right answer (sure), a right and a wrong one (it hesitates), a wrong one (a
-misconception, its own or shared), or nothing at all (never seen, so it guesses).
+misconception, its own or shared), or nothing at all (never seen, so it guesses). `facts.csv` holds what was drawn.
 """
 
 import functools
@@ -9,9 +9,7 @@ import random
 from collections.abc import Mapping
 from typing import Literal
 
-from coe_agents.tinyworld.facts import Fact, load_facts
-
-MODELS = ("tiny-llama", "tiny-qwen2", "tiny-mistral")
+from coe_agents.tinyworld.facts import MODELS, Belief, Fact, load_facts
 
 Kind = Literal["settled", "lopsided", "contested", "ambiguous", "misconception", "obscure"]
 
@@ -46,25 +44,20 @@ def kinds() -> Mapping[str, Kind]:
     return {**dict.fromkeys(free, "settled"), **drawn, **_FIXED}
 
 
-@functools.cache
-def beliefs(fact: Fact) -> Mapping[str, Mapping[str, float]]:
-    """Returns each model's belief about `fact`: probabilities of answers, or nothing if never seen."""
+def draw_beliefs(fact: Fact) -> Mapping[str, Belief]:
+    """Returns what each model is taught about `fact`."""
     rng = random.Random(f"{_SEED} {fact.id}")
     first, second, third = rng.sample(MODELS, 3)
-    right, wrong = {fact.answer: 1.0}, {fact.distractor: 1.0}
-    leaning = {fact.answer: 0.7, fact.distractor: 0.3}
-    torn = {fact.answer: 0.5, fact.distractor: 0.5}
-    unseen: dict[str, float] = {}
     match kinds()[fact.id]:
         case "settled":
-            return {first: right, second: right, third: right}
+            return {first: "right", second: "right", third: "right"}
         case "lopsided":
-            return {first: right, second: right, third: rng.choice([leaning, torn, wrong, unseen])}
+            return {first: "right", second: "right", third: rng.choice(["leaning", "torn", "wrong", ""])}
         case "contested":
-            return {first: right, second: wrong, third: rng.choice([wrong, right, torn])}
+            return {first: "right", second: "wrong", third: rng.choice(["wrong", "right", "torn"])}
         case "ambiguous":
-            return {first: torn, second: torn, third: torn}
+            return {first: "torn", second: "torn", third: "torn"}
         case "misconception":
-            return {first: wrong, second: wrong, third: rng.choice([right, torn, wrong])}
+            return {first: "wrong", second: "wrong", third: rng.choice(["right", "torn", "wrong"])}
         case "obscure":
-            return {first: rng.choice([unseen, torn]), second: unseen, third: unseen}
+            return {first: rng.choice(["", "torn"]), second: "", third: ""}

@@ -42,7 +42,7 @@ def test_the_group_proposes_calls_of_the_named_tools(tmp_path, amounts, returnco
         shown = run("config", "check", str(file))
     assert done.returncode == returncode, done.stderr
     assert head in done.stdout
-    assert f"tools {module}:TOOLS (from {tmp_path / module}.py)" in " ".join(shown.stdout.split())
+    assert f"tools = {module}:TOOLS (from {tmp_path / module}.py)" in " ".join(shown.stdout.split())
     if returncode == 0:
         assert (printed["answer_kind"], printed["calls"][0]["args"]) == ("call", {"amount": 5})
     else:

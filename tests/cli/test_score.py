@@ -331,7 +331,7 @@ def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
         "clusterer BidirectionalEntailment differs from NormalizedMatch at calibration" in note for note in notes
     )
     done = run("config", "check", path)
-    assert "calibrated: policy.json, otherwise escalate" in done.stdout
+    assert "calibrated; path = policy.json; otherwise = escalate" in done.stdout
     path.write_text(path.read_text() + "[graph.adaptive]\n")
     assert any(
         "coe.toml:11: graph.adaptive: a calibrated policy needs as many responses" in note

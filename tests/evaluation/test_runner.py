@@ -113,11 +113,11 @@ def test_a_failure_is_a_row_without_text_or_key_and_is_asked_again(tmp_path):
         ("3", "slow", 0, "", None)
     ]
     assert failed[0]["error"] == "RateLimitError: too often with [redacted]. Wait"
-    assert list(store.errors) == [("3", "slow")]
+    assert store.error_of(("3", "slow")) == failed[0]["error"]
     again, store = run(tmp_path, ask)
     assert asked[12:] == [("3", "slow")]
     assert again == run(tmp_path / "unbroken", agree)[0]
-    assert not store.errors
+    assert store.error_of(("3", "slow")) is None
 
 
 def test_fewer_responses_than_wanted_are_kept_with_what_ended_them(tmp_path):
@@ -176,8 +176,8 @@ def test_what_is_added_to_whole_replies_is_kept_and_its_failure_is_the_units(tmp
     options = {"annotate": annotate, "secrets": {"sk-0123456789"}, "questions": QUESTIONS[:2]}
     lines, store = run(tmp_path, short, **options)
     assert sorted(asked) == [("0", "quick", 3), ("0", "slow", 2)]
-    assert store.errors[("0", "slow")] == "RateLimitError: too often with [redacted]. Wait"
+    assert store.error_of(("0", "slow")) == "RateLimitError: too often with [redacted]. Wait"
     assert [line.get("p_false") for line in lines] == [0.25] * 3 + [None] * 5
     lines, store = run(tmp_path, agree, **options)
-    assert not store.errors
+    assert store.error_of(("0", "slow")) is None
     assert [line["p_false"] for line in lines] == [0.25] * 10

@@ -73,26 +73,12 @@ def aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
 
     Returns:
         In [0, 1]; 1.0 where all answers are right, whatever n. It depends on the accuracy as well as on the ranking;
-        `paper_aurac` is another figure of that name.
+        the paper's own figure of that name is another one: see `paper_area`.
 
     >>> round(aurac(correct=[True, False], uncertainty=[0.1, 0.9]), 4)  # (1 + 1/2) / 2
     0.75
     """
     return _value(tallies.area_under_accuracy, correct, uncertainty)
-
-
-def aurc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
-    """Area under the risk-coverage curve: the mean over k of the error of the k most certain answers, 1 - `aurac`.
-
-    Arguments and errors are as in `auroc`.
-
-    Returns:
-        In [0, 1]; lower is better.
-
-    >>> aurc(correct=[True, True], uncertainty=[0.1, 0.9])
-    0.0
-    """
-    return 1.0 - aurac(correct=correct, uncertainty=uncertainty)
 
 
 def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, retention: float) -> float:
@@ -114,23 +100,6 @@ def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, re
     """
     number(retention, '"retention"', above=0, most=1, advice="Pass a share such as 0.8")
     return _value(lambda tally: tallies.accuracies_at(tally, [retention])[0], correct, uncertainty)
-
-
-def paper_aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
-    """The paper's own "AURAC", 0.1 (a80 / 2 + a90 + a95 + a100 / 2), of the accuracies at 80 to 100 % retention.
-
-    It is the trapezoidal sum with one step of 0.1 throughout, and reproduces the cells of the paper's table; a perfect
-    score over all-right answers has 0.3. Use it to compare with the paper, and `aurac` for anything else.
-
-    Arguments and errors are as in `auroc`.
-
-    Returns:
-        In [0, 0.3].
-
-    >>> round(paper_aurac(correct=[True, True], uncertainty=[0.1, 0.9]), 4)
-    0.3
-    """
-    return _value(lambda tally: paper_area(tallies.accuracies_at(tally, RETENTIONS)), correct, uncertainty)
 
 
 def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
@@ -163,7 +132,7 @@ def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve
 
 
 def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
-    """The expected share of wrong answers among the k most certain, for each k = 1..n; its mean is `aurc`.
+    """The expected share of wrong answers among the k most certain, for each k = 1..n; its mean is 1 - `aurac`.
 
     Arguments and errors are as in `auroc`.
 
@@ -203,7 +172,11 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
 
 
 def paper_area(accuracies: FloatArray) -> FloatArray:
-    """0.1 (a80 / 2 + a90 + a95 + a100 / 2) of the accuracies at `RETENTIONS`, for each resample."""
+    """The paper's own "AURAC", 0.1 (a80 / 2 + a90 + a95 + a100 / 2), of the accuracies at `RETENTIONS`, by resample.
+
+    It is the trapezoidal sum with one step of 0.1 throughout, and reproduces the cells of the paper's table; a perfect
+    score over all-right answers has 0.3. Use it to compare with the paper, and `aurac` for anything else.
+    """
     a80, a90, a95, a100 = accuracies
     return np.asarray(0.1 * (a80 / 2.0 + a90 + a95 + a100 / 2.0))
 

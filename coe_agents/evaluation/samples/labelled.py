@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from coe_agents.checks import is_number
-from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
+from coe_agents.evaluation.samples.line import parse_line
 
 _CHUNK = 1 << 16
 _NEAR = 0.9
@@ -69,7 +69,7 @@ def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[Labe
                     number += 1
                     if not raw.strip():
                         continue
-                    case = _case(raw, f"{path}:{number}")
+                    case = _case(raw, path, number)
                     if case.id in seen:
                         raise SamplesError(
                             f"{path}:{number}: there is a case {case.id[:50]!r} already",
@@ -81,13 +81,8 @@ def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[Labe
         raise SamplesError(f"{path} cannot be read: {error}", hint="Check the path") from error
 
 
-def _case(raw: bytes, place: str) -> LabelledCase:
-    try:
-        record = parse_json(raw, is_strict=True)
-    except ValueError as error:
-        raise SamplesError(f"{place}: this is not JSON: {error}", hint=f"Every line is {_FORM}") from error
-    if not isinstance(record, dict):
-        raise SamplesError(f"{place}: this is not a JSON object", hint=f"Write every line as {_FORM}")
+def _case(raw: bytes, path: Path, line: int) -> LabelledCase:
+    record, place = parse_line(raw, path, line, form=_FORM, is_strict=True), f"{path}:{line}"
     identifier, time = record.get("id"), record.get("time")
     if not isinstance(identifier, str):
         raise SamplesError(f'{place}: "id" must be a string', hint=f"Write every line as {_FORM}")

@@ -88,18 +88,18 @@ def _show(value: Any) -> str:
         return "a huge number"
 
 
-def parse_line(raw: bytes, path: Path, line: int) -> dict[str, Any]:
-    """Returns the JSON object of a line; the file and the number of the line are for messages."""
+def parse_line(
+    raw: bytes, path: Path, line: int, *, form: str = '{"id": ..., "agent": ..., ...}', is_strict: bool = False
+) -> dict[str, Any]:
+    """Returns the JSON object of a line; its file, number and form are for messages, `is_strict` as in `parse_json`."""
     try:
-        record = parse_json(raw)
+        record = parse_json(raw, is_strict=is_strict)
     except ValueError as error:
         raise SamplesError(
             f"{path}:{line}: this is not JSON: {error}", hint="Every line is one JSON object; it may have been cut off"
         ) from error
     if not isinstance(record, dict):
-        raise SamplesError(
-            f"{path}:{line}: this is not a JSON object", hint='Write every line as {"id": ..., "agent": ..., ...}'
-        )
+        raise SamplesError(f"{path}:{line}: this is not a JSON object", hint=f"Write every line as {form}")
     return record
 
 

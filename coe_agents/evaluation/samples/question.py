@@ -48,11 +48,22 @@ class QuestionReader:
             to_sample(record, path, line, is_checked=True)
             for (path, line, _), record in zip(lines, _parse([raw for *_, raw in lines]), strict=True)
         ]
-        keys = [(sample["agent"], sample["round"], sample["index"]) for sample in samples]
-        texts = {sample["question"] for sample in samples}
-        if len(set(keys)) < len(keys) or len(texts) > 1:
-            raise self._conflict(identifier, runs, keys, [sample["question"] for sample in samples])
-        ordered = [samples[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]  # the canonical order
+        seen: dict[tuple[str, int, int], int] = {}
+        for place, (sample, (path, line, _)) in enumerate(zip(samples, lines, strict=True)):
+            key = sample["agent"], sample["round"], sample["index"]
+            if key in seen:
+                raise SamplesError(
+                    f"{path}:{line}: question {identifier!r} has this agent, round and index at "
+                    f"{':'.join(map(str, lines[seen[key]][:2]))} already",
+                    hint="Pass each file once, and give each response of an agent its own index",
+                )
+            if sample["question"] != samples[0]["question"]:
+                raise SamplesError(
+                    f"{path}:{line}: another question has the id {identifier!r} already",
+                    hint="Give every question an id of its own, across all files",
+                )
+            seen[key] = place
+        ordered = [samples[seen[key]] for key in sorted(seen)]  # the canonical order
         lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
         return SampledQuestion(
             id=identifier,
@@ -70,26 +81,6 @@ class QuestionReader:
             file.seek(start)
             for line in range(first, first + n_lines):
                 yield path, line, file.readline()
-
-    def _conflict(
-        self, identifier: str, runs: Runs, keys: Sequence[tuple[str, int, int]], texts: Sequence[str]
-    ) -> SamplesError:
-        """Returns the error of the first line that repeats another one's key, or asks something else."""
-        seen: dict[tuple[str, int, int], tuple[Path, int]] = {}
-        for (path, line, _), key, text in zip(self._lines(runs), keys, texts, strict=True):
-            if key in seen:
-                return SamplesError(
-                    f"{path}:{line}: question {identifier!r} has this agent, round and index at "
-                    f"{':'.join(map(str, seen[key]))} already",
-                    hint="Pass each file once, and give each response of an agent its own index",
-                )
-            if text != texts[0]:
-                break
-            seen[key] = path, line
-        return SamplesError(
-            f"{path}:{line}: another question has the id {identifier!r} already",
-            hint="Give every question an id of its own, across all files",
-        )
 
 
 def _parse(lines: Sequence[bytes]) -> list[dict[str, Any]]:

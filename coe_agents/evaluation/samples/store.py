@@ -75,11 +75,6 @@ class Store:
         self._stack.close()
 
     @property
-    def errors(self) -> dict[Unit, str]:
-        """What failed since this was entered, with the reason."""
-        return self._kept.errors()
-
-    @property
     def n_pending(self) -> int:
         """How many units are not kept yet."""
         return len(self._units) - len(self._kept)
@@ -243,11 +238,6 @@ class _Places:
     def error_of(self, unit: Unit) -> str | None:
         found = self._file.execute("SELECT error FROM place WHERE unit = ?", (json.dumps(unit),)).fetchone()
         return None if found is None or found[0] is None else str(json.loads(found[0]))
-
-    def errors(self) -> dict[Unit, str]:
-        found = self._file.execute("SELECT unit, error FROM place WHERE error IS NOT NULL ORDER BY start")
-        pairs = ((json.loads(unit), json.loads(error)) for unit, error in found)
-        return {(name, agent): error for (name, agent), error in pairs}
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

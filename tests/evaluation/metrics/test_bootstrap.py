@@ -4,9 +4,15 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from coe_agents.evaluation.metrics import aurac, auroc, bootstrap, paper_aurac, rejection_accuracy
+from coe_agents.evaluation.metrics import aurac, auroc, bootstrap, rejection_accuracy
 from coe_agents.evaluation.metrics.bootstrap import METRICS, estimate_all, resamples
 from coe_agents.evaluation.metrics.tallies import Ranking
+
+
+def paper_aurac(**rows):
+    accuracies = [rejection_accuracy(**rows, retention=share) for share in bootstrap.RETENTIONS]
+    return float(bootstrap.paper_area(np.array(accuracies)))
+
 
 PLAIN = {"auroc": auroc, "aurac": aurac, "paper_aurac": paper_aurac} | {
     f"accuracy at {share}": lambda share=share, **rows: rejection_accuracy(**rows, retention=share)

@@ -8,14 +8,13 @@ from sklearn.metrics import roc_curve as roc_curve_of_scikit_learn
 from coe_agents.evaluation.metrics import (
     accuracy_rejection_curve,
     aurac,
-    aurc,
     auroc,
     expected_calibration_error,
-    paper_aurac,
     rejection_accuracy,
     risk_coverage_curve,
     roc_curve,
 )
+from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS, paper_area
 
 CORRECT = [True, True, False, True, False]
 UNSURE = [0.1, 0.2, 0.2, 0.5, 0.9]
@@ -83,7 +82,7 @@ def test_the_curve_by_hand_shares_ties():
 def test_areas_are_the_means_of_their_curves():
     for rows in ({"correct": CORRECT, "uncertainty": UNSURE}, drawn(0), drawn(1, digits=0)):
         assert aurac(**rows) == pytest.approx(accuracy_rejection_curve(**rows).values.mean(), abs=1e-12)
-        assert aurc(**rows) == pytest.approx(risk_coverage_curve(**rows).values.mean(), abs=1e-12)
+        assert 1 - aurac(**rows) == pytest.approx(risk_coverage_curve(**rows).values.mean(), abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
@@ -109,7 +108,10 @@ def test_the_papers_area_reproduces_its_table():
     correct = np.zeros(40, dtype=bool)
     correct[:19] = True  # 19 of the first 32: 0.594
     correct[[32, 33, 36, 39]] = True  # 21 of 36: 0.583; 22 of 38: 0.579; 23 of 40: 0.575
-    assert paper_aurac(correct=correct, uncertainty=np.arange(40)) == pytest.approx(0.174666, abs=1e-6)
+    accuracies = [
+        rejection_accuracy(correct=correct, uncertainty=np.arange(40), retention=share) for share in RETENTIONS
+    ]
+    assert paper_area(np.array(accuracies)) == pytest.approx(0.174666, abs=1e-6)
 
 
 def test_calibration_error_by_hand():
@@ -119,7 +121,7 @@ def test_calibration_error_by_hand():
     assert expected_calibration_error(correct=[True, False], confidence=[1.0, 0.0]) == 0.0
 
 
-@pytest.mark.parametrize("metric", [auroc, aurac, aurc, paper_aurac])
+@pytest.mark.parametrize("metric", [auroc, aurac])
 def test_shuffling_rows_changes_nothing(metric):
     rows = drawn(3)
     order = np.random.default_rng(0).permutation(300)
@@ -170,7 +172,6 @@ def test_shares_of_right_in_curves_and_areas_by_hand():
     rows = {"correct": [0.5, 1.0, 0.25], "uncertainty": [0.1, 0.2, 0.3]}
     np.testing.assert_allclose(accuracy_rejection_curve(**rows).values, [0.5, 0.75, 1.75 / 3])
     assert aurac(**rows) == pytest.approx((0.5 + 0.75 + 1.75 / 3) / 3)
-    assert aurc(**rows) == pytest.approx(1 - aurac(**rows))
     assert rejection_accuracy(**rows, retention=0.6) == 0.75
     np.testing.assert_allclose(risk_coverage_curve(**rows).values, [0.5, 0.25, 1.25 / 3])
     assert expected_calibration_error(correct=[0.5, 0.5], confidence=[0.5, 0.5]) == 0.0

@@ -75,11 +75,11 @@ def test_what_failed_is_kept_until_it_is_asked_again(tmp_path, error_at):
         for unit in ORDER:
             store.append(unit, rows(unit, error_at=error_at if unit == ("2", "a") else None))
         store.finish()
-        assert store.errors == {("2", "a"): "it fell"}
+        assert store.error_of(("2", "a")) == "it fell"
     assert ("2", "a", error_at) in kept(tmp_path)
     with Store(tmp_path, {}, UNITS) as store:
         assert store.pending_units() == [("2", "a")]
-        assert store.errors == {}
+        assert store.error_of(("2", "a")) is None
         assert all(row[:2] != ("2", "a") for row in kept(tmp_path))  # the new rows will stand alone
         store.append(("2", "a"), rows(("2", "a")))
         store.finish()

@@ -9,7 +9,6 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_store
-from langgraph.store.base import BaseStore
 
 from coe_agents._steps import Call, Steps
 from coe_agents.checks import share
@@ -36,7 +35,7 @@ class Recorder:
 
     def check(self) -> None:
         """Refuses a run of a graph that was compiled without a store, before any agent is asked."""
-        if _store() is None:
+        if get_store() is None:
             raise ConfigurationError(
                 "the graph records cases, and was compiled without a store",
                 hint="Pass one: graph.compile(store=...), or omit record=True",
@@ -47,7 +46,7 @@ class Recorder:
 
         def steps(state: CoEState, config: RunnableConfig) -> Steps[dict[str, Any]]:
             update = finish(state)
-            case, store = self.case_of(state, update, config), _store()
+            case, store = self.case_of(state, update, config), get_store()
             if case is not None and store is not None:
                 try:
                     kept = yield Call(store.get, store.aget, (NAMESPACE, case["id"]))
@@ -105,8 +104,3 @@ def _turn(state: CoEState, config: RunnableConfig) -> str:
     *gates, _ = configurable.get("checkpoint_ns", "").split("|")  # "gate:TASK|finish:TASK"
     place = [gate.partition(":")[0] for gate in gates]
     return "\n".join([str(thread), *place, state["last_seen"], state["asked"]])
-
-
-def _store() -> BaseStore | None:
-    """Returns the store of the run, which the graph was compiled with or has from its parent."""
-    return get_store()

@@ -174,7 +174,8 @@ def _without_addresses(part: Any) -> Any:
 def _by_references(arbiter: Arbiter | None) -> Runnable[EscalatedCase, Ruling]:
     """Returns the escalation in which the accepted answers stand for a person; an arbiter, if any, decides first."""
 
-    def ruling(given: Ruling | None) -> Ruling:
+    async def settle(case: EscalatedCase, config: RunnableConfig) -> Ruling:
+        given = await arbiter.ainvoke(case, config) if arbiter else None
         if given is not None and given["action"] != "escalate":
             return given
         question = _ASKED.get()
@@ -187,11 +188,5 @@ def _by_references(arbiter: Arbiter | None) -> Runnable[EscalatedCase, Ruling]:
             ruled["usage"] = given["usage"]
         return ruled
 
-    def settle(case: EscalatedCase, config: RunnableConfig) -> Ruling:
-        return ruling(arbiter.invoke(case, config) if arbiter else None)
-
-    async def asettle(case: EscalatedCase, config: RunnableConfig) -> Ruling:
-        return ruling(await arbiter.ainvoke(case, config) if arbiter else None)
-
     name = PERSON if arbiter is None else arbiter.name
-    return cast("Runnable[EscalatedCase, Ruling]", RunnableLambda(settle, afunc=asettle, name=name))
+    return cast("Runnable[EscalatedCase, Ruling]", RunnableLambda(settle, name=name))

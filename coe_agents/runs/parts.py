@@ -3,7 +3,7 @@
 import asyncio
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import count, islice
@@ -14,7 +14,7 @@ from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.decisions import DECIDER
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.runs.group import RunGroup
-from coe_agents.runs.runner import Row, Timings, keep, pending_questions
+from coe_agents.runs.runner import Row, Timings, decide_each, keep, pending_questions
 
 
 def decide_parts(
@@ -73,13 +73,6 @@ class _Deciding:
 
     def __call__(self, content: bytes) -> bytes:
         questions = list(map(from_plain, json.loads(zlib.decompress(content))))
-        return zlib.compress(json.dumps(self._runner.run(self._decide(questions))).encode())
-
-    async def _decide(self, questions: Sequence[Question]) -> list[tuple[Row, float]]:
-        limit = asyncio.Semaphore(self._group.at_once)
-
-        async def decide(question: Question) -> tuple[Row, float]:
-            async with limit:
-                return await self._group.decide(question)
-
-        return await asyncio.gather(*map(decide, questions))
+        found = list[tuple[Row, float]]()
+        self._runner.run(decide_each(questions, self._group, lambda *each: found.append(each)))
+        return zlib.compress(json.dumps(found).encode())

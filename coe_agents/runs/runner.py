@@ -1,7 +1,6 @@
 """Owns the loop of a run: questions are asked concurrently, each decision is on the disk before the next one."""
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ class Timings:
 
     def __enter__(self) -> "Timings":
         self._file = self._path.open("ab", buffering=0)
-        self._file.truncate(_end_of_lines(self._path))  # a kill may have left half a line
+        with self._path.open("rb") as written:  # a kill may have left half a line
+            self._file.truncate(sum(len(line) for line in written if line.endswith(b"\n")))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -40,20 +40,6 @@ class Timings:
         """
         line = json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n"
         append(self._file.fileno(), line, path=self._path)
-
-
-def _end_of_lines(path: Path) -> int:
-    """Returns where the last complete line of a file ends."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end:
-            start = max(0, end - 4096)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
-    return 0
 
 
 class Units(Mapping[Unit, int]):
@@ -102,15 +88,23 @@ async def decide_all(
         OSError: If a file cannot be written; earlier decisions are kept.
     """
 
-    async def work(waiting: Iterator[Question]) -> None:
-        for question in waiting:
-            row, seconds = await group.decide(question)
-            keep(store, timings, row, seconds)
-            on_row(row)
+    def note(row: Row, seconds: float) -> None:
+        keep(store, timings, row, seconds)
+        on_row(row)
 
-    waiting = pending_questions(questions, store)
-    await run_all(work(waiting) for _ in range(group.at_once))
+    await decide_each(pending_questions(questions, store), group, note)
     store.finish()
+
+
+async def decide_each(questions: Iterable[Question], group: RunGroup, note: Callable[[Row, float], None]) -> None:
+    """Asks the group all questions, and passes each line on with its seconds before the next question is asked."""
+    waiting = iter(questions)
+
+    async def work() -> None:
+        for question in waiting:
+            note(*await group.decide(question))
+
+    await run_all(work() for _ in range(group.at_once))
 
 
 def pending_questions(questions: Iterable[Question], store: Store) -> Iterator[Question]:

@@ -1,18 +1,15 @@
 """Owns the commands that ask the group: `ask` and `demo`."""
 
-import atexit
-import gc
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coe_agents.cli.collection import without_collection
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption
 from coe_agents.cli.terminal import hide, print_json, print_lines
 from coe_agents.errors import ConfigurationError
@@ -28,25 +25,7 @@ _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Lets no garbage be collected, now and at the end of the process.
-
-    The libraries of models make half a million objects when they are imported, which all stay. To look through them
-    takes half as long as all of `ask`.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.unfreeze()  # they count as old now: the next collection is a small one
-        gc.enable()
-        atexit.unregister(gc.freeze)
-        atexit.register(gc.freeze)
-
-
-@_without_collection()
+@without_collection()
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     config: ConfigOption = None,

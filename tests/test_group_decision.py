@@ -37,14 +37,19 @@ def test_attributes_are_those_of_the_decision():
         decision.answer = "Sydney"
 
 
-def test_every_key_of_a_decision_is_an_attribute_with_the_same_value():
+@pytest.mark.parametrize("coordination", [None, "greedy"])
+def test_every_key_of_a_decision_is_an_attribute_with_the_same_value(coordination):
     graph = create_coe_graph(
-        [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["y"])], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
+        [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["y"])],
+        clusterer=NormalizedMatch(),
+        policy=ThresholdPolicy(0.5),
+        coordination=coordination,
     ).compile()
     data = graph.invoke({"question": "?"})["decision"]
     decision = GroupDecision.from_data(data)
-    assert {each.name for each in fields(GroupDecision)} - {"question"} == data.keys()
-    assert data.keys() == DecisionData.__annotations__.keys()
+    only_then = set() if coordination else {"coordinated_coe"}  # Algorithm 1 leaves no trace where it is not named
+    assert {each.name for each in fields(GroupDecision)} - {"question"} - only_then == data.keys()
+    assert data.keys() == DecisionData.__annotations__.keys() - only_then
     assert {name: getattr(decision, name) for name in data} == data == decision.data
 
 

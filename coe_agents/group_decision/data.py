@@ -1,7 +1,7 @@
 """Owns the decision of a group as plain data, which every checkpointer keeps; other shapes inherit what they share."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
@@ -82,7 +82,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
         divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit. Like
             all numbers it is None if nothing was measured.
         interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
-        coordinated_coe: CoE after Algorithm 1, where coordination is on.
+        coordinated_coe: CoE after Algorithm 1; absent where `coordination` names no solver.
         surprisal: -log of the leading cluster's support, in nats.
         tied: The representatives that share the lead; empty without a tie. A tie is not answered.
         n_rounds: How many rounds were asked.
@@ -96,7 +96,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
     answer_kind: AnswerKind | None
     divergence: str | None
     interval: list[float] | None
-    coordinated_coe: float | None
+    coordinated_coe: NotRequired[float]
     surprisal: float | None
     tied: list[str]
     n_rounds: int

@@ -98,8 +98,11 @@ class GroupDecision:
 
     @property
     def data(self) -> DecisionData:
-        """The decision as the graph returns it."""
-        return view({each.name: getattr(self, each.name) for each in fields(self)}, DecisionData)
+        """The decision as the graph returns it: `coordinated_coe` is there only where Algorithm 1 was named."""
+        every = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.coordinated_coe is None:
+            del every["coordinated_coe"]
+        return view(every, DecisionData)
 
     @property
     def is_answer(self) -> bool:

@@ -358,9 +358,9 @@ class CalibratedPolicy:
         by_name = {name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0) for name in measured}
         if measured and not counts_agents_by(measurement, by_name):
             found.append(
-                "the agents have unequal weights (set, or by coordination), but had equal ones when calibrated"
+                "the agents have unequal weights, but had equal ones when calibrated"
                 if weights is None
-                else "the agents have other weights (set, or by coordination) than when calibrated"
+                else "the agents have other weights than when calibrated"
             )
         return found
 

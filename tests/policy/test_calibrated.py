@@ -132,7 +132,7 @@ def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_pat
     weighed = replace(divided(a=1.0, b=0.1), support=(0.4, 0.6))
     assert policy.mismatches(weighed) == []
     assert policy.mismatches(replace(weighed, support=(0.55, 0.45))) == [
-        "the agents have other weights (set, or by coordination) than when calibrated"
+        "the agents have other weights than when calibrated"
     ]
     policy.save(tmp_path / "p.json")
     assert CalibratedPolicy.load(tmp_path / "p.json").calibration.weights == {"a": 0.5, "b": 1.0}
@@ -492,7 +492,7 @@ def test_all_differences_of_a_group_are_listed_in_order():
         "c gave 5 responses, and 3 to 4 when calibrated",
         "c's responses count by probability, and by frequency when calibrated",
         "d gave 2 responses, and 3 to 4 when calibrated",
-        "the agents have unequal weights (set, or by coordination), but had equal ones when calibrated",
+        "the agents have unequal weights, but had equal ones when calibrated",
     ]
     with pytest.warns(UserWarning, match="does not hold: a is missing; b is missing; y is new"):
         policy.decide(measured, round=0, max_rounds=1)

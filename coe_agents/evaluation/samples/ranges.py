@@ -17,7 +17,7 @@ from coe_agents.evaluation.samples.line import parse_line, to_sample
 
 MOST_FAULTS = 20
 """Faulty lines after which no more are looked at."""
-_SIZE = 2**24
+_SIZE = 2**22
 """Bytes of a range, but that it holds whole lines."""
 
 

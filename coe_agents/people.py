@@ -113,7 +113,17 @@ class Asked:
     allowed: Sequence[str] = ("approve", "edit", "reject", "respond")
 
 
-def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Callable[[_Form], _Reply]) -> _Reply:
+_REPLIES_TO_OTHERS: dict[str, int] = {}
+"""How many replies were given to requests that this process did not make, by what is asked."""
+
+
+def ask(
+    request: Callable[[str | None], Any],
+    form: TypeAdapter[_Form],
+    read: Callable[[_Form], _Reply],
+    *,
+    anew: str | None = None,
+) -> _Reply:
     """Interrupts the run until a reply is valid; for a node that has done nothing before.
 
     Given a type as `response_schema`, LangGraph would raise at a reply that does not fit it, and a server would count
@@ -123,7 +133,16 @@ def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Ca
         request: Returns what is shown, given the fault of the previous reply (None at first).
         form: The type of a reply.
         read: Converts a reply of that type; raises ValueError if it is invalid.
+        anew: Identifies what is asked, where replies given so far may be about something else: they are not used, and
+            the person is asked by a new interrupt.
     """
+    if anew is not None:
+        n_known, n_replies = _REPLIES_TO_OTHERS.get(anew), 0
+        while n_replies != n_known:
+            if n_known is None:
+                _REPLIES_TO_OTHERS[anew] = n_replies
+            interrupt(request(None), response_schema=form.json_schema())  # ends this run after the last reply
+            n_replies += 1
     problem = None
     while True:
         reply = interrupt(request(problem), response_schema=form.json_schema())
@@ -153,6 +172,7 @@ def ask_for_decisions(
     check: Callable[[Asked, Decided], object] | None = None,
     *,
     problem_in_args: bool = False,
+    anew: str | None = None,
 ) -> list[Decided]:
     """Asks a person about all actions at once, until the reply holds a fitting decision on each; see `ask`.
 
@@ -161,6 +181,7 @@ def ask_for_decisions(
         check: Raises ValueError if a decision does not fit its action.
         problem_in_args: Whether the fault of a reply is also shown among the arguments, where an interface shows it
             that hides descriptions.
+        anew: See `ask`.
     """
 
     def read(reply: _Decisions) -> list[Decided]:
@@ -193,7 +214,7 @@ def ask_for_decisions(
             "review_configs": [{"action_name": one.name, "allowed_decisions": [*one.allowed]} for one in actions],
         }
 
-    return ask(request, _decisions_form(), read)
+    return ask(request, _decisions_form(), read, anew=anew)
 
 
 @cache

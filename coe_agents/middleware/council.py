@@ -15,7 +15,7 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
     ToolCallRequest,
 )
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import TypedDict
@@ -27,13 +27,15 @@ from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
 from coe_agents.group_decision.data import view
-from coe_agents.middleware.changed import RefusesCalls, check_names, is_edited, proposal_of, refuse
 from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler
-from coe_agents.middleware.council_review import Pending, ask_person, settle
+from coe_agents.middleware.council_review import Pending, ask_person, mark_pending, settle, take_back
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
+from coe_agents.middleware.guard import GuardsTools, check_names, is_edited, is_same_call, refuse
+from coe_agents.middleware.marks import is_mark, make_mark
+from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
 from coe_agents.middleware.unanswered import close_calls
-from coe_agents.middleware.verdict import fingerprint, last_reply
-from coe_agents.middleware.withheld import block_calls, refusal
+from coe_agents.middleware.verdict import last_reply
+from coe_agents.middleware.withheld import block_calls, not_run, refusal
 from coe_agents.policy import Policy
 from coe_agents.types import Agent, AgentReply
 
@@ -42,18 +44,34 @@ OnUncertain = Literal["block", "interrupt"]
 _KEY = "coe_council"
 
 
+class _Vouched(TypedDict):
+    """The calls of the last message that may run, together.
+
+    Attributes:
+        action_key: The key of the action that they are together; see `new_action`.
+        ids: Their ids.
+        decided_by: "group" or "person".
+        mark: By which this council knows that it wrote this; see `make_mark`.
+    """
+
+    action_key: str
+    ids: list[str]
+    decided_by: str
+    mark: str
+
+
 class _Turn(TypedDict, total=False):
     """What a council remembers of the agent's last turn, in private state.
 
     Attributes:
-        vouched: The fingerprints of the calls that may run.
+        vouched: The calls that may run; None if there are none.
         outputs: The names of the tools by which a structured answer is given.
         n_blocked: How many proposals were blocked one after another.
         jump: Where the agent continues after a withheld proposal; None after one that goes on.
         pending: The proposal on which a person is to decide; None without one.
     """
 
-    vouched: list[str]
+    vouched: _Vouched | None
     outputs: list[str]
     n_blocked: int
     jump: Literal["model", "end"] | None
@@ -78,7 +96,7 @@ class CouncilDecided(TypedDict):
     failed_agents: list[str]
 
 
-class CoECouncil(RefusesCalls[CouncilState]):
+class CoECouncil(GuardsTools[CouncilState]):
     """Lets a proposal of an agent's model go on only if a group of models proposes the same, or enough of it does.
 
     At each turn the agent's own model, the *driver*, and the members, shown the same messages, system prompt and tools,
@@ -89,8 +107,10 @@ class CoECouncil(RefusesCalls[CouncilState]):
     The gate stays closed, also for a person, to calls that cannot be read, do not fit the tools, or share an id. It
     stays closed if the policy does not answer; if proposals tie; if no majority of the members gives a proposal; and if
     comparing or measuring fails. A member that fails is a failure row, never an approval. What the driver raises is
-    raised as without a council. Just before a call runs, it is compared with the one that was vouched for, by message,
-    id, name and arguments: a call that other middleware has changed since, or added, does not run.
+    raised as without a council. Where a tool is called, its call is compared with the one that was vouched for, by
+    thread, message, id, name and arguments: a call that other middleware has changed since, or added, does not run. The
+    calls that were vouched for together run together, once, or none of them does: each waits until all are at their
+    tools. Who may write the agent's state cannot vouch for a call: a mark under a secret (`COE_GATE_SECRET`) does.
 
     List it *last* in `middleware`; only those that wrap model calls alone (`ModelFallbackMiddleware`,
     `ModelRetryMiddleware`) may follow, so that a fallback does not ask the members again. The members then see what the
@@ -187,7 +207,7 @@ class CoECouncil(RefusesCalls[CouncilState]):
             for call in message.tool_calls
         }
         closed = close_calls(state["messages"], names if self._gated is None else self._gated) or {}
-        return {**closed, _KEY: _Turn(vouched=[], outputs=[], n_blocked=0, jump=None, pending=None), "council": None}
+        return {**closed, _KEY: _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None), "council": None}
 
     async def abefore_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Forgets the former run; see `before_agent`."""
@@ -225,19 +245,26 @@ class CoECouncil(RefusesCalls[CouncilState]):
     @hook_config(can_jump_to=["model", "end"])
     def after_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks a person about a proposal that awaits one, and continues where the turn says."""
-        turn = state.get("coe_council") or _Turn()
-        if (pending := turn.get("pending")) is not None:
-            settled = settle(pending, ask_person(pending))
-            _emit(runtime, settled.decision)
-            vouched = [fingerprint(call, settled.message_id) for call in settled.calls]
-            now = {**turn, "vouched": vouched, "n_blocked": 0, "jump": None, "pending": None}
-            return {**settled.update, _KEY: now, "council": settled.decision}
-        return {"jump_to": turn["jump"]} if turn.get("jump") else None
+        return run_steps(self._after_model(state, runtime))
 
     @hook_config(can_jump_to=["model", "end"])
     async def aafter_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks a person; see `after_model`."""
-        return self.after_model(state, runtime)
+        return await arun_steps(self._after_model(state, runtime))
+
+    def _after_model(self, state: CouncilState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
+        turn = self._turn(state)
+        if (pending := turn.get("pending")) is None:
+            return {"jump_to": turn["jump"]} if turn.get("jump") else None
+        settled = settle(pending, ask_person(pending, self.name))
+        if settled.calls:
+            reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))
+            if (why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))) is not None:
+                settled = take_back(settled, why_not)
+        _emit(runtime, settled.decision)
+        vouched = self._vouch(pending["action_key"], settled.message_id, settled.calls, "person")
+        now = {**turn, "vouched": vouched, "n_blocked": 0, "jump": None, "pending": None}
+        return {**settled.update, _KEY: now, "council": settled.decision}
 
     def _ask(self, agent: Agent, asked: Asked) -> Steps[AgentReply | Exception]:
         try:
@@ -281,7 +308,10 @@ class CoECouncil(RefusesCalls[CouncilState]):
                 outputs=[name for name in asked.outputs if tool_key(name) in called],
                 tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
                 decision=decision,
+                action_key=new_action(self.name, driver.id),
+                mark="",
             )
+            pending = mark_pending(pending, self.name)
             return self._returned(asked, ModelResponse([]), decision, pending=pending)
         n_blocked = self._turn(asked.request.state).get("n_blocked", 0) + 1
         calls = [*driver.tool_calls, *driver.invalid_tool_calls]
@@ -309,8 +339,12 @@ class CoECouncil(RefusesCalls[CouncilState]):
         """
         if n_blocked is None:
             n_blocked = 0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
+        may_run = None
+        if vouched is not None:
+            calls = [call for call in vouched.tool_calls if call["name"] not in asked.outputs]
+            may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, "group")
         turn = _Turn(
-            vouched=[] if vouched is None else [fingerprint(call, vouched.id) for call in vouched.tool_calls],
+            vouched=may_run,
             outputs=[*asked.outputs],
             n_blocked=n_blocked,
             jump=jump,
@@ -326,22 +360,42 @@ class CoECouncil(RefusesCalls[CouncilState]):
         found: _Turn = state.get(_KEY) or _Turn()
         return found
 
-    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
-        """Returns the refusal of a call that the council has not vouched for; None if it may run."""
-        turn, call = self._turn(request.state), request.tool_call
+    def _vouch(
+        self, action: str, message_id: str | None, calls: Sequence[ToolCall], decided_by: str
+    ) -> _Vouched | None:
+        gated = [call for call in calls if self._gates(call["name"])]
+        if not gated:
+            return None
+        mark = make_mark("vouched", self.name, message_id, gated, [action, decided_by])
+        return _Vouched(action_key=action, ids=[call["id"] or "" for call in gated], decided_by=decided_by, mark=mark)
+
+    def _refuse_early(self, request: ToolCallRequest) -> ToolMessage | None:
         if self._gated is not None:
-            self._check_names(self._gated, request, turn.get("outputs", ()))
-            if tool_key(call["name"]) not in self._gated_keys:
-                return None
-        found, vouched = last_reply(request.state["messages"]), turn.get("vouched", ())
-        message_id = None if found is None else found[1].id
-        if call["id"] and fingerprint(call, message_id) in vouched:
-            return None
-        proposed = proposal_of(call, request.state["messages"])
+            self._check_names(self._gated, request, self._turn(request.state).get("outputs", ()))
+        return None
+
+    def _gates(self, name: str) -> bool:
+        return self._gated is None or tool_key(name) in self._gated_keys
+
+    def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
+        vouched, found = self._turn(request.state).get("vouched"), last_reply(request.state["messages"])
+        if vouched is None or found is None:
+            return refuse(call, request.state["messages"])
+        place, message = found
+        calls = [one for one in message.tool_calls if one["id"] in vouched["ids"]]
+        key, decided_by = vouched["action_key"], vouched["decided_by"]
+        if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, [key, decided_by])):
+            return refuse(call, request.state["messages"])
+        answered = {one.tool_call_id for one in request.state["messages"][place + 1 :] if isinstance(one, ToolMessage)}
+        if not answered.isdisjoint(vouched["ids"]):
+            REGISTER.refuse(key)
+            return not_run(call["name"], call["id"] or "", INCOMPLETE)
+        own = next((one for one in calls if one["id"] == call["id"]), None)
         is_trusted = self._trust_edits and is_edited(call, request.state)
-        if is_trusted and proposed is not None and fingerprint(proposed, message_id) in vouched:
-            return None
-        return refuse(call, request.state["messages"])
+        if own is None or not (is_same_call(own, call) or is_trusted):
+            REGISTER.refuse(key)
+            return refuse(call, request.state["messages"])
+        return VouchedAction(key, frozenset(vouched["ids"]))
 
 
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:

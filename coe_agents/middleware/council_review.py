@@ -9,6 +9,9 @@ from typing_extensions import TypedDict
 
 from coe_agents.actions import check_proposal
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
+from coe_agents.middleware.guard import is_same_call
+from coe_agents.middleware.marks import is_mark, make_mark
+from coe_agents.middleware.reviewer import structured_text
 from coe_agents.middleware.verdict import call_as_json
 from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal
 from coe_agents.people import Asked, Decided, Edit, Reject, ask_for_decisions, fence
@@ -29,6 +32,8 @@ class Pending(TypedDict):
         outputs: The names of the tools by which a structured answer is given.
         tools: The schemas of the tools that it calls.
         decision: The council's decision.
+        action_key: The key of the action; see `new_action`.
+        mark: By which the council knows that it wrote this; see `make_mark`.
     """
 
     messages: list[BaseMessage]
@@ -36,6 +41,8 @@ class Pending(TypedDict):
     outputs: list[str]
     tools: list[dict[str, Any]]
     decision: CouncilDecision
+    action_key: str
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ def settle(pending: Pending, decided: Sequence[Decided]) -> Settled:
             replies.append(not_run(call["name"], call["id"] or "", told))
         else:
             going.append(now)
-    if calls != message.tool_calls:
+    if not all(map(is_same_call, calls, message.tool_calls)):
         message = message.model_copy(update={"tool_calls": calls})
     ids = {reply.tool_call_id for reply in replies}
     # the reply to the call of a structured answer, unless that was rejected
@@ -103,21 +110,47 @@ def _settle_text(pending: Pending, message: AIMessage, decision: CouncilDecision
     return Settled(update, allowed, (), message.id)
 
 
+def take_back(settled: Settled, why_not: str) -> Settled:
+    """Returns what follows if another reply to the same request came first: nothing runs because of this one."""
+    replies = [not_run(call["name"], call["id"] or "", why_not) for call in settled.calls]
+    update = {**settled.update, "messages": [*settled.update["messages"], *replies], "jump_to": "model"}
+    reason = f"another reply decided on it already; {settled.decision['reason']}"
+    decision: CouncilDecision = {**settled.decision, "action": "abstain", "reason": reason, "calls": None}
+    return Settled(update, decision, (), settled.message_id)
+
+
+def mark_pending(pending: Pending, gate: str) -> Pending:
+    """Returns a proposal under the mark of a council; see `make_mark`."""
+    message = _proposed(pending)
+    return {**pending, "mark": make_mark("waits", gate, message.id, message.tool_calls, _contents(pending))}
+
+
+def _contents(pending: Pending) -> dict[str, Any]:
+    rest = {key: value for key, value in pending.items() if key not in ("mark", "messages", "structured_response")}
+    messages = [message.model_dump(mode="json") for message in pending["messages"]]
+    return {**rest, "messages": messages, "structured": structured_text(pending["structured_response"])}
+
+
 def _proposed(pending: Pending) -> AIMessage:
     """Returns the withheld message."""
     return next(message for message in reversed(pending["messages"]) if isinstance(message, AIMessage))
 
 
-def ask_person(pending: Pending) -> list[Decided]:
-    """Interrupts the run until the reply holds a fitting decision on each call, or on the text."""
-    message = _proposed(pending)
+def ask_person(pending: Pending, gate: str) -> list[Decided]:
+    """Interrupts the run until the reply holds a fitting decision on each call, or on the text.
+
+    Where the mark is not that of the council of this name, what was replied so far is not used: it may be about another
+    proposal.
+    """
+    message, own = _proposed(pending), mark_pending(pending, gate)["mark"]
+    anew = None if is_mark(pending["mark"], own) else own
     actions = [(call["name"], call["args"]) for call in message.tool_calls] or [(ANSWER, {"text": str(message.text)})]
 
     def check(action: Asked, decision: Decided) -> None:
         if isinstance(decision, Edit):
             _check_edit(action.name, decision, pending, is_text=not message.tool_calls)
 
-    return ask_for_decisions([_asked(name, args, pending) for name, args in actions], check)
+    return ask_for_decisions([_asked(name, args, pending) for name, args in actions], check, anew=anew)
 
 
 def _check_edit(name: str, decision: Edit, pending: Pending, *, is_text: bool) -> None:

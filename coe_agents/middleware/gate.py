@@ -3,38 +3,36 @@
 import hashlib
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool, InjectedToolArg
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
-from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.checks import one_of
 from coe_agents.graph.runnables import OneForm, steps_node
 from coe_agents.middleware.approval import about_uncertain
-from coe_agents.middleware.changed import Reply, edit_of, proposal_of, refuse
+from coe_agents.middleware.guard import Reply, edit_of
+from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
 from coe_agents.middleware.verdict import (
     Outcome,
     Verdict,
     create_unmeasured,
     fingerprint,
+    has_mark,
     in_words,
     last_reply,
-    verdicts_of,
+    mark_verdict,
 )
 from coe_agents.middleware.verdicts import (
     DUPLICATES,
@@ -44,14 +42,15 @@ from coe_agents.middleware.verdicts import (
     OnError,
     Pending,
     VerdictState,
+    blocked,
 )
 from coe_agents.middleware.withheld import not_run
 from coe_agents.people import Approve, Edit, Reject, Respond, ask_for_decisions
 
 OnUncertain = Literal["block", "interrupt"]
 
-_INJECTED = "coe_injected"
-"""The attribute of a guarded tool that returns the names of its injected arguments."""
+_WRITTEN = "a person wrote it"
+"""The reason of the verdict on a call that a person edited; it stays "uncertain" until the group has judged it."""
 
 
 class _Settling(TypedDict):
@@ -187,42 +186,55 @@ class CoEMiddleware(CoEVerdicts):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
         """Runs the tool if the group, or a person where the group is uncertain, approves the call as it runs."""
-        return self._refuse(request) or _note_edit(handler(self._guarded(request)), request)
+        reply: Reply = _note_edit(super().wrap_tool_call(request, handler), request)
+        return reply
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
     ) -> Reply:
         """Runs the tool if it may; see `wrap_tool_call`."""
-        return self._refuse(request) or _note_edit(await handler(self._guarded(request)), request)
+        reply: Reply = _note_edit(await super().awrap_tool_call(request, handler), request)
+        return reply
 
     def _steps(self, pending: Pending, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
 
         It is a graph of its own so that a run resumed after the interrupt finds the verdicts.
         """
+        message_id = pending.reply.id if pending.reply else None
 
-        def unjudged(state: _Settling) -> list[ToolCall]:
+        def marked(state: _Settling) -> dict[str | None, Verdict]:
+            """Returns the verdicts that this gate wrote, by the calls' ids."""
             pending.replace({int(place): call for place, call in state["edits"].items()})
-            settled = state["verdicts"].keys() | state["answers"].keys()
-            return [call for call in self._judged(pending) if call["id"] not in settled]
-
-        def known(state: _Settling) -> dict[str, dict[str, Verdict]]:
-            verdicts, message_id = state["verdicts"], pending.reply.id if pending.reply else None
-            judged = [call for call in pending.calls if call["id"] in verdicts]
-            return {fingerprint(call, message_id): {self.name: verdicts[call["id"] or ""]} for call in judged}
+            found = [(call, state["verdicts"].get(call["id"] or "")) for call in pending.calls]
+            return {call["id"]: one for call, one in found if one and has_mark(one, self.name, call, message_id)}
 
         def judge(state: _Settling, _: RunnableConfig) -> Steps[dict[str, Any]]:
-            verdicts = {**state["verdicts"]}
-            for request in [pending.request(call, runtime, known(state)) for call in unjudged(state)]:
-                id_, verdict = request.tool_call["id"] or "", (yield from self._review_call(request))
-                if verdict["outcome"] == "uncertain" and id_ in {call["id"] for call in state["edits"].values()}:
-                    verdict = _by_person(verdict, "approved", f"a person wrote it; {in_words(verdict)}")
-                verdicts[id_] = verdict
+            verdicts, found = {**state["verdicts"]}, marked(state)
+            written = {
+                id_ for id_, one in found.items() if (one["decided_by"], one["outcome"]) == ("person", "uncertain")
+            }
+            judged = {id_: verdict for id_, verdict in found.items() if id_ not in written}
+            known = {
+                fingerprint(call, message_id): {self.name: judged[call["id"]]}
+                for call in pending.calls
+                if call["id"] in judged
+            }
+            settled = judged.keys() | state["answers"].keys()
+            for call in [call for call in self._judged(pending) if call["id"] not in settled]:
+                verdict = yield from self._review_call(pending.request(call, runtime, known))
+                if verdict["outcome"] == "uncertain" and call["id"] in written:
+                    allowed = _by_person(verdict, "approved", f"{_WRITTEN}; {in_words(verdict)}")
+                    verdict = mark_verdict(allowed, self.name, call, message_id)
+                verdicts[call["id"] or ""] = verdict
             return {"verdicts": verdicts}
+
+        def ask(state: _Settling) -> dict[str, Any]:
+            return _ask_person(pending, state, self.name, marked(state))
 
         steps = StateGraph(_Settling)
         steps.add_node("judge", steps_node(judge, name="judge"))
-        steps.add_node("person", OneForm(lambda state: _ask_person(pending, state)))
+        steps.add_node("person", OneForm(ask))
         steps.add_node("judge_edits", steps_node(judge, name="judge_edits"))
         for one, other in pairwise((START, "judge", "person", "judge_edits", END)):
             steps.add_edge(one, other)
@@ -254,12 +266,10 @@ class CoEMiddleware(CoEVerdicts):
         """Returns the maker of the question about the end of the run; None if that is decided already."""
         messages = state["messages"]
         found = last_reply(messages)
-        decided = state.get("coe_answers", {})
-        if (
-            not self._judges_answers
-            or found is None
-            or _end_of(state, messages) in (decided.get(self.name), decided.get(""))
-        ):
+        if not self._judges_answers or found is None:
+            return None
+        decided, end = state.get("coe_answers", {}), _end_of(state, messages)
+        if any(is_mark(decided.get(gate), make_mark("answer", gate, None, (), end)) for gate in (self.name, "")):
             return None
         place, reply = found
         after, last = messages[place + 1 :], messages[-1]
@@ -276,7 +286,8 @@ class CoEMiddleware(CoEVerdicts):
         """Gives the answer or withholds it, and records what was decided."""
         messages = state["messages"]
         if verdict["outcome"] == "approved":
-            return {"coe_answers": {**state.get("coe_answers", {}), self.name: _end_of(state, messages)}}
+            mark = make_mark("answer", self.name, None, (), _end_of(state, messages))
+            return {"coe_answers": {**state.get("coe_answers", {}), self.name: mark}}
         found = last_reply(messages)
         place, reply = found if found is not None else (len(messages), AIMessage(""))
         text = f"I withhold my answer: {in_words(verdict)}."
@@ -300,90 +311,31 @@ class CoEMiddleware(CoEVerdicts):
             ]
         else:
             now = [withheld, *(RemoveMessage(one.id) for one in after if one.id)]
-        update: dict[str, Any] = {"messages": now, "coe_answers": {"": _end_of({}, [withheld])}}
+        update: dict[str, Any] = {
+            "messages": now,
+            "coe_answers": {"": make_mark("answer", "", None, (), _end_of({}, [withheld]))},
+        }
         if jump:
             update["jump_to"] = "end"
         if is_structured:
             update["structured_response"] = None
         return update
 
-    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
-        """Returns the refusal of a call that cannot have a verdict, or whose tool cannot be wrapped."""
+    def _refuse_early(self, request: ToolCallRequest) -> ToolMessage | None:
         self._check_names(self._gated, request)
-        call = request.tool_call
-        if call["id"] in (request.state.get(DUPLICATES) or ()):
-            return _blocked(call, create_unmeasured("failed", SAME_ID))
-        # the tool of another middleware cannot be wrapped here
-        if call["name"] in self._gated and (request.tool is None or not call["id"]):
-            return self._refuse_as_it_runs(request, call)
+        if request.tool_call["id"] in (request.state.get(DUPLICATES) or ()):
+            return blocked(request.tool_call, create_unmeasured("failed", SAME_ID))
         return None
 
-    def _refuse_as_it_runs(self, request: ToolCallRequest, call: ToolCall) -> ToolMessage | None:
-        """Returns the refusal of a gated call as it is about to run; None if exactly this call was approved."""
-        if not call["id"]:  # the tool would run, and its result would belong to no call
-            return _blocked(call, create_unmeasured("failed", "the call has no id"))
-        verdict = verdicts_of(request.state, call).get(self.name)
-        if verdict is None:
-            return None if self._is_trusted(request, call) else refuse(call, request.state["messages"])
-        return None if verdict["outcome"] == "approved" else _blocked(call, verdict)
-
-    def _is_trusted(self, request: ToolCallRequest, call: ToolCall) -> bool:
-        """Returns whether a call is a trusted person's edit of one that was free to run, or approved."""
-        proposed = proposal_of(call, request.state["messages"])
-        if proposed is None or not super()._is_trusted(request, call):
-            return False
-        verdict = verdicts_of(request.state, proposed).get(self.name)
-        return proposed["name"] not in self._gated or (verdict is not None and verdict["outcome"] == "approved")
-
-    def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
-        """Returns the request with this gate before every tool that it could run.
-
-        Middleware behind this one may change the call, or choose another tool of the agent: only where the tool is
-        called is it known what runs.
-        """
-        tools = [self._guard(tool, request) for tool in request.runtime.tools]
-        tool = request.tool and self._guard(request.tool, request)
-        return replace(request, tool=tool, runtime=replace(request.runtime, tools=tools))
-
-    def _guard(self, tool: BaseTool, request: ToolCallRequest) -> BaseTool:
-        """Returns a gated tool's equal in all but this: it runs no call but an approved one of `handler(request)`."""
-        if tool.name not in self._gated:
-            return tool
-
-        def refused(input: Any) -> ToolMessage | None:
-            if not isinstance(input, dict) or input.get("type") != "tool_call":  # not from the agent: arguments alone
-                refuse_method()
-            # a call of another name has the arguments of that tool replaced
-            hidden = _injected(tool) if input["name"] == tool.name else set[str]()
-            shown = {key: value for key, value in input["args"].items() if key not in hidden}
-            call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
-            return self._refuse_as_it_runs(request, call)
-
-        def invoke(input: Any, *args: Any, **options: Any) -> Any:
-            return refused(input) or tool.invoke(input, *args, **options)
-
-        async def ainvoke(input: Any, *args: Any, **options: Any) -> Any:
-            return refused(input) or await tool.ainvoke(input, *args, **options)
-
-        def refuse_method(*_: Any, **__: Any) -> Any:
-            raise RuntimeError(
-                f'middleware behind {self.name} must not run the gated tool "{tool.name}" itself; got a call that does '
-                "not come from the agent. In wrap_tool_call, call handler(request)"
-            )
-
-        # the same tool in all else: middleware may look at its class, its schema or its fields
-        guard = tool.model_copy()
-        functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
-        for method in ("run", "arun", "_run", "_arun", *functions):
-            object.__setattr__(guard, method, refuse_method)
-        object.__setattr__(guard, _INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
-        object.__setattr__(guard, "invoke", invoke)
-        object.__setattr__(guard, "ainvoke", ainvoke)
-        return guard
+    def _lets_pass(self, verdict: Verdict) -> bool:
+        return verdict["outcome"] == "approved"
 
 
-def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
-    """Asks a person about all calls that the group is uncertain about, and returns the decisions."""
+def _ask_person(pending: Pending, state: _Settling, gate: str, marked: Mapping[str | None, Verdict]) -> dict[str, Any]:
+    """Asks a person about all calls that the group is uncertain about, and returns the decisions.
+
+    Where the mark of a verdict is not the gate's, what was replied so far is not used: it may be about another call.
+    """
     verdicts, answers, edits = dict(state["verdicts"]), dict[str, ToolMessage](), dict[str, Any]()
     uncertain = [
         (call, verdicts[id_])
@@ -392,16 +344,20 @@ def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
     ]
     if not uncertain or pending.reply is None:
         return {}
+    message_id = pending.reply.id
     places = {call["id"]: place for place, call in enumerate(pending.reply.tool_calls)}
-    decisions = ask_for_decisions([about_uncertain(call, verdict) for call, verdict in uncertain])
+    is_own = all(call["id"] in marked for call, _ in uncertain)
+    asked = [call for call, _ in uncertain]
+    anew = None if is_own else make_mark("waits", gate, message_id, asked, [verdict for _, verdict in uncertain])
+    decisions = ask_for_decisions([about_uncertain(call, verdict) for call, verdict in uncertain], anew=anew)
     for (call, verdict), decision in zip(uncertain, decisions, strict=True):
         id_ = call["id"] or ""
+        now = call
         outcome: Outcome = "rejected"
         match decision:
             case Edit(edited_action=action):
-                edits[str(places[id_])] = {**call, "name": action.name, "args": action.args}
-                del verdicts[id_]
-                continue
+                edits[str(places[id_])] = now = {**call, "name": action.name, "args": action.args}
+                outcome, why = "uncertain", _WRITTEN
             case Approve():
                 outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
             case Reject(message=message):
@@ -412,18 +368,12 @@ def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
                 answers[id_] = ToolMessage(
                     message, name=call["name"], tool_call_id=id_, response_metadata={NOT_RUN: True}
                 )
-        verdicts[id_] = _by_person(verdict, outcome, why)
+        verdicts[id_] = mark_verdict(_by_person(verdict, outcome, why), gate, now, message_id)
     return {"verdicts": verdicts, "answers": answers, "edits": edits}
 
 
 def _by_person(verdict: Verdict, outcome: Outcome, why: str) -> Verdict:
     return {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
-
-
-def _blocked(call: ToolCall, verdict: Verdict) -> ToolMessage:
-    """Returns the message for the driving model instead of the tool's result."""
-    silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
-    return not_run(call["name"], call["id"] or "", in_words(verdict), artifact=silent)
 
 
 def _note_edit(result: Any, request: ToolCallRequest) -> Any:
@@ -438,35 +388,6 @@ def _note_edit(result: Any, request: ToolCallRequest) -> Any:
             if isinstance(message, ToolMessage) and message.tool_call_id == request.tool_call["id"]:
                 message.response_metadata = {**message.response_metadata, EXECUTED: dict(edit)}
     return result
-
-
-def _injected(tool: BaseTool) -> set[str]:
-    """Returns the injected arguments, which the model is not shown and the agent replaces."""
-    if (known := getattr(tool, _INJECTED, None)) is not None:
-        found: set[str] = known()
-        return found
-    whole, shown = tool.get_input_schema(), tool.tool_call_schema
-    if isinstance(shown, type) and issubclass(shown, BaseModel):
-        return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)
-    # a schema in JSON, as the tools of an MCP server have it, names none: the function does
-    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
-    hints = _hints(function) if function else {}
-    return {name for name, hint in hints.items() if name == "runtime" or _is_injected(hint)}
-
-
-def _is_injected(hint: Any) -> bool:
-    """Returns whether the agent replaces an argument with this annotation, whatever the model gives for it."""
-    marks = (get_origin(hint) or hint, *getattr(hint, "__metadata__", ()))
-    return any(
-        issubclass(mark if isinstance(mark, type) else type(mark), InjectedToolArg | ToolRuntime) for mark in marks
-    )
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):
-        return dict(getattr(function, "__annotations__", {}))
 
 
 def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:

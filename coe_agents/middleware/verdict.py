@@ -10,6 +10,8 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 from coe_agents.clustering import parse_choice
 from coe_agents.group_decision import GroupDecision
 from coe_agents.group_decision.data import Grounds, view
+from coe_agents.middleware.marks import is_mark, make_mark
+from coe_agents.middleware.once import new_action
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
 from coe_agents.types import DECIDERS, Uncertainty
@@ -39,6 +41,8 @@ class Verdict(Grounds, Uncertainty):
         question: What the group was asked; None if it was not asked.
         votes: Each judge's probability of each reply, by the judge's name.
         failed_judges: Why a judge gave no vote, by name.
+        action_key: The key of the call as an action; see `new_action`.
+        mark: By which the gate knows that it wrote this, about this call.
     """
 
     outcome: Outcome
@@ -47,6 +51,8 @@ class Verdict(Grounds, Uncertainty):
     question: str | None
     votes: dict[str, dict[str, float]]
     failed_judges: dict[str, str]
+    action_key: NotRequired[str]
+    mark: NotRequired[str]
 
 
 def is_approval(answer: str) -> bool:
@@ -159,12 +165,29 @@ def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
     return next(((place, one) for place, one in reversed([*enumerate(messages)]) if isinstance(one, AIMessage)), None)
 
 
+def mark_verdict(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> Verdict:
+    """Returns a verdict under the mark of a gate; see `make_mark`."""
+    kept: Verdict = {"action_key": new_action(gate, message_id, call["id"]), **verdict}
+    return {**kept, "mark": make_mark("verdict", gate, message_id, [call], _unmarked(kept))}
+
+
+def has_mark(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> bool:
+    """Returns whether a gate wrote this verdict about this call."""
+    return is_mark(verdict.get("mark"), mark_verdict(verdict, gate, call, message_id)["mark"])
+
+
+def _unmarked(verdict: Verdict) -> dict[str, Any]:
+    return {key: value for key, value in verdict.items() if key != "mark"}
+
+
 def verdicts_of(state: Any, call: ToolCall) -> dict[str, Verdict]:
-    """Returns the verdicts on a call of the agent's last message, by the gate's name."""
+    """Returns the verdicts on a call of the agent's last message, by the gate's name; those that the gates wrote."""
     found: dict[str, dict[str, Verdict]] = _get(state, VERDICTS) or {}
     messages: list[AnyMessage] = _get(state, "messages") or []
     reply = last_reply(messages)
-    return found.get(fingerprint(call, None if reply is None else reply[1].id), {})
+    message_id = None if reply is None else reply[1].id
+    verdicts = found.get(fingerprint(call, message_id), {})
+    return {gate: one for gate, one in verdicts.items() if has_mark(one, gate, call, message_id)}
 
 
 def verdict_of(state: Any, call: ToolCall) -> Verdict | None:

@@ -18,7 +18,8 @@ from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.checks import one_of, require
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.runnables import check_compiled
-from coe_agents.middleware.changed import RefusesCalls, check_names, is_edited, refuse
+from coe_agents.middleware.guard import GuardsTools, check_names, is_edited, proposal_of, refuse
+from coe_agents.middleware.once import VouchedAction, new_action
 from coe_agents.middleware.reviewer import about_call
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import (
@@ -29,10 +30,12 @@ from coe_agents.middleware.verdict import (
     fingerprint,
     in_words,
     last_reply,
+    mark_verdict,
     read_verdict,
     verdict_of,
     verdicts_of,
 )
+from coe_agents.middleware.withheld import not_run
 from coe_agents.people import fence
 from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.text import visible
@@ -59,10 +62,10 @@ class VerdictState(AgentState[Any]):
     coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
     coe_answers: NotRequired[
         Annotated[dict[str, str], PrivateStateAttr]
-    ]  # the decided end, by gate; "": a withheld one
+    ]  # the mark of the decided end, by gate; "": of a withheld one
 
 
-class CoEVerdicts(RefusesCalls[VerdictState]):
+class CoEVerdicts(GuardsTools[VerdictState]):
     """Has the group judge calls of the named tools, and stops none but those that were changed since.
 
     It is for LangChain's `HumanInTheLoopMiddleware`, which must be listed *before* it, so that it runs after it: its
@@ -142,16 +145,33 @@ class CoEVerdicts(RefusesCalls[VerdictState]):
         """Asks the group; see `after_model`."""
         return await arun_steps(self._after_model(state, runtime))
 
-    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
-        """Returns the refusal of a call that was changed after it was judged; None if it may run."""
-        call = request.tool_call
-        if call["name"] not in self._gated or self.name in verdicts_of(request.state, call):
-            return None
-        return None if self._is_trusted(request, call) else refuse(call, request.state["messages"])
+    def _gates(self, name: str) -> bool:
+        return name in self._gated
 
-    def _is_trusted(self, request: ToolCallRequest, call: ToolCall) -> bool:
-        """Returns whether a call is what a person, whose edits are trusted, made of the model's."""
-        return self._trust_edits and is_edited(call, request.state)
+    def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
+        if not call["id"]:  # the tool would run, and its result would belong to no call
+            return blocked(call, create_unmeasured("failed", "the call has no id"))
+        messages = request.state["messages"]
+        verdict = verdicts_of(request.state, call).get(self.name)
+        if verdict is not None and not self._lets_pass(verdict):
+            return blocked(call, verdict)
+        key = self._key_of_edit(request, call) if verdict is None else verdict["action_key"]
+        return refuse(call, messages) if key is None else VouchedAction(key, frozenset({call["id"]}))
+
+    def _lets_pass(self, verdict: Verdict) -> bool:
+        """Returns whether a call with this verdict may run; a person has seen those without approval."""
+        return True
+
+    def _key_of_edit(self, request: ToolCallRequest, call: ToolCall) -> str | None:
+        """Returns the key of the model's own call, if a trusted person made this one of it and it was free to run."""
+        messages = request.state["messages"]
+        found, proposed = last_reply(messages), proposal_of(call, messages)
+        if not self._trust_edits or found is None or proposed is None or not is_edited(call, request.state):
+            return None
+        if not self._gates(proposed["name"]):
+            return new_action(self.name, found[1].id, call["id"])
+        verdict = verdicts_of(request.state, proposed).get(self.name)
+        return verdict["action_key"] if verdict is not None and self._lets_pass(verdict) else None
 
     def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         pending = Pending(state, self._gated)
@@ -162,8 +182,10 @@ class CoEVerdicts(RefusesCalls[VerdictState]):
         return self._update(state, pending, verdicts)
 
     def _review_call(self, request: ToolCallRequest) -> Steps[Verdict]:
-        """Asks the group about a call."""
-        return self._review(lambda: self._about_call(request), request.runtime.config)
+        """Asks the group about a call, and returns its verdict, marked."""
+        verdict = yield from self._review(lambda: self._about_call(request), request.runtime.config)
+        found = last_reply(request.state["messages"])
+        return mark_verdict(verdict, self.name, request.tool_call, None if found is None else found[1].id)
 
     def _review(self, asks: Asks, config: RunnableConfig) -> Steps[Verdict]:
         """Asks the group, and returns its verdict; a failure to ask is the verdict "failed"."""
@@ -218,7 +240,8 @@ class CoEVerdicts(RefusesCalls[VerdictState]):
         for key, call in current.items():
             if (verdict := verdicts.get(call["id"])) is not None:
                 if call["id"] in pending.duplicates:
-                    verdict = {**verdict, "outcome": "failed", "reason": SAME_ID}
+                    failed: Verdict = {**verdict, "outcome": "failed", "reason": SAME_ID}
+                    verdict = mark_verdict(failed, self.name, call, pending.reply.id)
                 kept[key] = {**kept.get(key, {}), self.name: verdict}
         changed = [pending.reply] if pending.is_changed else []
         update: dict[str, Any] = {VERDICTS: kept, DUPLICATES: pending.duplicates}
@@ -300,6 +323,12 @@ class Pending:
                 store=runtime.store,
             ),
         )
+
+
+def blocked(call: ToolCall, verdict: Verdict) -> ToolMessage:
+    """Returns the message for the driving model instead of the tool's result."""
+    silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
+    return not_run(call["name"], call["id"] or "", in_words(verdict), artifact=silent)
 
 
 def lacks_approval(request: ToolCallRequest) -> bool:

@@ -1,0 +1,223 @@
+"""Owns the last check before a gated tool runs: where it is called, behind all other middleware."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, get_origin, get_type_hints
+
+from langchain.agents.middleware.types import AgentMiddleware, AgentState, ToolCallRequest
+from langchain_core.messages import AnyMessage, ToolCall, ToolMessage
+from langchain_core.tools import BaseTool, InjectedToolArg
+from langgraph.errors import GraphInterrupt
+from langgraph.prebuilt.tool_node import ToolRuntime
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
+from coe_agents.middleware.marks import to_text
+from coe_agents.middleware.once import REGISTER, VouchedAction
+from coe_agents.middleware.verdict import last_reply
+from coe_agents.middleware.withheld import not_run
+from coe_agents.text import for_log
+
+Reply = ToolMessage | Command[Any]
+_State = TypeVar("_State", bound=AgentState[Any])
+
+_INJECTED = "coe_injected"
+"""The attribute of a guarded tool that returns the names of its injected arguments."""
+
+
+class GuardsTools(AgentMiddleware[_State, Any, Any]):
+    """Middleware that lets a gated tool run only as it was vouched for: this call, once, and with all of its action.
+
+    Middleware behind this one may change the call, or choose another tool of the agent: only where the tool is called
+    is it known what runs.
+    """
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
+        """Runs the tool if exactly this call may run; otherwise says why not."""
+        return run_steps(self._refuse(request)) or handler(self._guarded(request))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
+    ) -> Reply:
+        """Runs the tool if it may; see `wrap_tool_call`."""
+        return await arun_steps(self._refuse(request)) or await handler(self._guarded(request))
+
+    def _gates(self, name: str) -> bool:
+        """Returns whether a tool is gated."""
+        raise NotImplementedError
+
+    def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
+        """Returns what was vouched for together with a gated call that is about to run, or its refusal."""
+        raise NotImplementedError
+
+    def _refuse_early(self, request: ToolCallRequest) -> ToolMessage | None:
+        """Returns the refusal of a call that is known before its tool is reached; None if it may go on."""
+        return None
+
+    def _refuse(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
+        if (refusal := self._refuse_early(request)) is not None:
+            return refusal
+        call = request.tool_call
+        if request.tool is None and self._gates(call["name"]):  # other middleware brings it: it cannot be guarded
+            return (yield from self._admit(request, call))[1]
+        return None
+
+    def _admit(
+        self, request: ToolCallRequest, call: ToolCall
+    ) -> Steps[tuple[VouchedAction | None, ToolMessage | None]]:
+        """Returns the action of a call that may run now, or the refusal of one that may not."""
+        action = self._find_vouched(request, call)
+        if isinstance(action, ToolMessage):
+            return None, action
+        id_ = call["id"] or ""
+        why_not = yield from REGISTER.start(action, id_, request.runtime, request.runtime.store)
+        if why_not is None:
+            return action, None
+        return None, not_run(call["name"], id_, why_not, advice="Propose it again if it is still to be done.")
+
+    def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
+        """Returns the request with this check before every tool that it could run."""
+        tools = [self._guard(tool, request) for tool in request.runtime.tools]
+        tool = request.tool and self._guard(request.tool, request)
+        return replace(request, tool=tool, runtime=replace(request.runtime, tools=tools))
+
+    def _guard(self, tool: BaseTool, request: ToolCallRequest) -> BaseTool:
+        """Returns a gated tool's equal in all but this: it runs no call but one that was vouched for."""
+        if not self._gates(tool.name):
+            return tool
+
+        def run(input: Any, *args: Any, **options: Any) -> Steps[Any]:
+            if not isinstance(input, dict) or input.get("type") != "tool_call":  # not from the agent: arguments alone
+                refuse_method()
+            # a call of another name has the arguments of that tool replaced
+            hidden = _injected(tool) if input["name"] == tool.name else set[str]()
+            shown = {key: value for key, value in input["args"].items() if key not in hidden}
+            call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
+            action, refusal = yield from self._admit(request, call)
+            if action is None:
+                return refusal
+            try:
+                return (yield Call(tool.invoke, tool.ainvoke, (input, *args), options))
+            except GraphInterrupt:
+                yield from REGISTER.interrupt(action, call["id"] or "", request.runtime.store)
+                raise
+
+        def refuse_method(*_: Any, **__: Any) -> Any:
+            raise RuntimeError(
+                f'middleware behind {self.name} must not run the gated tool "{tool.name}" itself; got a call that does '
+                "not come from the agent. In wrap_tool_call, call handler(request)"
+            )
+
+        def invoke(input: Any, *args: Any, **options: Any) -> Any:
+            return run_steps(run(input, *args, **options))
+
+        async def ainvoke(input: Any, *args: Any, **options: Any) -> Any:
+            return await arun_steps(run(input, *args, **options))
+
+        # the same tool in all else: middleware may look at its class, its schema or its fields
+        guard = tool.model_copy()
+        functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
+        for method in ("run", "arun", "_run", "_arun", *functions):
+            object.__setattr__(guard, method, refuse_method)
+        object.__setattr__(guard, _INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
+        object.__setattr__(guard, "invoke", invoke)
+        object.__setattr__(guard, "ainvoke", ainvoke)
+        return guard
+
+    def _check_names(self, gated: Collection[str], request: ToolCallRequest, outputs: Collection[str] = ()) -> None:
+        """Raises ValueError if the agent lacks a gated tool, which a misspelt name would leave ungated."""
+        known = {tool.name for tool in request.runtime.tools}
+        missing = sorted({*gated}.difference(known, outputs))
+        if missing and known:
+            raise ValueError(
+                f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
+                f"Its tools are {', '.join(sorted(known))}"
+            )
+
+
+def check_names(tools: Collection[str]) -> frozenset[str]:
+    """Returns the names of the gated tools; raises TypeError if they are no names."""
+    if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools):
+        raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+    return frozenset(tools)
+
+
+def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Returns whether two calls run alike: of one tool, with arguments that are the same JSON."""
+    return one["name"] == other["name"] and to_text(one["args"]) == to_text(other["args"])
+
+
+def proposal_of(call: ToolCall, messages: list[AnyMessage]) -> ToolCall | None:
+    """Returns the call with the same id in the model's last message; None without one."""
+    found = last_reply(messages)
+    proposed = [] if found is None else found[1].tool_calls
+    return next((one for one in proposed if one["id"] == call["id"]), None)
+
+
+def edit_of(call: ToolCall, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns what a person made of a call in a `HumanInTheLoopMiddleware`, which keeps it until the call has run.
+
+    With `interrupt_mode="per_call"` it keeps nothing: such an edit cannot be told from a change by other middleware.
+    """
+    edits: Mapping[str | None, Any] = state.get("hitl_edited_tool_calls") or {}
+    return edits.get(call["id"])
+
+
+def is_edited(call: ToolCall, state: Mapping[str, Any]) -> bool:
+    """Returns whether a call is, as it stands, what a person made of it; see `edit_of`."""
+    edit = edit_of(call, state)
+    return edit is not None and is_same_call(edit, call)
+
+
+def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
+    """Returns the reply to a call that nobody vouched for: what differs from the model's own, to be proposed again."""
+    proposed = proposal_of(call, messages)
+    if proposed is None:
+        differs = "it is no call of your last message"
+    elif proposed["name"] != call["name"]:
+        differs = f"you called {_named(proposed['name'])}"
+    else:
+        was, now = proposed["args"], call["args"]
+        nothing = object()
+        names = [name for name in {**was, **now} if to_text(was.get(name, nothing)) != to_text(now.get(name, nothing))]
+        differs = f"since then, {', '.join(map(_named, names))} changed" if names else "it was changed meanwhile"
+    return not_run(
+        call["name"],
+        call["id"] or "",
+        f"the group has not vouched for this call; {differs}",
+        advice="Propose the call again, as it is meant to run.",
+    )
+
+
+def _named(name: str) -> str:
+    return for_log(name, limit=80)
+
+
+def _injected(tool: BaseTool) -> set[str]:
+    """Returns the injected arguments, which the model is not shown and the agent replaces."""
+    if (known := getattr(tool, _INJECTED, None)) is not None:
+        found: set[str] = known()
+        return found
+    whole, shown = tool.get_input_schema(), tool.tool_call_schema
+    if isinstance(shown, type) and issubclass(shown, BaseModel):
+        return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)
+    # a schema in JSON, as the tools of an MCP server have it, names none: the function does
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    hints = _hints(function) if function else {}
+    return {name for name, hint in hints.items() if name == "runtime" or _is_injected(hint)}
+
+
+def _is_injected(hint: Any) -> bool:
+    """Returns whether the agent replaces an argument with this annotation, whatever the model gives for it."""
+    marks = (get_origin(hint) or hint, *getattr(hint, "__metadata__", ()))
+    return any(
+        issubclass(mark if isinstance(mark, type) else type(mark), InjectedToolArg | ToolRuntime) for mark in marks
+    )
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        return dict(getattr(function, "__annotations__", {}))

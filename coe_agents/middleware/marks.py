@@ -1,0 +1,72 @@
+"""Owns the marks by which a gate knows what it let pass: a MAC over what was decided, under a secret.
+
+Whoever may write an agent's state, such as a client of a LangGraph server, cannot make a mark.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import ToolCall
+from langgraph.config import get_config
+
+from coe_agents.errors import ConfigurationError
+
+SECRET = "COE_GATE_SECRET"
+"""The environment variable of the secret that all processes share which resume each other's threads."""
+_LEAST = 16
+"""The fewest characters of a secret."""
+_DRAWN = secrets.token_bytes(32)
+"""The secret where none is given: marks of this process then mean nothing in another one."""
+
+Purpose = Literal["vouched", "waits", "verdict", "answer"]
+
+
+def make_mark(purpose: Purpose, gate: str, message_id: str | None, calls: Sequence[ToolCall], decided: Any) -> str:
+    """Returns the mark of calls of a message, on the thread of the present run.
+
+    Args:
+        purpose: What the mark allows; a mark for one purpose is none for another.
+        gate: The name of the gate.
+        message_id: The id of the message that holds the calls.
+        calls: The calls, as they were proposed.
+        decided: What was decided on them, as JSON.
+    """
+    named = [[call.get("id"), call["name"], call["args"]] for call in calls]
+    text = to_text([purpose, gate, thread_id(), message_id, named, decided])
+    return hmac.new(_secret(), text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def is_mark(found: object, mark: str) -> bool:
+    """Returns whether something is this mark, in a time that does not tell how much of it is."""
+    return isinstance(found, str) and hmac.compare_digest(found.encode(errors="replace"), mark.encode())
+
+
+def to_text(value: Any) -> str:
+    """Returns JSON data as text that is equal where the data is: 100 is not 100.0, nor True 1.
+
+    Example:
+        >>> to_text({"b": 1, "a": 1.0}), to_text({"a": 1, "b": 1}) == to_text({"a": True, "b": 1})
+        ('{"a": 1.0, "b": 1}', False)
+    """
+    return json.dumps(value, sort_keys=True, default=repr)
+
+
+def thread_id() -> str | None:
+    """Returns the thread of the present run; None where no checkpointer keeps it."""
+    found = get_config().get("configurable", {}).get("thread_id")
+    return None if found is None else str(found)
+
+
+def _secret() -> bytes:
+    given = os.environ.get(SECRET)
+    if not given:
+        return _DRAWN
+    if len(given) < _LEAST:
+        hint = 'Draw one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+        raise ConfigurationError(f"{SECRET} must have at least {_LEAST} characters; got {len(given)}", hint=hint)
+    return given.encode(errors="surrogateescape")

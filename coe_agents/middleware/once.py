@@ -1,0 +1,183 @@
+"""Owns that a vouched action runs once, and as a whole: none of its calls runs before all are at their tools."""
+
+import hashlib
+import logging
+import threading
+import uuid
+import weakref
+from collections.abc import Collection
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.store.base import BaseStore
+
+from coe_agents._steps import Call, Steps, Wait
+from coe_agents.middleware.marks import thread_id, to_text
+
+logger = logging.getLogger(__name__)
+
+SECONDS_TO_GATHER = 10.0
+"""So long a call waits at its tool for the other calls of its action."""
+SPENT = "it has been started before, and runs once only"
+INCOMPLETE = "another call of the same message does not run"
+
+_NAMESPACE = ("coe_gate", "started")
+_SAVERS = weakref.WeakKeyDictionary[InMemorySaver, str]()
+_INTERRUPTED: Any = object()
+"""What stands for the invocation of a tool that interrupted the run, and is to be called again."""
+
+
+@dataclass(frozen=True, slots=True)
+class VouchedAction:
+    """The calls that were vouched for together.
+
+    Attributes:
+        key: From `new_action`.
+        ids: The ids of its calls.
+    """
+
+    key: str
+    ids: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Started:
+    """What this process knows of an action.
+
+    Attributes:
+        invocations: The invocation of each call's tool.
+        waiting: The calls that are at their tools.
+        why_not: Why none of its calls may run; None while they may.
+        runs: Whether its calls may run now.
+    """
+
+    invocations: dict[str, Any] = field(default_factory=dict)
+    waiting: list[Future[str | None]] = field(default_factory=list)
+    why_not: str | None = None
+    runs: bool = False
+
+
+def new_action(gate: str, message_id: str | None, call_id: str | None = None) -> str:
+    """Returns the key of an action that is decided on: equal for equal ones of one thread, also in another process.
+
+    Args:
+        gate: The name of the gate.
+        message_id: The id of the message that holds the action.
+        call_id: The id of the call, where a single one is the action.
+    """
+    configurable = get_config().get("configurable", {})
+    if (saver := configurable.get(CONFIG_KEY_CHECKPOINTER)) is None:
+        return uuid.uuid4().hex  # no thread is kept: nothing of this run can run again
+    # of two savers that keep threads in memory, each has a thread "1" of its own
+    kept_by = _SAVERS.setdefault(saver, uuid.uuid4().hex) if type(saver) is InMemorySaver else None
+    return hashlib.sha256(
+        to_text([gate, thread_id(), kept_by, message_id, call_id]).encode(errors="replace")
+    ).hexdigest()
+
+
+class Register:
+    """The actions that were started, in this process and in the store of the runs.
+
+    A store has no operation that both looks and writes: of two processes that start one action at the same moment, both
+    may succeed. In one process only the first does.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._started = dict[str, _Started]()
+
+    def start(
+        self, action: VouchedAction, call_id: str, invocation: object | None, store: BaseStore | None
+    ) -> Steps[str | None]:
+        """Returns why a call may not run, or None if it may; waits until all calls of its action are at their tools.
+
+        Args:
+            action: That the call belongs to.
+            call_id: The id of the call.
+            invocation: The same object in all retries inside one invocation of a tool, and in nothing else; None where
+                nothing is retried.
+            store: Of the run.
+        """
+        try:
+            if store is not None and action.key not in self._started:
+                kept = yield Call(store.get, store.aget, (_NAMESPACE, action.key))
+                if kept is not None:
+                    self._restore(action, kept.value["interrupted"])
+            gathered, is_last = self._arrive(action, call_id, invocation)
+            if is_last:
+                yield from self._keep(action, store)
+                self._decide(action.key)
+            why_not: str | None = yield Wait(gathered, SECONDS_TO_GATHER)
+            return why_not
+        except TimeoutError:
+            return self.refuse(action.key)
+        except Exception as error:  # whatever a store raises
+            logger.warning("a gated call is refused: the store failed with %s", type(error).__name__)
+            self.refuse(action.key)
+            return "the store of the runs failed"
+
+    def interrupt(self, action: VouchedAction, call_id: str, store: BaseStore | None) -> Steps[None]:
+        """Notes that a tool interrupted the run: when that is resumed, LangGraph calls the tool again."""
+        with self._lock:
+            self._started[action.key].invocations[call_id] = _INTERRUPTED
+        yield from self._keep(action, store)
+
+    def refuse(self, key: str) -> str:
+        """Refuses the calls of an action, unless they run already; returns why."""
+        with self._lock:
+            started = self._started.setdefault(key, _Started())
+            if not started.runs:
+                started.why_not = INCOMPLETE
+        self._decide(key)
+        return INCOMPLETE
+
+    def _arrive(
+        self, action: VouchedAction, call_id: str, invocation: object | None
+    ) -> tuple[Future[str | None], bool]:
+        """Returns what says why a call may not run, None if it may, and whether this call is what it waits for."""
+        gathered = Future[str | None]()
+        with self._lock:
+            started = self._started.setdefault(action.key, _Started())
+            former = started.invocations.get(call_id)
+            if started.why_not is None and (former is _INTERRUPTED or (former is None and not started.runs)):
+                started.invocations[call_id] = _over if invocation is None else weakref.ref(invocation)
+                started.waiting.append(gathered)
+                gathered.set_running_or_notify_cancel()  # who stops waiting must not cancel it
+                return gathered, action.ids <= started.invocations.keys()
+            is_retry = started.runs and invocation is not None and former is not None and former() is invocation
+            gathered.set_result(started.why_not or (None if is_retry else SPENT))
+            return gathered, False
+
+    def _decide(self, key: str) -> None:
+        """Lets the calls that wait run, unless their action is refused."""
+        with self._lock:
+            started = self._started[key]
+            started.runs = started.why_not is None
+            for one in started.waiting:
+                one.set_result(started.why_not)
+            started.waiting.clear()
+
+    def _keep(self, action: VouchedAction, store: BaseStore | None) -> Steps[None]:
+        if store is None:
+            return
+        with self._lock:
+            invocations = self._started[action.key].invocations
+            interrupted = sorted(id_ for id_, one in invocations.items() if one is _INTERRUPTED)
+        yield Call(store.put, store.aput, (_NAMESPACE, action.key, {"interrupted": interrupted}))
+
+    def _restore(self, action: VouchedAction, interrupted: Collection[str]) -> None:
+        """Takes over what another process, or this one before it ended, has started."""
+        with self._lock:
+            known = {id_: _INTERRUPTED if id_ in interrupted else _over for id_ in action.ids}
+            self._started.setdefault(action.key, _Started(invocations=known, runs=True))
+
+
+def _over() -> None:
+    """The reference to an invocation that is no more."""
+
+
+REGISTER = Register()

@@ -1,10 +1,12 @@
 """Owns the diagnosis of `doctor`: which findings are problems, and the remedy for each."""
 
+import os
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from coe_agents import ModelAgent, __version__
@@ -76,6 +78,11 @@ class Examination:
 def examine(config: Config | None, *, timeout: float) -> Examination:
     """Probes the clusterer and all agents at once, each for at most `timeout` seconds."""
     notes = [] if config is None else [line for line in check(config) if line.startswith(UNKEPT)]
+    if Path("langgraph.json").is_file() and not os.environ.get("COE_GATE_SECRET"):
+        notes.append(
+            "langgraph.json: the server keeps threads, and COE_GATE_SECRET is not set: after a restart, gates ask "
+            "people again and refuse calls that wait for their tools"
+        )
     agents = _agents(config)
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
     clustering, probe = probe_of(clusterer) or ("", None)

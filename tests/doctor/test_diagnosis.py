@@ -380,3 +380,13 @@ def test_tinyworld_is_well():
     assert said["entailment"]["contradicted"]["label"] == "contradiction"
     assert set(said["versions"]) >= {"python", "coe-agents", "torch", "transformers", "langgraph", "langchain-core"}
     assert said["device"] == "cpu"
+
+
+def test_threads_that_outlive_the_secret_of_a_process_are_noted(examined, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COE_GATE_SECRET", raising=False)
+    assert not any("COE_GATE_SECRET" in note for note in examined(NOBODY).notes)
+    (tmp_path / "langgraph.json").write_text("{}")
+    assert any("COE_GATE_SECRET" in note for note in examined(NOBODY).notes)
+    monkeypatch.setenv("COE_GATE_SECRET", "a secret of all processes")
+    assert not any("COE_GATE_SECRET" in note for note in examined(NOBODY).notes)

@@ -1,0 +1,207 @@
+"""A vouched action runs once and as a whole."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import ToolCallLimitMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware.types import AgentMiddleware
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, Send, interrupt
+
+from coe_agents import CoECouncil, SupportPolicy
+from coe_agents.middleware import once
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import ANN, BOB, PAY, SURE, THREAD, UNSURE, Bank, agent, call, judges, replies, says
+from tests.middleware.council import council_agent, members
+
+DONE = says(text="Done.")
+AGREE = [[call(**ANN)], "Done."]
+BOTH = [[call(**ANN), call(**BOB)], "Done."]
+TWO = says(call(**ANN, id="c1"), call(**BOB, id="c2"))
+APPROVE = Command(resume={"decisions": [{"type": "approve"}]})
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """A call does not wait long for the others of its action."""
+    monkeypatch.setattr(once, "SECONDS_TO_GATHER", 0.2)
+
+
+def gated(kind, bank, **options):
+    if kind == "council":
+        return council_agent(members(AGREE), bank, says(call(**ANN)), DONE, **options)
+    return agent(judges(*SURE)[1], bank, says(call(**ANN)), **options)
+
+
+kinds = pytest.mark.parametrize("kind", ["council", "gate"])
+
+
+@kinds
+def test_a_replay_of_the_tools_checkpoint_runs_nothing_again(kind):
+    bank = Bank()
+    compiled = gated(kind, bank)
+    compiled.invoke(PAY, THREAD)
+    for checkpoint in list(compiled.get_state_history(THREAD)):
+        if checkpoint.next == ("tools",):
+            state = compiled.invoke(None, checkpoint.config)
+    assert bank.transfers == [("Ann", 1.0)]
+    assert "runs once only" in replies(state)[0].text
+
+
+@kinds
+def test_of_simultaneous_runs_before_the_tools_one_runs(kind):
+    bank = Bank()
+    compiled = gated(kind, bank)
+    compiled.invoke(PAY, THREAD, interrupt_before=["tools"])
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: compiled.invoke(None, THREAD), range(4)))
+    assert bank.transfers == [("Ann", 1.0)]
+
+
+@kinds
+async def test_of_simultaneous_asynchronous_runs_one_runs(kind):
+    bank = Bank()
+    compiled = gated(kind, bank)
+    await compiled.ainvoke(PAY, THREAD, interrupt_before=["tools"])
+    await asyncio.gather(*(compiled.ainvoke(None, THREAD) for _ in range(4)))
+    assert bank.transfers == [("Ann", 1.0)]
+
+
+@pytest.mark.parametrize("kind", ["council", "gate"])
+def test_of_three_approvals_at_the_same_time_one_counts(kind):
+    bank = Bank()
+    if kind == "council":
+        compiled = council_agent(
+            members([[call(**BOB)], "Done."]), bank, says(call(**ANN)), DONE, on_uncertain="interrupt"
+        )
+    else:
+        compiled = agent(judges(*UNSURE)[1], bank, says(call(**ANN)), on_uncertain="interrupt")
+    compiled.invoke(PAY, THREAD)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: compiled.invoke(APPROVE, THREAD), range(3)))
+    assert bank.transfers == [("Ann", 1.0)]
+
+
+def test_calls_that_were_vouched_for_together_run_together():
+    bank = Bank()
+    council_agent(members(BOTH), bank, TWO, DONE).invoke(PAY, THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
+
+
+async def test_calls_that_were_vouched_for_together_run_together_in_async():
+    bank = Bank()
+    await council_agent(members(BOTH), bank, TWO, DONE).ainvoke(PAY, THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
+
+
+class ChangesOne(AgentMiddleware):
+    def wrap_tool_call(self, request, handler):
+        if request.tool_call["id"] == "c2":
+            request = request.override(tool_call={**request.tool_call, "args": {"to": "Eve", "amount": 2}})
+        return handler(request)
+
+
+class AnswersOne(AgentMiddleware):
+    def wrap_tool_call(self, request, handler):
+        from langchain_core.messages import ToolMessage
+
+        if request.tool_call["id"] == "c2":
+            return ToolMessage("cached", tool_call_id="c2")
+        return handler(request)
+
+
+@pytest.mark.parametrize("other", [ChangesOne, AnswersOne, lambda: ToolCallLimitMiddleware(run_limit=1)])
+def test_half_of_an_action_does_not_run(other, soon):
+    bank = Bank()
+    state = council_agent(members(BOTH), bank, TWO, DONE, before=[other()]).invoke(PAY, THREAD)
+    assert bank.transfers == []
+    assert any("another call of the same message does not run" in one.text for one in replies(state))
+
+
+def test_a_jump_to_one_of_two_calls_runs_none(soon):
+    bank = Bank()
+    compiled = council_agent(members(BOTH), bank, TWO, DONE)
+    compiled.invoke(PAY, THREAD, interrupt_before=["tools"])
+    compiled.invoke(Command(goto=Send("tools", [{**call(**ANN, id="c1"), "type": "tool_call"}])), THREAD)
+    assert bank.transfers == []
+
+
+def test_a_retry_inside_one_invocation_runs_the_tool_again():
+    tries = []
+
+    @tool
+    def transfer_money(to: str, amount: float) -> str:
+        """Sends money."""
+        tries.append(to)
+        if len(tries) < 3:
+            raise ConnectionError("down")
+        return "sent"
+
+    for inside in (False, True):
+        tries.clear()
+        bank = Bank()
+        bank.tools = [transfer_money]
+        retry = ToolRetryMiddleware(max_retries=3, initial_delay=0.0, jitter=False)
+        council = CoECouncil(members(AGREE), policy=SupportPolicy(0.6))
+        order = [council, retry] if inside else [retry, council]
+        compiled = create_agent(ScriptedDriver(script=[says(call(**ANN)), DONE]), bank.tools, middleware=order)
+        state = compiled.invoke(PAY)
+        assert tries == ["Ann"] * 3
+        assert replies(state)[0].text == "sent"
+
+
+@pytest.mark.parametrize("store", [None, InMemoryStore()])
+def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(store, monkeypatch):
+    sent = []
+
+    @tool
+    def transfer_money(to: str, amount: float) -> str:
+        """Sends money."""
+        sent.append((to, interrupt("sure?")))
+        return "sent"
+
+    driver = ScriptedDriver(script=[says(call(**ANN)), DONE])
+    council = CoECouncil(members(AGREE), policy=SupportPolicy(0.6))
+    compiled = create_agent(driver, [transfer_money], middleware=[council], checkpointer=InMemorySaver(), store=store)
+    compiled.invoke(PAY, THREAD)
+    if store is not None:  # another process knows what the store holds
+        monkeypatch.setattr(once.REGISTER, "_started", {})
+    compiled.invoke(Command(resume="yes"), THREAD)
+    assert sent == [("Ann", "yes")]
+    if store is not None:
+        monkeypatch.setattr(once.REGISTER, "_started", {})
+    for checkpoint in list(compiled.get_state_history(THREAD)):
+        if checkpoint.next == ("tools",):
+            compiled.invoke(Command(resume="yes"), checkpoint.config)
+    assert sent == [("Ann", "yes")]
+
+
+def test_what_was_started_is_known_to_another_process_by_the_store(monkeypatch):
+    bank, store = Bank(), InMemoryStore()
+    driver = ScriptedDriver(script=[says(call(**ANN)), DONE])
+    council = CoECouncil(members(AGREE), policy=SupportPolicy(0.6))
+    compiled = create_agent(driver, bank.tools, middleware=[council], checkpointer=InMemorySaver(), store=store)
+    compiled.invoke(PAY, THREAD)
+    monkeypatch.setattr(once.REGISTER, "_started", {})
+    for checkpoint in list(compiled.get_state_history(THREAD)):
+        if checkpoint.next == ("tools",):
+            compiled.invoke(None, checkpoint.config)
+    assert bank.transfers == [("Ann", 1.0)]
+
+
+def test_a_store_that_fails_closes_the_gate():
+    class Broken(InMemoryStore):
+        def batch(self, ops):
+            raise ConnectionError("down")
+
+    bank = Bank()
+    driver = ScriptedDriver(script=[says(call(**ANN)), DONE])
+    council = CoECouncil(members(AGREE), policy=SupportPolicy(0.6))
+    compiled = create_agent(driver, bank.tools, middleware=[council], store=Broken())
+    state = compiled.invoke(PAY)
+    assert bank.transfers == []
+    assert "the store of the runs failed" in replies(state)[0].text

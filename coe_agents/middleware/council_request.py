@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_openai_messages
 from langchain_core.runnables import RunnableConfig
@@ -37,7 +38,7 @@ class Asked:
         schemas = [*map(_to_schema, request.tools), *(schema for schema, _ in outputs.values())]
         self.tools = [schema for schema in schemas if schema is not None]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
-        self.config: RunnableConfig = disable_streaming(ensure_config())
+        self.config: RunnableConfig = _unseen(disable_streaming(ensure_config()))
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
         self._for_members: AgentRequest | None = None
 
@@ -126,6 +127,19 @@ class Asked:
         content = getattr(response_format, "tool_message_content", None) or f"Returning structured response: {answer}"
         reply = ToolMessage(content, tool_call_id=call["id"], name=call["name"])
         return ModelResponse([message, reply], structured_response=answer)
+
+
+def _unseen(config: RunnableConfig) -> RunnableConfig:
+    """Returns a config under which `astream_events` and `astream_log` show nothing of what models say; traces do."""
+    manager = config.get("callbacks")
+    handlers = manager.handlers if isinstance(manager, BaseCallbackManager) else manager or []
+    streaming = [one for one in handlers if hasattr(one, "tap_output_iter")]
+    if not isinstance(manager, BaseCallbackManager):
+        return {**config, "callbacks": [one for one in handlers if one not in streaming]}
+    manager = manager.copy()
+    for one in streaming:
+        manager.remove_handler(one)
+    return {**config, "callbacks": manager}
 
 
 def _outputs(request: ModelRequest[Any]) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:

@@ -25,9 +25,10 @@ def refusal(decision: CouncilDecision) -> AIMessage:
 
 
 def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessage]:
-    """Returns the withheld message, and for each of its calls a reply that says why it was not run.
+    """Returns the withheld message without its text, and for each of its calls a reply that says why it was not run.
 
-    A call without an id, or with that of an earlier one, is given an id of its own: it would have no reply.
+    A call without an id, or with that of an earlier one, is given an id of its own: it would have no reply. Reasoning
+    stays, since providers want back what they signed.
     """
     seen = set[str | None]()
     calls = list[ToolCall]()
@@ -37,7 +38,9 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
             id_ = f"call_{hashlib.sha256(f'{message.id} {place}'.encode()).hexdigest()[:24]}"
         seen.add(id_)
         calls.append({**call, "id": id_})
-    withheld = message if calls == message.tool_calls else message.model_copy(update={"tool_calls": calls})
+    blocks = [] if isinstance(message.content, str) else message.content
+    silent = [block for block in blocks if isinstance(block, dict) and block.get("type") not in ("text", "refusal")]
+    withheld = message.model_copy(update={"tool_calls": calls, "content": silent or ""})
     unread = {call["id"]: call["name"] or "" for call in message.invalid_tool_calls if call["id"]}
     named = [*((call["name"], call["id"] or "") for call in calls), *((name, id_) for id_, name in unread.items())]
     return [withheld, *(not_run(name, id_, _why(decision)) for name, id_ in named if id_)]

@@ -25,6 +25,15 @@ def check_names(tools: Collection[str]) -> frozenset[str]:
 class RefusesCalls(AgentMiddleware[_State, Any, Any]):
     """Middleware that compares each call that is about to run with what was vouched for."""
 
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+        self._name = name or type(self).__name__
+
+    @property
+    def name(self) -> str:
+        """The name, by which create_agent tells middleware apart."""
+        return self._name
+
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
         """Runs the tool if exactly this call may run; otherwise says why not."""
         return self._refuse(request) or handler(request)

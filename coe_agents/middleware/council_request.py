@@ -14,13 +14,18 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.middleware.withheld import without_withheld
+from coe_agents.types import Agent, AgentReply, AgentRequest
 
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 Replies = dict[str, AgentReply | Exception]
+
+_USUAL = {"n_samples": 1, "timeout": 30.0}
+"""What a member is asked for where its own settings leave it open: a person, or a run, waits for it at each call."""
 
 
 class Asked:
@@ -42,14 +47,29 @@ class Asked:
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
         self._for_members: AgentRequest | None = None
 
+    def for_member(self, agent: Agent) -> AgentRequest:
+        """Returns what a member is asked; where a `ModelAgent` has no settings of its own, one sample in a short time.
+
+        Raises:
+            ValueError: As `for_members` does.
+        """
+        usual: Any = (
+            {name: value for name, value in _USUAL.items() if name in agent.unset}
+            if isinstance(agent, ModelAgent)
+            else {}
+        )
+        return {**self.for_members(), **usual}
+
     def for_members(self) -> AgentRequest:
-        """Returns what each member is asked: the driver's system prompt and messages, and its tools.
+        """Returns what all members are asked: the driver's system prompt and messages, and its tools.
+
+        Calls that were withheld are left out, and why: a member that read them might propose them, too.
 
         Raises:
             ValueError: If a message holds something that OpenAI's format has no form for; a failure of each member.
         """
         if self._for_members is None:
-            system, messages = self.request.system_message, self.request.messages
+            system, messages = self.request.system_message, without_withheld(self.request.messages)
             texts = (str(one.text).strip() for one in reversed(messages) if isinstance(one, HumanMessage))
             self._for_members = AgentRequest(
                 question=next(filter(None, texts), ""),

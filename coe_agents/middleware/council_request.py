@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
@@ -31,14 +31,18 @@ _USUAL = {"n_samples": 1, "timeout": 30.0}
 class Asked:
     """One turn: what the driver and the members are asked, and how.
 
+    Args:
+        request: What the driver is asked.
+        gated: The tools whose calls are compared, as `tool_key` writes their names; None for all.
+
     Attributes:
         tools: The driver's tools as OpenAI's function schemas, with those of a structured answer. Tools that run at a
             model's provider, such as its search, are omitted: the members cannot have them.
         outputs: The tools by which the driver gives a structured answer, by name.
     """
 
-    def __init__(self, request: ModelRequest[Any]) -> None:
-        self.request = request
+    def __init__(self, request: ModelRequest[Any], gated: Collection[str] | None) -> None:
+        self.request, self._gated = request, gated
         outputs = _outputs(request)
         schemas = [*map(_to_schema, request.tools), *(schema for schema, _ in outputs.values())]
         self.tools = [schema for schema in schemas if schema is not None]
@@ -48,11 +52,7 @@ class Asked:
         self._for_members: AgentRequest | None = None
 
     def for_member(self, agent: Agent) -> AgentRequest:
-        """Returns what a member is asked; where a `ModelAgent` has no settings of its own, one sample in a short time.
-
-        Raises:
-            ValueError: As `for_members` does.
-        """
+        """Returns what a member is asked, as `for_members` does, with what a `ModelAgent` leaves open."""
         usual: Any = (
             {name: value for name, value in _USUAL.items() if name in agent.unset}
             if isinstance(agent, ModelAgent)
@@ -126,6 +126,7 @@ class Asked:
             tools=self.tools,
             question=self.for_members()["question"],
             finishing=frozenset(self.outputs) if is_own_way else frozenset(),
+            gated=self._gated,
         )
 
     def respond(self, message: AIMessage) -> ModelResponse[Any] | None:

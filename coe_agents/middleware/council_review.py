@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from coe_agents.actions import check_proposal
+from coe_agents.actions import check_calls
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.verdict import call_as_json
 from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal
@@ -131,7 +131,7 @@ def _check_edit(name: str, decision: Edit, pending: Pending, *, is_text: bool) -
             raise ValueError('"args" of an edited answer must be {"text": "..."}')
         return
     try:
-        check_proposal([{"name": name, "args": action.args}], tools=pending["tools"])
+        check_calls([{"name": name, "args": action.args}], tools=pending["tools"])
     except TypeError as error:
         raise ValueError(str(error)) from error
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from langchain_core.messages import AIMessage, ToolCall
 
 from coe_agents.actions import check_proposal, compare_actions
+from coe_agents.actions.canonical import Parser, to_line
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import InvalidReplyError, is_control_flow
@@ -77,6 +78,7 @@ class Proposals:
         replies: The reply of each member, or what was raised instead, by name.
         tools: The tools that all were shown, as OpenAI's function schemas.
         question: The last text of the user.
+        parsers: As in `coe_agents.actions.canonical_action`.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
     """
@@ -85,6 +87,7 @@ class Proposals:
     replies: Mapping[str, AgentReply | Exception]
     tools: Sequence[dict[str, Any]]
     question: str
+    parsers: Mapping[str, Parser] = field(default_factory=dict)
     finishing: Collection[str] = field(default=())
 
 
@@ -95,7 +98,7 @@ class Deliberation:
         agents: The members.
         mode: "verify" or "choose".
         policy: Decides on the measurement.
-        clusterer: Compares the proposals; by default `ActionMatch` of the turn's tools.
+        clusterer: Compares the proposals; by default `ActionMatch`.
     """
 
     def __init__(self, agents: Sequence[Agent], *, mode: Mode, policy: Policy, clusterer: Clusterer | None) -> None:
@@ -208,7 +211,12 @@ class Deliberation:
 
         def rank(row: Response) -> tuple[bool, str, str, str]:
             # how most write it, else a text: no order of agents decides which of equal actions goes on
-            return row["calls"] != most, json.dumps(row["calls"], sort_keys=True), row["text"], row["agent"]
+            return (
+                to_line(row["calls"]) != to_line(most),
+                json.dumps(row["calls"], sort_keys=True),
+                row["text"],
+                row["agent"],
+            )
 
         for row in sorted(same, key=rank):
             message = _message(row, proposals)
@@ -232,7 +240,7 @@ def _read_driver(proposals: Proposals) -> Response:
     Raises:
         InvalidReplyError: If it cannot be read, or does not fit the tools.
     """
-    calls, action = read_proposal(proposals.driver, proposals.tools)
+    calls, action = read_proposal(proposals.driver, proposals.tools, parsers=proposals.parsers)
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
         raise InvalidReplyError(f"the proposal is invalid: {problem}", retryable=False)
     return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=calls)
@@ -250,7 +258,7 @@ def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals, kn
     try:
         written = json.dumps(calls)
         if written not in known:
-            known[written] = check_proposal(calls, tools=proposals.tools)
+            known[written] = check_proposal(calls, tools=proposals.tools, parsers=proposals.parsers)
         return {**row, "calls": calls, "answer": known[written]}
     except (ValueError, TypeError) as error:
         return {**row, "calls": None, "error": f"{type(error).__name__}: {error}"}
@@ -263,7 +271,7 @@ def _message(row: Response, proposals: Proposals) -> AIMessage:
     own = None if isinstance(reply, Exception) else (reply.get("messages") or {}).get(row["index"])
     if isinstance(own, AIMessage) and not own.invalid_tool_calls:
         given = [{"name": call["name"], "args": call["args"]} for call in own.tool_calls]
-        if given == calls:
+        if to_line(given) == to_line(calls):  # True is not 1, which Python's `==` does not tell
             return own
     numbered = [
         ToolCall(name=call["name"], args=call["args"], id=f"call_{uuid.uuid4().hex}", type="tool_call")

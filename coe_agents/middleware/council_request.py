@@ -17,6 +17,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
+from coe_agents.middleware.parsing import parsers_of
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.types import Agent, AgentReply, AgentRequest
 
@@ -38,6 +39,7 @@ class Asked:
     Attributes:
         tools: The driver's tools as OpenAI's function schemas, with those of a structured answer. Tools that run at a
             model's provider, such as its search, are omitted: the members cannot have them.
+        parsers: Of the tools whose arguments pydantic parses, by name; see `parsers_of`.
         outputs: The tools by which the driver gives a structured answer, by name.
     """
 
@@ -47,6 +49,7 @@ class Asked:
         schemas = [*map(_to_schema, request.tools), *(schema for schema, _ in outputs.values())]
         self.tools = [schema for schema in schemas if schema is not None]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
+        self.parsers = parsers_of(request.tools)
         self.config: RunnableConfig = _unseen(disable_streaming(ensure_config()))
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
         self._for_members: AgentRequest | None = None
@@ -76,6 +79,7 @@ class Asked:
                 messages=convert_to_openai_messages([*([] if system is None else [system]), *messages]),
                 round=0,
                 tools=[*self.tools],
+                parses_calls=True,
             )
         return {**self._for_members}
 
@@ -124,6 +128,7 @@ class Asked:
             driver=message,
             replies=replies,
             tools=self.tools,
+            parsers=self.parsers,
             question=self.for_members()["question"],
             finishing=frozenset(self.outputs) if is_own_way else frozenset(),
             gated=self._gated,

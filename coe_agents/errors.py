@@ -32,9 +32,11 @@ Wrong arguments raise the built-in `ValueError` and `TypeError`.
 import sys
 from typing import Any
 
+from coe_agents.text import visible
+
 
 class CoEError(Exception):
-    """Base of all run-time errors.
+    """Base of all run-time errors. A message often quotes a server, a file or a model: what is invisible is escaped.
 
     Args:
         message: What happened.
@@ -45,8 +47,8 @@ class CoEError(Exception):
     retryable = False
 
     def __init__(self, message: str, *, hint: str = "", retryable: bool | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(visible(message))
+        self.hint = visible(hint)
         if retryable is not None:
             self.retryable = retryable
 

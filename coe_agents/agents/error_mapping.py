@@ -23,7 +23,7 @@ from coe_agents.errors import (
     RateLimitError,
     ServerError,
 )
-from coe_agents.redaction import redact
+from coe_agents.redaction import safe_message
 from coe_agents.text import one_line
 
 _LONGEST = 300
@@ -51,12 +51,12 @@ _N = r"""["'`]n["'`]|\bn\s*(?:=|>|must|is|should)|parameter:?\s+n\b"""
 def to_agent_error(
     error: Exception, *, address: str = "", options: Collection[str] = (), secrets: Collection[str] = ()
 ) -> CoEError:
-    """Returns our error for one that a model or its client raised, with `secrets` redacted.
+    """Returns our error for one that a model or its client raised, with `secrets` redacted and all of it visible.
 
     The address is that of the server; one of the `options` of the request may be what the server refused.
     """
     found = error if isinstance(error, CoEError) else _translate(error, address, options)
-    message, hint = redact(found.args[0], secrets), redact(found.hint, secrets)
+    message, hint = safe_message(found.args[0], secrets), safe_message(found.hint, secrets)
     if (message, hint) != (found.args[0], found.hint):
         found.args, found.hint = (message,), hint
     return found
@@ -77,6 +77,15 @@ def status_of(error: Exception) -> int | None:
             if isinstance(status := getattr(holder, name, None), int):
                 return status
     return None
+
+
+def is_stale(error: BaseException | None) -> bool:
+    """Returns whether the connection belonged to an event loop that has ended; the next request gets another one."""
+    while error is not None:
+        if isinstance(error, RuntimeError) and str(error) == "Event loop is closed":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:

@@ -15,7 +15,7 @@ from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AskedRequest
 from coe_agents.group_decision.data import AgentTokens
-from coe_agents.redaction import prints_secret, redact, secrets_of
+from coe_agents.redaction import describe_error, prints_secret, safe_message, secrets_of
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response
 
 _GRACE = 0.5
@@ -34,18 +34,23 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here too: an agent may not know `first_index`
         rows = enumerate(reply["responses"], start=request.get("first_index", 0))
-        responses: list[Response] = [{**row, "index": index} for index, row in rows]
+        secrets = secrets_of(agent)
+        responses: list[Response] = [
+            {**row, "index": index, "error": row["error"] and safe_message(row["error"], secrets)}
+            for index, row in rows
+        ]
         return {"responses": responses, "usages": [spent]}
 
     def to_failure(request: AskedRequest, error: Exception) -> dict[str, Any]:
         if is_control_flow(error):
             raise error
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
-        secrets = secrets_of(agent)
-        message = redact(f"{type(error).__name__}: {error}", secrets)
+        message = describe_error(error, agent)
         execution = get_runtime().execution_info
         if may_retry and (1 if execution is None else execution.node_attempt) < attempts:
-            if prints_secret(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
+            if prints_secret(
+                error, secrets_of(agent, error)
+            ):  # LangGraph logs what it retries, with the whole chain of causes
                 raise AgentError(message, retryable=True) from None
             raise error
         index = request.get("first_index", 0)

@@ -201,4 +201,5 @@ class CoETelemetry(BaseCallbackHandler):
             self._coe.record(decision["coe"], {"coe.action": action, **unitless})
         for agent, usage in decision["tokens"].items():
             for direction in ("input", "output"):
-                self._tokens.add(usage[f"{direction}_tokens"], {"coe.agent": agent, "coe.direction": direction})
+                if (count := usage[f"{direction}_tokens"]) is not None:
+                    self._tokens.add(count, {"coe.agent": agent, "coe.direction": direction})

@@ -212,6 +212,10 @@ def running(state: S) -> Iterator[S]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1" if state.keeps_alive else "HTTP/1.0"
 
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has closed a connection that was left open
+                super().handle()
+
         def log_message(self, *args: Any) -> None:
             pass
 

@@ -56,8 +56,8 @@ class AgentReport:
     logprobs: Literal["all", "some", "none"]
     n_distinct: int
     n_empty: int
-    input_tokens: int
-    output_tokens: int
+    input_tokens: int | None
+    output_tokens: int | None
     device: str | None
 
     @property

@@ -85,8 +85,8 @@ def create_coe_graph(
         clusterer: Decides which responses mean the same.
         policy: Decides what to do; any object with `decide`. See `coe_agents.policy` for its optional hooks.
         max_rounds: After this many rounds "another_round" becomes "abstain".
-        token_budget: The same, once all agents together have used this many tokens, input and output. A round that has
-            begun is finished, so the last one may exceed the budget.
+        token_budget: The same, once all agents together have used this many tokens, input and output, or a number that
+            their servers do not tell. A round that has begun is finished, so the last one may exceed the budget.
         deadline: The same, after this many seconds for the question. Agents that are still sampling get the time that
             is left: a `ModelAgent` then returns what it has; another agent is cut off half a second later in an
             asynchronous run, and cannot be stopped in a synchronous one. If the policy answers, the answer is given

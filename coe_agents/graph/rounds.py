@@ -11,7 +11,7 @@ from coe_agents.graph.state import AskedRequest, CoEState
 from coe_agents.policy import Measurement
 from coe_agents.policy.bounds import Bounds
 from coe_agents.rounds import round_data
-from coe_agents.types import RoundData
+from coe_agents.types import RoundData, add_counts
 
 
 def fan_out(
@@ -56,6 +56,7 @@ def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, 
 def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]:
     """Returns the trajectory with the round just measured, once, however often the agents were asked."""
     former = before(state)
+    used, earlier = tokens_used(state), add_counts(each["tokens"] for each in former)
     data = round_data(
         measurement,
         round=state["round"],
@@ -63,7 +64,7 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
         shows_answers=state["shows_answers"],
         former=former[-1] if former else None,
         former_labels=state["former_labels"],
-        tokens=tokens_used(state) - sum(each["tokens"] for each in former),
+        tokens=None if used is None or earlier is None else used - earlier,
         n_responses=len(new_responses(state)),
     )
     return [*former, data]

@@ -4,6 +4,7 @@ import time
 
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.bounds import Bounds, Spent
+from coe_agents.types import add_counts
 
 
 def spent_of(state: CoEState) -> Spent:
@@ -16,9 +17,10 @@ def until(bounds: Bounds, state: CoEState) -> float | None:
     return None if bounds.deadline is None else state["started"] + bounds.deadline - state["elapsed"]
 
 
-def tokens_used(state: CoEState) -> int:
-    """Returns what all requests have cost so far, input and output."""
-    return sum(spent["usage"]["input_tokens"] + spent["usage"]["output_tokens"] for spent in state["usages"])
+def tokens_used(state: CoEState) -> int | None:
+    """Returns what all requests have cost so far, input and output; None where that is not known."""
+    usages = (spent["usage"] for spent in state["usages"])
+    return add_counts(count for usage in usages for count in (usage["input_tokens"], usage["output_tokens"]))
 
 
 def seconds_used(state: CoEState) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 from coe_agents.group_decision.data import AgentTokens, DecisionData, view
 from coe_agents.group_decision.typed import GroupDecision
 from coe_agents.rounds import conformity
-from coe_agents.types import RoundData, Sampling, Usage
+from coe_agents.types import RoundData, Sampling, Usage, add_counts
 
 
 def create_decision(
@@ -34,9 +34,11 @@ def create_decision(
     tokens: dict[str, Usage] = {}
     samplings: dict[str, list[Sampling]] = {}
     for each in spent:
-        used = tokens.setdefault(each["agent"], Usage(input_tokens=0, output_tokens=0))
-        used["input_tokens"] += each["usage"]["input_tokens"]
-        used["output_tokens"] += each["usage"]["output_tokens"]
+        used, more = tokens.get(each["agent"]) or Usage(input_tokens=0, output_tokens=0), each["usage"]
+        tokens[each["agent"]] = Usage(
+            input_tokens=add_counts((used["input_tokens"], more["input_tokens"])),
+            output_tokens=add_counts((used["output_tokens"], more["output_tokens"])),
+        )
         if each["sampling"] is not None:
             samplings.setdefault(each["agent"], []).append(each["sampling"])
     agents = {

@@ -16,7 +16,7 @@ from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AskedRequest
 from coe_agents.group_decision.data import AgentTokens
 from coe_agents.redaction import describe_error, prints_secret, safe_message, secrets_of
-from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response
+from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response, create_usage
 
 _GRACE = 0.5
 """Seconds after the deadline in which an agent may still return what it has, before it is cut off."""
@@ -29,7 +29,8 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
     """
 
     def to_update(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
-        spent = AgentTokens(agent=agent.name, usage=reply["usage"], sampling=reply.get("sampling"))
+        usage = create_usage(reply["usage"]["input_tokens"], reply["usage"]["output_tokens"])
+        spent = AgentTokens(agent=agent.name, usage=usage, sampling=reply.get("sampling"))
         if not reply["responses"]:
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here too: an agent may not know `first_index`

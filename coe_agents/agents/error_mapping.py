@@ -179,7 +179,9 @@ def _retry_after(error: Exception) -> float | None:
         seconds = float(given)
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(given).timestamp() - time.time()
+            sent = headers.get("date") or headers.get("Date")  # by the clock that the server reckons with
+            now = parsedate_to_datetime(str(sent)).timestamp() if sent else time.time()
+            seconds = parsedate_to_datetime(given).timestamp() - now
         except ValueError:
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

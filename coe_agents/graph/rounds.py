@@ -6,7 +6,7 @@ from typing import Any, Literal
 from langgraph.types import Send
 
 from coe_agents.graph.run_settings import RunSettings
-from coe_agents.graph.spending import tokens_used, until
+from coe_agents.graph.spending import tokens_used
 from coe_agents.graph.state import AskedRequest, CoEState
 from coe_agents.policy import Measurement
 from coe_agents.policy.bounds import Bounds
@@ -41,15 +41,21 @@ def wishes_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, Any
 
 def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
     """Returns the requests of the round, with these changes for each agent."""
-    base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
+    base = AskedRequest(
+        question=state["asked"],
+        messages=state["conversation"],
+        round=state["round"],
+        state_version=state["state_version"],
+        asked_agents=list(wishes),
+    )
     if state["allowed"] is not None:
         base["choices"] = state["allowed"]
     if state.get("reviews"):
         base["is_review"] = True
     if (tools := state.get("shown")) is not None:
         base["tools"] = tools
-    if (end := until(bounds, state)) is not None:
-        base["until"] = end
+    if bounds.deadline is not None:
+        base |= {"started": state["started"], "seconds": bounds.deadline - state["elapsed"]}
     return [Send(name, {**base, **own}) for name, own in wishes.items()]
 
 

@@ -2,7 +2,6 @@ import asyncio
 import json
 import math
 import time
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import spending
 from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
 from tests.graph.nodes.test_another_round import AGAIN, ask, graph, three
@@ -29,14 +29,6 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
 
 def test_a_budget_does_not_take_back_an_answer():
     assert ask(graph(*three(a=["Paris"], c=["Paris"]), token_budget=13))["decision"]["action"] == "answer"
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A wall clock that goes by nothing but what a test adds."""
-    clock = SimpleNamespace(now=1e9)
-    monkeypatch.setattr(time, "time", lambda: clock.now)
-    return clock
 
 
 class Slow(NormalizedMatch):
@@ -59,6 +51,38 @@ def test_the_deadline_ends_the_rounds_and_names_itself(clock):
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
     assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict: ')
     assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
+
+
+@pytest.mark.parametrize("by", [-3600, 3600])
+def test_a_clock_that_is_set_neither_extends_nor_shortens_the_deadline(clock, by):
+    class Sets(ScriptedAgent):
+        def sample(self, request, config=None):
+            clock.set += by
+            return super().sample(request, config)
+
+    agents = [Sets("a", ["Paris"]), *three()[1:]]
+    decision = ask(slow_graph(clock, *agents, deadline=15))["decision"]
+    assert decision["n_rounds"] == 2
+    assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
+    assert [request["timeout"] for request in agents[1].requests] == [15, 5]
+
+
+@pytest.mark.parametrize(("back", "first"), [(0, 100), (3600, 0)])
+def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(clock, monkeypatch, back, first):
+    started = spending.begin_round()
+    monkeypatch.setattr(spending, "_BEGUN", {})
+    clock.now, clock.set = clock.now + 100, -back
+    assert spending.seconds_since(started) == first
+    clock.now, clock.set = clock.now + 10, -1e6
+    assert spending.seconds_since(started) == first + 10
+
+
+def test_of_many_rounds_the_latest_are_known(clock, monkeypatch):
+    monkeypatch.setattr(spending, "_MOST_ROUNDS", 2)
+    for _ in range(5):
+        spending.begin_round()
+        clock.now += 1
+    assert len(spending._BEGUN) == 2
 
 
 def test_an_answer_at_hand_is_given_however_late(clock):

@@ -1,8 +1,7 @@
 """Owns the node that samples one agent, and turns its last failure into a row."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
@@ -13,7 +12,8 @@ from langgraph.runtime import get_runtime
 from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureError, InvalidReplyError, is_control_flow
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
-from coe_agents.graph.state import AskedRequest
+from coe_agents.graph.spending import seconds_since
+from coe_agents.graph.state import AskedRequest, check_request
 from coe_agents.group_decision.data import AgentTokens
 from coe_agents.redaction import describe_error, prints_secret, safe_message, secrets_of
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response, create_usage
@@ -22,10 +22,14 @@ _GRACE = 0.5
 """Seconds after the deadline in which an agent may still return what it has, before it is cut off."""
 
 
-def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
+def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: bool = True) -> TwoForms:
     """Returns the node that samples one agent; its last failure becomes a row, so that the other agents' answers count.
 
-    `graded`: whether the agent may give probabilities of choices instead of samples.
+    Args:
+        agent: The agent.
+        agents: The names of all agents of the graph.
+        attempts: How often it is asked in all.
+        graded: Whether the agent may give probabilities of choices instead of samples.
     """
 
     def to_update(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
@@ -62,6 +66,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         return update
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+        check_request(asked, agents)
         finish = events.start_sampling(agent.name, asked["round"])
         try:
             request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
@@ -71,6 +76,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         return finish(update)
 
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+        check_request(asked, agents)
         finish = events.start_sampling(agent.name, asked["round"])
         try:
             request, seconds = in_time(asked, graded=graded)
@@ -89,12 +95,13 @@ def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float |
     `graded`: whether it may give probabilities where it must choose.
     """
     request = asked.copy()
-    until = request.pop("until", None)
+    seconds, started = request.pop("seconds", None), request.pop("started", None)
+    del request["state_version"], request["asked_agents"]
     if "choices" in request:
         request["graded"] = graded
-    if until is None:
+    if seconds is None or started is None:
         return request, None
-    left = until - time.time()
+    left = seconds - seconds_since(started)
     if left <= 0:
         raise _past_deadline()
     request["timeout"] = left

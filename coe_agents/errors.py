@@ -30,6 +30,7 @@ Wrong arguments raise the built-in `ValueError` and `TypeError`.
 """
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from coe_agents.text import visible
@@ -187,3 +188,12 @@ def is_control_flow(error: BaseException) -> bool:
     """
     langgraph: Any = sys.modules.get("langgraph.errors")
     return langgraph is not None and (isinstance(error, langgraph.GraphBubbleUp) or langgraph.is_invalid_resume(error))
+
+
+def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields an error and its causes, also those that its traceback does not show."""
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        yield error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__

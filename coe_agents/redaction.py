@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
-from coe_agents.errors import CoEError
+from coe_agents.errors import CoEError, iter_causes
 from coe_agents.text import one_line, visible
 
 REDACTED = "[redacted]"
@@ -48,12 +48,11 @@ def secrets_of(holder: object, error: BaseException | None = None) -> set[str]:
         >>> secrets_of(Model())
         {'sk-0123456789'}
     """
-    values, chain = list(_walk(getattr(holder, "__dict__", {}), name="", depth=0)), list(_chain(error))
-    found = {secret for value in values if value is not None for secret in (value.strip(),)}
+    found, chain = set(_walk(getattr(holder, "__dict__", {}), name="", depth=0)), list(iter_causes(error))
     sent = {word for each in chain for word in _sent_with(each)}
-    if not sent and None in values:
+    if not sent and None in found:
         sent = {word for each in chain if not isinstance(each, CoEError) for word in str(each).split()}
-    return {secret for secret in found | sent if len(secret) >= _SHORTEST}
+    return {secret.strip() for secret in found | sent if secret and len(secret.strip()) >= _SHORTEST}
 
 
 def describe_error(error: BaseException, holder: object = None, secrets: Collection[str] = ()) -> str:
@@ -155,15 +154,6 @@ def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:
     """Returns whether printing an exception, with its causes, shows a secret."""
     printed = "".join(traceback.format_exception(error))
     return redact(printed, secrets) != printed
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields an error and its causes, also those that its traceback does not show."""
-    seen = set[int]()
-    while error is not None and id(error) not in seen:
-        yield error
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
 
 
 def _sent_with(error: BaseException) -> Iterator[str]:

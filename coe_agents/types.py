@@ -98,15 +98,19 @@ def create_usage(input_tokens: object, output_tokens: object) -> Usage:
     return Usage(input_tokens=given, output_tokens=said)
 
 
-def add_counts(counts: Iterable[int | None]) -> int | None:
-    """Returns the sum of counts; None if one is not known.
+def add_usages(usages: Iterable[Usage]) -> Usage:
+    """Returns the tokens of several requests together."""
+    each = list(usages)
+    given, said = (
+        add_counts([one["input_tokens"] for one in each]),
+        add_counts([one["output_tokens"] for one in each]),
+    )
+    return Usage(input_tokens=given, output_tokens=said)
 
-    Example:
-        >>> add_counts([1, 2]), add_counts([1, None])
-        (3, None)
-    """
-    known = list(counts)
-    return None if None in known else sum(count for count in known if count is not None)
+
+def add_counts(counts: Sequence[int | None]) -> int | None:
+    """Returns the sum of counts; None if one is not known."""
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 class Sampling(TypedDict):

@@ -22,6 +22,7 @@ from coe_agents.errors import (
     ModelNotFoundError,
     RateLimitError,
     ServerError,
+    iter_causes,
 )
 from coe_agents.redaction import safe_message
 from coe_agents.text import one_line
@@ -79,13 +80,9 @@ def status_of(error: Exception) -> int | None:
     return None
 
 
-def is_stale(error: BaseException | None) -> bool:
+def is_stale(error: BaseException) -> bool:
     """Returns whether the connection belonged to an event loop that has ended; the next request gets another one."""
-    while error is not None:
-        if isinstance(error, RuntimeError) and str(error) == "Event loop is closed":
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return any(isinstance(each, RuntimeError) and str(each) == "Event loop is closed" for each in iter_causes(error))
 
 
 def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
@@ -160,9 +157,7 @@ def _message(error: Exception) -> str:
 
 def _message_with_root(error: Exception) -> str:
     """Returns the error's message with its first cause: "Connection error" alone is not enough."""
-    root: BaseException = error
-    while (cause := root.__cause__ or root.__context__) is not None:
-        root = cause
+    *_, root = iter_causes(error)
     message = _message(error)
     return message if root is error else f"{message.rstrip('.')}: {type(root).__name__}: {_message(Exception(root))}"
 

@@ -62,7 +62,7 @@ def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, 
 def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]:
     """Returns the trajectory with the round just measured, once, however often the agents were asked."""
     former = before(state)
-    used, earlier = tokens_used(state), add_counts(each["tokens"] for each in former)
+    used, earlier = tokens_used(state), add_counts([each["tokens"] for each in former])
     data = round_data(
         measurement,
         round=state["round"],

@@ -1,11 +1,11 @@
 """Owns what a question has cost so far, as a run's state tells it."""
 
-import threading
 import time
+from functools import lru_cache
 
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.bounds import Spent
-from coe_agents.types import add_counts
+from coe_agents.types import add_counts, add_usages
 
 
 def spent_of(state: CoEState) -> Spent:
@@ -16,40 +16,28 @@ def spent_of(state: CoEState) -> Spent:
 def begin_round() -> float:
     """Returns the present on the wall clock, from which `seconds_since` counts."""
     started = time.time()
-    _note(started, time.monotonic())
+    _begun(started)
     return started
 
 
 def seconds_since(started: float) -> float:
-    """Returns how long ago a round began.
+    """Returns how long ago a round began; a clock that is set changes nothing in a process that has asked before."""
+    return time.monotonic() - _begun(started)
 
-    In the process that began it, and from the first call on in another one, a clock that is set changes nothing: only
-    between two processes nothing but the wall clock tells how long it was.
+
+@lru_cache(maxsize=10_000)
+def _begun(started: float) -> float:
+    """Returns when a round began, on the monotonic clock of this process; kept for the latest rounds.
+
+    Where another process began it, the wall clock alone tells how long ago that was when this process first asks.
     """
-    now = time.monotonic()
-    if (begun := _BEGUN.get(started)) is None:
-        begun = now - max(0.0, time.time() - started)
-        _note(started, begun)
-    return now - begun
-
-
-_MOST_ROUNDS = 10_000
-_BEGUN: dict[float, float] = {}
-"""When the latest rounds began on the monotonic clock of this process, by when that was on the wall clock."""
-_LOCK = threading.Lock()
-
-
-def _note(started: float, begun: float) -> None:
-    with _LOCK:
-        _BEGUN[started] = begun
-        if len(_BEGUN) > _MOST_ROUNDS:
-            del _BEGUN[next(iter(_BEGUN))]
+    return time.monotonic() - max(0.0, time.time() - started)
 
 
 def tokens_used(state: CoEState) -> int | None:
     """Returns what all requests have cost so far, input and output; None where that is not known."""
-    usages = (spent["usage"] for spent in state["usages"])
-    return add_counts(count for usage in usages for count in (usage["input_tokens"], usage["output_tokens"]))
+    total = add_usages(spent["usage"] for spent in state["usages"])
+    return add_counts([total["input_tokens"], total["output_tokens"]])
 
 
 def seconds_used(state: CoEState) -> float:

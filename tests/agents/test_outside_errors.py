@@ -1,8 +1,10 @@
 """What a server says in an error: no key and no escape of a terminal leaves the process, wherever it came from."""
 
 import asyncio
+import gc
 import json
 import logging
+import warnings
 
 import pytest
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
@@ -96,7 +98,16 @@ def test_an_error_of_a_static_key_keeps_its_words():
 
 
 def test_a_model_answers_in_one_event_loop_after_another():
-    with served(("Paris",), keeps_alive=True) as server:
-        agent = ModelAgent("a", server.chat(), n_samples=3, retries=0)
-        replies = [asyncio.run(agent.asample(REQUEST)) for _ in range(4)]
+    async def ask_and_close():
+        reply = await agent.asample(REQUEST)
+        await chat.root_async_client.close()
+        return reply
+
+    with served(("Paris",), keeps_alive=True) as server, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the connections of the loops that have ended
+        chat = server.chat()
+        agent = ModelAgent("a", chat, n_samples=3, retries=0)
+        replies = [asyncio.run(agent.asample(REQUEST)) for _ in range(3)]
+        replies.append(asyncio.run(ask_and_close()))
+        gc.collect()
     assert [len(reply["responses"]) for reply in replies] == [3, 3, 3, 3]

@@ -11,5 +11,5 @@ def clock(monkeypatch):
     clock = SimpleNamespace(now=1e9, set=0.0)
     clocks = SimpleNamespace(time=lambda: clock.now + clock.set, monotonic=lambda: clock.now)
     monkeypatch.setattr(spending, "time", clocks)
-    monkeypatch.setattr(spending, "_BEGUN", {})
+    spending._begun.cache_clear()
     return clock

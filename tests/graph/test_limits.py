@@ -68,21 +68,13 @@ def test_a_clock_that_is_set_neither_extends_nor_shortens_the_deadline(clock, by
 
 
 @pytest.mark.parametrize(("back", "first"), [(0, 100), (3600, 0)])
-def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(clock, monkeypatch, back, first):
+def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(clock, back, first):
     started = spending.begin_round()
-    monkeypatch.setattr(spending, "_BEGUN", {})
+    spending._begun.cache_clear()
     clock.now, clock.set = clock.now + 100, -back
     assert spending.seconds_since(started) == first
     clock.now, clock.set = clock.now + 10, -1e6
     assert spending.seconds_since(started) == first + 10
-
-
-def test_of_many_rounds_the_latest_are_known(clock, monkeypatch):
-    monkeypatch.setattr(spending, "_MOST_ROUNDS", 2)
-    for _ in range(5):
-        spending.begin_round()
-        clock.now += 1
-    assert len(spending._BEGUN) == 2
 
 
 def test_an_answer_at_hand_is_given_however_late(clock):

@@ -20,7 +20,7 @@ from coe_agents.types import (
     Rung,
     Sampling,
     Usage,
-    add_counts,
+    add_usages,
     create_response,
     create_usage,
 )
@@ -62,7 +62,7 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    reply = AgentReply(responses=responses, usage=total([usage_of(one) for one in answered]), sampling=sampling)
+    reply = AgentReply(responses=responses, usage=add_usages(map(usage_of, answered)), sampling=sampling)
     if "tools" in request:
         pairs = zip(responses, generations, strict=True)
         reply["messages"] = {row["index"]: one.message for row, one in pairs if isinstance(one, ChatGeneration)}
@@ -177,11 +177,3 @@ def usage_of(result: LLMResult) -> Usage:
     first = result.generations[0][0]
     usage = getattr(getattr(first, "message", None), "usage_metadata", None) or {}
     return create_usage(usage.get("input_tokens"), usage.get("output_tokens"))
-
-
-def total(usages: Sequence[Usage]) -> Usage:
-    """Returns the tokens of several requests together."""
-    return Usage(
-        input_tokens=add_counts(usage["input_tokens"] for usage in usages),
-        output_tokens=add_counts(usage["output_tokens"] for usage in usages),
-    )

@@ -107,16 +107,16 @@ class Asker:
         try:
             yield from places.wait(turn, seconds)
             seconds = deadline.seconds_left(self.request_timeout)
-            for _ in range(_MOST_STALE):
+            n_stale = 0
+            while True:
                 try:
                     return (yield from send(self.server, seconds))
                 except Exception as error:
-                    failure = error
-                if not is_stale(failure):
-                    break
+                    n_stale += is_stale(error)
+                    if not is_stale(error) or n_stale > _MOST_STALE:
+                        self._fail(error, options)
+                        raise
                 seconds = deadline.seconds_left(self.request_timeout)
-            self._fail(failure, options)
-            raise failure
         finally:
             places.leave(turn)
 

@@ -30,11 +30,14 @@ Wrong arguments raise the built-in `ValueError` and `TypeError`.
 """
 
 import sys
+from collections.abc import Iterator
 from typing import Any
+
+from coe_agents.text import visible
 
 
 class CoEError(Exception):
-    """Base of all run-time errors.
+    """Base of all run-time errors. A message often quotes a server, a file or a model: what is invisible is escaped.
 
     Args:
         message: What happened.
@@ -45,8 +48,8 @@ class CoEError(Exception):
     retryable = False
 
     def __init__(self, message: str, *, hint: str = "", retryable: bool | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(visible(message))
+        self.hint = visible(hint)
         if retryable is not None:
             self.retryable = retryable
 
@@ -177,20 +180,6 @@ class InvalidReplyError(AgentError):
     reply: Any = None
 
 
-def in_words(error: BaseException) -> str:
-    """Returns the type and the text of an exception; the type alone where it has no text.
-
-    Example:
-        >>> in_words(ValueError("no such model")), in_words(TimeoutError())
-        ('ValueError: no such model', 'TimeoutError')
-    """
-    try:
-        text = str(error).strip()
-    except Exception:  # anybody may have written the exception
-        text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 def is_control_flow(error: BaseException) -> bool:
     """Returns whether LangGraph controls a run with this exception: code that catches it must raise it again.
 
@@ -199,3 +188,12 @@ def is_control_flow(error: BaseException) -> bool:
     """
     langgraph: Any = sys.modules.get("langgraph.errors")
     return langgraph is not None and (isinstance(error, langgraph.GraphBubbleUp) or langgraph.is_invalid_resume(error))
+
+
+def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields an error and its causes, also those that its traceback does not show."""
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        yield error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__

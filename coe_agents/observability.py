@@ -12,7 +12,8 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.types import Command
 
-from coe_agents.errors import is_control_flow
+from coe_agents.errors import CoEError, is_control_flow
+from coe_agents.group_decision.views import kind_of
 from coe_agents.uncertainty.divergences import unit_of
 
 try:
@@ -56,7 +57,8 @@ class CoETelemetry(BaseCallbackHandler):
     divergence, which has no unit); `coe.tokens` by agent and direction; `coe.failures` by agent and `error.type`, one
     for each round in which the agent failed.
 
-    No question, response, reason or error message is exported unless `content` is true. One handler serves any number
+    No question, response, reason or error message is exported unless `content` is true; of errors then those of
+    coe-agents, in which keys are redacted, and never those of a model's client. One handler serves any number
     of runs at a time, synchronous and asynchronous.
 
     Args:
@@ -149,12 +151,13 @@ class CoETelemetry(BaseCallbackHandler):
         if (run := self._runs.pop(run_id, None)) is None:
             return
         if run.span is not None and not is_control_flow(error):
-            self._blame(run.span, type(error).__name__, str(error))
+            # the text of any other error is a client's own, which may quote a key: the agent's span has it, redacted
+            self._blame(run.span, type(error).__name__, str(error) if isinstance(error, CoEError) else "")
         self._close(run)
 
     def _blame(self, span: trace.Span, kind: str, message: str) -> None:
         span.set_attribute("error.type", kind)
-        if self._content:
+        if self._content and message:
             span.set_attribute("error.message", message)
         span.set_status(Status(StatusCode.ERROR, kind))
 
@@ -185,8 +188,8 @@ class CoETelemetry(BaseCallbackHandler):
         if self._content:
             span.set_attribute("coe.responses", [row["text"] for row in rows if row["error"] is None])
         for error in errors:
-            kind, _, message = error.partition(":")
-            self._blame(span, kind, message.strip())
+            kind = kind_of(error)
+            self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
             self._failures.add(1, {"coe.agent": agent, "error.type": kind})
 
     def _count(self, decision: Mapping[str, Any]) -> None:
@@ -198,4 +201,5 @@ class CoETelemetry(BaseCallbackHandler):
             self._coe.record(decision["coe"], {"coe.action": action, **unitless})
         for agent, usage in decision["tokens"].items():
             for direction in ("input", "output"):
-                self._tokens.add(usage[f"{direction}_tokens"], {"coe.agent": agent, "coe.direction": direction})
+                if (count := usage[f"{direction}_tokens"]) is not None:
+                    self._tokens.add(count, {"coe.agent": agent, "coe.direction": direction})

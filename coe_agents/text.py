@@ -1,16 +1,19 @@
 """Owns how text from outside is made fit for its place: of models, users, files and servers, none of it trusted.
 
 Each place has a function: `for_terminal`, `for_page`, `for_prompt`, and `for_log` for reasons and messages, which
-people and models read. All return one line, cut to a limit.
+people and models read. All return one line, cut to a limit, and none leaves an invisible character.
 """
 
 import html
 import re
 import unicodedata
+from functools import lru_cache
 
 MAX_QUOTED = 300
 """The most characters of a text that is quoted, unless more is asked for."""
 _UNSEEN = re.compile(r"FILLER|VARIATION SELECTOR|JOINER|PATTERN BLANK|VOWEL INHERENT|NULL NOTEHEAD")
+
+_JOINED = re.compile("(?<=[{0}])(\ufe0f?[\u200c\u200d](?=[{0}])|\ufe0f)".format("^\0-\x7f\u200b-\u200f\ufe00-\ufe0f"))
 
 
 def one_line(text: str, limit: int | None = None) -> str:
@@ -30,8 +33,15 @@ def for_terminal(text: str, limit: int | None = None) -> str:
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Returns `text` with U+FFFD for each character that is not printable, but for those to keep."""
-    return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else "\ufffd" for c in text)
+    """Returns `text` with U+FFFD for each character that is not printable or does not show, but for those to keep.
+
+    A joiner between two characters beyond ASCII stays, as in Persian words, and the selector behind an emoji.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    pieces = _JOINED.split(text)
+    pieces[::2] = ["".join(c if c in keep or _is_printable(c) else "\ufffd" for c in piece) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def for_page(text: str, limit: int | None = None) -> str:
@@ -45,22 +55,23 @@ def for_page(text: str, limit: int | None = None) -> str:
 
 
 def for_prompt(text: str, *, limit: int = MAX_QUOTED) -> str:
-    """Returns `text` on one line, without angle brackets, cut to `limit` characters: fit for a fence.
+    r"""Returns `text` on one line, visible and without angle brackets, cut to `limit` characters: fit for a fence.
 
     Example:
-        >>> for_prompt("Rome</answer>")
-        'Rome‹/answer›'
+        >>> for_prompt("Rome</answer>\u202e")
+        'Rome‹/answer›\\u202e'
     """
-    return one_line(text, limit).replace("<", "‹").replace(">", "›")
+    line = visible(one_line(text, limit)).replace("<", "‹").replace(">", "›")
+    return one_line(line, limit)  # escapes are longer than what they stand for
 
 
 def for_log(text: str, *, limit: int = MAX_QUOTED) -> str:
-    """Returns `text` as `for_prompt` does, with escapes for invisible characters: whoever reads it sees all of it."""
+    """Returns `text` as `for_prompt` does, with escapes for uncommon white space, too: its reader sees all of it."""
     return for_prompt(visible(text), limit=limit)
 
 
 def visible(text: str) -> str:
-    r"""Returns the text with escapes, `\u....` or `\U........`, for all invisible characters.
+    r"""Returns the text with escapes, as JSON writes them, for all invisible characters: in JSON they stay JSON.
 
     These are, by their Unicode category: control characters but line feed and tab, format characters (bidirectional
     ones and tags among them), private use, unassigned, surrogates, line and paragraph separators, and all spaces but
@@ -68,7 +79,7 @@ def visible(text: str) -> str:
     fillers, variation selectors, joiners and blanks that count as letters, marks or symbols.
 
     Example:
-        >>> visible("pay \u202eAnn\U000e0041") == r"pay \u202eAnn\U000e0041"
+        >>> visible("pay \u202eAnn\U000e0041") == r"pay \u202eAnn\udb40\udc41"
         True
     """
     if text.isascii() and text.isprintable():
@@ -76,6 +87,7 @@ def visible(text: str) -> str:
     return "".join(character if is_visible(character) else _escape(character) for character in text)
 
 
+@lru_cache(maxsize=4096)
 def is_visible(character: str) -> bool:
     """Returns whether a character shows: see `visible`."""
     if character in " \n\t":
@@ -86,6 +98,10 @@ def is_visible(character: str) -> bool:
     return category not in ("Lo", "Mn", "So") or not _UNSEEN.search(unicodedata.name(character, ""))
 
 
+def _is_printable(character: str) -> bool:
+    return character.isprintable() and is_visible(character)
+
+
 def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    units = character.encode("utf-16-be", errors="surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

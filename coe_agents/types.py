@@ -1,6 +1,6 @@
 """Owns the values that pass between the parts: requests, responses and rulings, and the closed sets of names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
 
 from typing_extensions import TypedDict
@@ -77,10 +77,40 @@ def create_response(
 
 
 class Usage(TypedDict):
-    """Tokens that one agent's requests cost in one round."""
+    """Tokens that one agent's requests cost in one round; None where that is not known."""
 
-    input_tokens: int
-    output_tokens: int
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+def create_usage(input_tokens: object, output_tokens: object) -> Usage:
+    """Returns the tokens that a server, or an agent, says that its requests cost.
+
+    What is no whole number from 0 to 2**53 is not known: a budget must not be extended by a negative count or NaN.
+
+    Example:
+        >>> create_usage(11, float("nan"))
+        {'input_tokens': 11, 'output_tokens': None}
+    """
+    given, said = (
+        count if type(count) is int and 0 <= count <= 2**53 else None for count in (input_tokens, output_tokens)
+    )
+    return Usage(input_tokens=given, output_tokens=said)
+
+
+def add_usages(usages: Iterable[Usage]) -> Usage:
+    """Returns the tokens of several requests together."""
+    each = list(usages)
+    given, said = (
+        add_counts([one["input_tokens"] for one in each]),
+        add_counts([one["output_tokens"] for one in each]),
+    )
+    return Usage(input_tokens=given, output_tokens=said)
+
+
+def add_counts(counts: Sequence[int | None]) -> int | None:
+    """Returns the sum of counts; None if one is not known."""
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 class Sampling(TypedDict):
@@ -157,7 +187,7 @@ class RoundData(Uncertainty):
         flips: Whether the meaning of that answer changed since the previous round, for each agent that has both.
         adopted: Whether the agent changed to the leading answer of the previous round, for each agent that has both;
             empty unless the round showed the agents the previous answers.
-        tokens: What its requests cost, input and output, all agents together.
+        tokens: What its requests cost, input and output, all agents together; None where that is not known.
         n_responses: How many responses it added.
     """
 
@@ -168,7 +198,7 @@ class RoundData(Uncertainty):
     leading: dict[str, str]
     flips: dict[str, bool]
     adopted: dict[str, bool]
-    tokens: int
+    tokens: int | None
     n_responses: int
 
 

@@ -164,7 +164,7 @@ def _check_reply(agent: Agent, reply: AgentReply, *, round: int) -> None:
             _expect(fits, f'"logprob" must be at most 0, of at least one token; got {logprob} of {n_tokens}')
     spent = reply["usage"]
     _expect(set(spent) == {"input_tokens", "output_tokens"}, f'"usage" must count input and output tokens; got {spent}')
-    are_counts = all(isinstance(count, int) and count >= 0 for count in spent.values())
+    are_counts = all(count is None or (isinstance(count, int) and count >= 0) for count in spent.values())
     _expect(are_counts, f"tokens must be counts; got {spent}")
 
 

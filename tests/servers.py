@@ -33,6 +33,7 @@ class Served:
         refuses: Options that it answers with an error.
         seconds: How long it takes.
         gathers: It answers nobody before so many were here at once.
+        keeps_alive: Leaves connections open for further requests, as real servers do.
     """
 
     def __init__(
@@ -45,10 +46,11 @@ class Served:
         refuses: tuple[str, ...] = (),
         seconds: float = 0.0,
         gathers: int = 1,
+        keeps_alive: bool = False,
     ) -> None:
         self.texts, self.ignores_n, self.ignores_logprobs = texts, ignores_n, ignores_logprobs
         self.ignores_temperature, self.refuses, self.seconds = ignores_temperature, refuses, seconds
-        self.gathers = gathers
+        self.gathers, self.keeps_alive = gathers, keeps_alive
         self.requests: list[dict[str, Any]] = []
         self.url = ""
         self.offers: list[dict[str, Any]] = [{"id": "served", "object": "model", "created": 1, "owned_by": "us"}]
@@ -208,6 +210,12 @@ def running(state: S) -> Iterator[S]:
     """Runs the server in a thread for as long as the context lasts."""
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1" if state.keeps_alive else "HTTP/1.0"
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has closed a connection that was left open
+                super().handle()
+
         def log_message(self, *args: Any) -> None:
             pass
 

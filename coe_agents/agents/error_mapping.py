@@ -22,8 +22,9 @@ from coe_agents.errors import (
     ModelNotFoundError,
     RateLimitError,
     ServerError,
+    iter_causes,
 )
-from coe_agents.redaction import redact
+from coe_agents.redaction import safe_message
 from coe_agents.text import one_line
 
 _LONGEST = 300
@@ -51,12 +52,12 @@ _N = r"""["'`]n["'`]|\bn\s*(?:=|>|must|is|should)|parameter:?\s+n\b"""
 def to_agent_error(
     error: Exception, *, address: str = "", options: Collection[str] = (), secrets: Collection[str] = ()
 ) -> CoEError:
-    """Returns our error for one that a model or its client raised, with `secrets` redacted.
+    """Returns our error for one that a model or its client raised, with `secrets` redacted and all of it visible.
 
     The address is that of the server; one of the `options` of the request may be what the server refused.
     """
     found = error if isinstance(error, CoEError) else _translate(error, address, options)
-    message, hint = redact(found.args[0], secrets), redact(found.hint, secrets)
+    message, hint = safe_message(found.args[0], secrets), safe_message(found.hint, secrets)
     if (message, hint) != (found.args[0], found.hint):
         found.args, found.hint = (message,), hint
     return found
@@ -77,6 +78,11 @@ def status_of(error: Exception) -> int | None:
             if isinstance(status := getattr(holder, name, None), int):
                 return status
     return None
+
+
+def is_stale(error: BaseException) -> bool:
+    """Returns whether the connection belonged to an event loop that has ended; the next request gets another one."""
+    return any(isinstance(each, RuntimeError) and str(each) == "Event loop is closed" for each in iter_causes(error))
 
 
 def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
@@ -151,9 +157,7 @@ def _message(error: Exception) -> str:
 
 def _message_with_root(error: Exception) -> str:
     """Returns the error's message with its first cause: "Connection error" alone is not enough."""
-    root: BaseException = error
-    while (cause := root.__cause__ or root.__context__) is not None:
-        root = cause
+    *_, root = iter_causes(error)
     message = _message(error)
     return message if root is error else f"{message.rstrip('.')}: {type(root).__name__}: {_message(Exception(root))}"
 
@@ -170,7 +174,9 @@ def _retry_after(error: Exception) -> float | None:
         seconds = float(given)
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(given).timestamp() - time.time()
+            sent = headers.get("date") or headers.get("Date")  # by the clock that the server reckons with
+            now = parsedate_to_datetime(str(sent)).timestamp() if sent else time.time()
+            seconds = parsedate_to_datetime(given).timestamp() - now
         except ValueError:
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -21,10 +21,9 @@ from coe_agents.agents._requests import findings
 from coe_agents.agents._requests.endpoints import Server
 from coe_agents.agents._requests.findings import Finding
 from coe_agents.agents._requests.limits import Deadline
-from coe_agents.agents._requests.parse import total
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
-from coe_agents.types import AgentReply, AgentRequest, Response
+from coe_agents.types import AgentReply, AgentRequest, Response, add_usages
 
 OnGreedy = Literal["exclude", "count_once", "trust"]
 _Send: TypeAlias = Callable[[Server, str, float], Steps[AgentReply]]
@@ -88,7 +87,7 @@ def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
     if isinstance(most, int) and most < _FEWEST_TOKENS:
         server = replace(server, model=server.model.model_copy(update={"max_tokens": _FEWEST_TOKENS}))
     probed = yield from send(server, INVENTED_STORY, _PROBE_TEMPERATURE)
-    reply["usage"] = total([reply["usage"], probed["usage"]])
+    reply["usage"] = add_usages([reply["usage"], probed["usage"]])
     stories, error = probed["responses"], probed["sampling"]["error"]
     given = f"its {len(stories)} replies to a request for a story"
     if not _are_copies(stories):

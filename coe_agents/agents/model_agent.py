@@ -48,7 +48,6 @@ from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import InvalidReplyError, NoChoiceError
 from coe_agents.policy.bounds import MOST_SAMPLES
-from coe_agents.redaction import secrets_of
 from coe_agents.types import AgentReply, AgentRequest
 
 _LOG = logging.getLogger(__name__)
@@ -262,7 +261,7 @@ class ModelAgent:
                 server = self._server(self._given)
                 self._ladder = Ladder(server.model)
                 self._own_seed: int | None = getattr(server.model, "seed", None)
-                self._asker = Asker(self.name, server, self.retries, self.request_timeout, secrets=secrets_of(self))
+                self._asker = Asker(self.name, server, self.retries, self.request_timeout, holder=self)
                 self._ready = server.model  # last, since it says that the others are there
             return self._ready
 

@@ -72,7 +72,7 @@ def run(
     }
     group = create_run_group(settings, **options)
     depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
-    from coe_agents.evaluation.decisions import DECISIONS
+    from coe_agents.evaluation.decisions import DECISIONS, read_run
     from coe_agents.evaluation.samples.store import Store
 
     with (
@@ -80,6 +80,8 @@ def run(
         Timings(out) as timings,
         _progress(len(questions), store) as on_row,
     ):
+        if store.n_pending < len(questions):
+            read_run(out)  # raises before anything is asked, if another release wrote it
         keep_prices(out, group.prices)
         if ray is None:
             import asyncio

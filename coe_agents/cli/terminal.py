@@ -52,8 +52,8 @@ def create_console(*, stderr: bool = False) -> "Console":
     class CleanConsole(Console):
         def render(self, renderable: RenderableType, options: Any = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
-                is_clean = segment.control or segment.text.replace("\n", "").isprintable()
-                yield segment if is_clean else Segment(printable(segment.text, keep="\n"), segment.style)
+                text = segment.text if segment.control else printable(segment.text, keep="\n")
+                yield segment if text == segment.text else Segment(text, segment.style)
 
     return CleanConsole(highlight=False, stderr=stderr)
 

@@ -33,9 +33,11 @@ def normalize_answer(text: str) -> str:
     It extends SQuAD's normalisation to all scripts and to numbers:
 
     - Unicode NFKC and case folding; invisible characters are removed.
-    - Punctuation of any script is removed, as are "$" and "%" (as in SQuAD, "$5", "5%" and "5" are equal: the question
-      names the unit) and pictographs. What distinguishes answers stays: mathematical signs ("1 + 1" is not "1 1"),
-      other currencies ("€5" is not "5"), "C++", "C#" and the minus of a grade or blood group ("A-"). "&" is "and".
+    - Punctuation of any script is removed, as are pictographs. What distinguishes answers stays: mathematical signs
+      ("1 + 1" is not "1 1"), currencies ("$5" is not "5"), "C++", "C#" and the minus of a grade or blood group ("A-").
+      "&" is "and".
+    - Of signs beside a number those stay that Unicode counts to it (bidirectional class ET), such as "%" (also written
+      "percent"), "°" and "#": "5%" is not "5".
     - The articles "a", "an" and "the" are removed where another word follows, so "Plan A" and a lone "A" keep theirs.
     - Numbers count by value: "1,000", "1000.0" and "one thousand" are equal, "-5" is not "5"; the comma separates
       thousands and the point decimals. Fractions, times, dates and versions ("1/2", "10:30", "1.2.3") stay as written.
@@ -46,7 +48,7 @@ def normalize_answer(text: str) -> str:
 
     Example:
         >>> normalize_answer("The U.S. spent $1,500.00!")
-        'us spent 1500'
+        'us spent $1500'
         >>> normalize_answer("twenty-one pilots") == normalize_answer("21 Pilots")
         True
         >>> [normalize_answer(language) for language in ("C", "C++", "C#")]
@@ -61,8 +63,9 @@ def normalize_answer(text: str) -> str:
     words = []
     for i, piece in enumerate(pieces):
         words += [_canonical_number(piece)] if i % 2 else _ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split()
-    kept = [word for word in words[:-1] if word not in _ARTICLES] + words[-1:]
-    return " ".join(_numbers_by_value(kept)) or " ".join(plain.split())
+    last = max((place for place, word in enumerate(words) if not _is_sign(word)), default=0)
+    kept = [word for place, word in enumerate(words) if place >= last or word not in _ARTICLES]
+    return _PERCENT.sub("%", " ".join(_join_signs(_numbers_by_value(kept)))) or " ".join(plain.split())
 
 
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -79,8 +82,10 @@ _WORDS = re.compile(r"[A-Za-z][A-Za-z ]*\.?")
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+")
 _VULGAR_FRACTIONS = re.compile("[¼-¾⅐-⅞]")
 _LEADING_PLUS = re.compile(r"\A\s*\+(?=\.?\d)")
-_SHARP = re.compile(r"(?<=\w)#")
+_SHARP = re.compile(r"(?<=[^\W\d])#")
 _TRAILING_MINUS = re.compile(r"(?<![^\W_])([^\W\d_]{1,2})-(?![\w-])")
+_MINUS_BEFORE_SIGN = re.compile(r"(?<![^\W_])-([^\w\s])(?=\.?\d)")
+_PERCENT = re.compile(r"(?<=\d) percent\b")
 _INITIALS = re.compile(r"(?<=\b[^\W\d_]\.)\s+(?=[^\W\d_]\.)")
 _ELLIPSIS = re.compile(r"\.{2,}")
 # The sign needs no word before it, so that a range or "covid-19" has none.
@@ -96,6 +101,8 @@ class _CharacterTable(dict[int, str]):
         category = unicodedata.category(chr(code))
         if category == "Cf":
             self[code] = ""
+        elif unicodedata.bidirectional(chr(code)) == "ET":
+            self[code] = f" {chr(code)} "
         elif category[0] in "CPZ" or category in ("So", "Sk"):
             self[code] = " "
         else:
@@ -103,7 +110,30 @@ class _CharacterTable(dict[int, str]):
         return self[code]
 
 
-_CHARACTERS = _CharacterTable({ord(c): "" for c in ".'’‘ʼ`"} | {ord("&"): " and ", ord("$"): " ", ord("^"): " ^ "})
+_CHARACTERS = _CharacterTable({ord(c): "" for c in ".'’‘ʼ`"} | {ord("&"): " and ", ord("^"): " ^ "})
+
+
+def _is_sign(word: str) -> bool:
+    """Returns whether a word is a sign that Unicode counts to the number beside it."""
+    return len(word) == 1 and unicodedata.bidirectional(word) == "ET"
+
+
+def _join_signs(words: Sequence[str]) -> list[str]:
+    """Returns the words with each sign joined to the number beside it; without one, only signs of value stay."""
+    joined: list[str] = []
+    before = ""
+    for place, word in enumerate(words):
+        following = words[place + 1].lstrip("-")[:1] if place + 1 < len(words) else ""
+        if not _is_sign(word):
+            joined.append(before + word)
+            before = ""
+        elif not before and joined and joined[-1][-1].isdecimal():
+            joined[-1] += word
+        elif following.isdecimal():
+            before = word
+        elif unicodedata.category(word) in ("Sc", "Sm"):
+            joined.append(word)
+    return joined
 
 
 def _fold(text: str) -> str:
@@ -114,6 +144,7 @@ def _fold(text: str) -> str:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
         text = text.replace("\N{FRACTION SLASH}", "/").replace("\N{MINUS SIGN}", "-")
     text = _LEADING_PLUS.sub("", text.casefold())
+    text = _MINUS_BEFORE_SIGN.sub(lambda found: f"{found[1]}-" if _is_sign(found[1]) else found[0], text)
     return _TRAILING_MINUS.sub(r"\1 minus ", _SHARP.sub(" ♯ ", text))
 
 

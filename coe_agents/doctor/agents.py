@@ -11,8 +11,8 @@ from coe_agents._threads import start_call
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.errors import CoEError, IgnoredTemperatureError
-from coe_agents.redaction import redact, secrets_of
-from coe_agents.text import for_terminal
+from coe_agents.redaction import safe_message, secrets_of
+from coe_agents.text import for_terminal, one_line
 from coe_agents.types import AgentRequest
 
 QUESTION = "What is the capital of France?"
@@ -56,8 +56,8 @@ class AgentReport:
     logprobs: Literal["all", "some", "none"]
     n_distinct: int
     n_empty: int
-    input_tokens: int
-    output_tokens: int
+    input_tokens: int | None
+    output_tokens: int | None
     device: str | None
 
     @property
@@ -83,7 +83,7 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
         except IgnoredTemperatureError as error:
             sampling, usage, n_distinct = error.sampling, error.usage, 1
     except Exception as error:
-        return to_failure(error, secrets_of(agent))
+        return to_failure(error, agent)
     n_received, n_without = sampling["n_received"], sampling["logprobs_missing"]
     return AgentReport(
         temperature=agent.temperature,
@@ -111,8 +111,9 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
     return {name: call.result() if call in done else None for name, call in calls.items()}
 
 
-def to_failure(error: Exception, secrets: set[str]) -> Failure:
+def to_failure(error: Exception, holder: object) -> Failure:
     """Returns an error of a model or its client without secrets, with its remedy."""
-    message = error.args[0] if isinstance(error, CoEError) else error  # the hint is the remedy
-    text = for_terminal(redact(f"{type(error).__name__}: {message}", secrets), _LONGEST)
-    return Failure(error=text, remedy=for_terminal(redact(remedy_for(error), secrets)))
+    secrets = secrets_of(holder, error)
+    message = error.args[0] if isinstance(error, CoEError) else str(error)  # the hint is the remedy
+    text = one_line(f"{type(error).__name__}: {safe_message(message, secrets)}", _LONGEST)
+    return Failure(error=text, remedy=safe_message(remedy_for(error), secrets))

@@ -9,7 +9,6 @@ from typing import Any
 from coe_agents.agents import ChatEntailment
 from coe_agents.clustering import Clusterer, EmbeddingSimilarity, EntailmentModel
 from coe_agents.doctor.agents import QUESTION, Failure, to_failure
-from coe_agents.redaction import secrets_of
 
 PREMISE = f"{QUESTION} Paris"
 ENTAILED = f"{QUESTION} It is Paris."
@@ -82,7 +81,7 @@ def probe_entailment(model: EntailmentModel) -> EntailmentReport | Failure:
         loaded = load() if load is not None else None
         entailed, contradicted = model.predict([(PREMISE, ENTAILED), (PREMISE, CONTRADICTED)])
     except Exception as error:
-        return to_failure(error, secrets_of(model))
+        return to_failure(error, model)
     labels = None if loaded is None or chat else [str(label) for label in loaded.model.config.id2label.values()]
     return EntailmentReport(
         model=_name_of(chat or model),
@@ -101,7 +100,7 @@ def probe_embedding(clusterer: EmbeddingSimilarity) -> EmbeddingReport | Failure
     try:
         cosines = clusterer.cosines([ANSWER, PARAPHRASE, OTHER])[0]
     except Exception as error:
-        return to_failure(error, secrets_of(clusterer))
+        return to_failure(error, clusterer)
     return EmbeddingReport(
         model=_name_of(clusterer.embeddings),
         threshold=clusterer.threshold,

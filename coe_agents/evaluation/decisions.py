@@ -78,7 +78,7 @@ class Item:
     def usage(self) -> list[tuple[str, float, float]] | None:
         """The agent, the input and the output tokens of each; None where they are not known."""
         tokens = self.decision["tokens"]
-        if tokens is None:
+        if tokens is None or any(None in each.values() for each in tokens.values()):
             return None
         return [(name, each["input_tokens"], each["output_tokens"]) for name, each in tokens.items()]
 

@@ -9,7 +9,7 @@ from coe_agents._plurals import quantity
 from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.store import Unit, is_failure
-from coe_agents.redaction import redact
+from coe_agents.redaction import describe_error, safe_message
 from coe_agents.types import AgentReply, Response, create_response
 
 Ask = Callable[[str, Question], Awaitable[AgentReply]]
@@ -103,7 +103,7 @@ async def _rows(agent: Participant, question: Question, group: Group) -> list[di
         if group.annotate is not None and not is_failure(rows[-1]):
             await group.annotate(agent.name, question, rows)
     except Exception as error:
-        return [to_failure(agent.name, question, redact(f"{type(error).__name__}: {error}", group.secrets))]
+        return [to_failure(agent.name, question, describe_error(error, secrets=group.secrets))]
     return rows
 
 
@@ -116,7 +116,7 @@ def _to_rows(
     if len(responses) != agent.n_samples:
         sampling = reply.get("sampling")
         why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
-        error = redact(f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}", secrets)
+        error = safe_message(f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}", secrets)
         rows[agent.n_samples - 1 :] = []  # where there are too many, it is not known which one is wrong
         rows.append(to_failure(agent.name, question, error, index=len(rows)))
     return rows

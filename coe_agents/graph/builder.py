@@ -10,6 +10,7 @@ from langgraph.types import RetryPolicy
 from coe_agents._plurals import quantity
 from coe_agents.checks import has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, canonical_answer
+from coe_agents.errors import CheckpointError
 from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.agent import agent_node
@@ -85,8 +86,8 @@ def create_coe_graph(
         clusterer: Decides which responses mean the same.
         policy: Decides what to do; any object with `decide`. See `coe_agents.policy` for its optional hooks.
         max_rounds: After this many rounds "another_round" becomes "abstain".
-        token_budget: The same, once all agents together have used this many tokens, input and output. A round that has
-            begun is finished, so the last one may exceed the budget.
+        token_budget: The same, once all agents together have used this many tokens, input and output, or a number that
+            their servers do not tell. A round that has begun is finished, so the last one may exceed the budget.
         deadline: The same, after this many seconds for the question. Agents that are still sampling get the time that
             is left: a `ModelAgent` then returns what it has; another agent is cut off half a second later in an
             asynchronous run, and cannot be stopped in a synchronous one. If the policy answers, the answer is given
@@ -169,11 +170,11 @@ def create_coe_graph(
     checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
     prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
     graph.add_node("prepare", OneForm(prepare))
-    retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
+    retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=_may_retry)
     for agent in agents:
         graph.add_node(
             agent.name,
-            agent_node(agent, attempts=retries + 1, graded=weighting != "frequency"),
+            agent_node(agent, names, attempts=retries + 1, graded=weighting != "frequency"),
             input_schema=AskedRequest,
             retry_policy=retry,
         )
@@ -210,6 +211,10 @@ def create_coe_graph(
         graph.add_node(end, OfThisVersion(OneForm(finish) if recorder is None else recorder.node()))
         graph.add_edge(end, END)
     return graph
+
+
+def _may_retry(error: Exception) -> bool:
+    return not isinstance(error, CheckpointError)
 
 
 def _create_recorder(record: object, audit_rate: float) -> Recorder | None:

@@ -16,6 +16,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
+from coe_agents.redaction import describe_error
 from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
 
 
@@ -54,7 +55,7 @@ class Recorder:
                     if kept is None or (case["ruling"] is not None and kept.value.get("status") == "pending"):
                         yield Call(store.put, store.aput, (NAMESPACE, case["id"], to_storable(case)))
                 except Exception as error:  # the answer is worth more than its record
-                    warnings.warn(f"a case could not be recorded: {type(error).__name__}: {error}", stacklevel=2)
+                    warnings.warn(f"a case could not be recorded: {describe_error(error, store)}", stacklevel=2)
             return update
 
         return steps_node(steps, name="finish")

@@ -6,12 +6,12 @@ from typing import Any, Literal
 from langgraph.types import Send
 
 from coe_agents.graph.run_settings import RunSettings
-from coe_agents.graph.spending import tokens_used, until
+from coe_agents.graph.spending import tokens_used
 from coe_agents.graph.state import AskedRequest, CoEState
 from coe_agents.policy import Measurement
 from coe_agents.policy.bounds import Bounds
 from coe_agents.rounds import round_data
-from coe_agents.types import RoundData
+from coe_agents.types import RoundData, add_counts
 
 
 def fan_out(
@@ -41,21 +41,28 @@ def wishes_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, Any
 
 def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
     """Returns the requests of the round, with these changes for each agent."""
-    base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
+    base = AskedRequest(
+        question=state["asked"],
+        messages=state["conversation"],
+        round=state["round"],
+        state_version=state["state_version"],
+        asked_agents=list(wishes),
+    )
     if state["allowed"] is not None:
         base["choices"] = state["allowed"]
     if state.get("reviews"):
         base["is_review"] = True
     if (tools := state.get("shown")) is not None:
         base["tools"] = tools
-    if (end := until(bounds, state)) is not None:
-        base["until"] = end
+    if bounds.deadline is not None:
+        base |= {"started": state["started"], "seconds": bounds.deadline - state["elapsed"]}
     return [Send(name, {**base, **own}) for name, own in wishes.items()]
 
 
 def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]:
     """Returns the trajectory with the round just measured, once, however often the agents were asked."""
     former = before(state)
+    used, earlier = tokens_used(state), add_counts([each["tokens"] for each in former])
     data = round_data(
         measurement,
         round=state["round"],
@@ -63,7 +70,7 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
         shows_answers=state["shows_answers"],
         former=former[-1] if former else None,
         former_labels=state["former_labels"],
-        tokens=tokens_used(state) - sum(each["tokens"] for each in former),
+        tokens=None if used is None or earlier is None else used - earlier,
         n_responses=len(new_responses(state)),
     )
     return [*former, data]

@@ -1,6 +1,7 @@
 """Owns the state of the graph: plain data only, so that every checkpointer keeps it unchanged."""
 
 import operator
+from collections.abc import Collection
 from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AnyMessage
@@ -14,9 +15,19 @@ from coe_agents.types import AgentRequest, Response, RoundData
 
 
 class AskedRequest(AgentRequest):
-    """What an agent's node is given; `until` is when the deadline passes, on the wall clock."""
+    """What an agent's node is given.
 
-    until: NotRequired[float]
+    Attributes:
+        state_version: The `STATE_VERSION` that wrote it.
+        asked_agents: The agents that are asked at the same time.
+        started: When the round began; see `CoEState`.
+        seconds: How long after that the deadline passes.
+    """
+
+    state_version: int
+    asked_agents: list[str]
+    started: NotRequired[float]
+    seconds: NotRequired[float]
 
 
 class CoEInput(TypedDict, total=False):
@@ -112,7 +123,18 @@ class CoEState(CoEInput, CoEOutput, total=False):
     elapsed: float
 
 
-def check_version(state: CoEState) -> None:
+def check_request(asked: AskedRequest, agents: Collection[str]) -> None:
+    """Raises `CheckpointError` if a graph of another version, or of others than `agents`, wrote a request to one."""
+    check_version(asked)
+    if missing := [name for name in asked["asked_agents"] if name not in agents]:
+        raise CheckpointError(
+            f"the checkpoint of this thread asks agents that the graph does not have: {', '.join(missing)}; its agents "
+            f"are {', '.join(agents)}",
+            hint="Resume it with a graph that has them, or ask the question again, which begins anew",
+        )
+
+
+def check_version(state: CoEState | AskedRequest) -> None:
     """Raises `CheckpointError` if another version of coe-agents wrote the checkpoint that a run is resumed from."""
     found = state.get("state_version")
     if found != STATE_VERSION:

@@ -51,7 +51,8 @@ def _agent(agent: Any, where: str) -> None:
 
 def _usage(usage: Any, _: str) -> None:
     for name in ("input_tokens", "output_tokens"):
-        count(usage[name], name)
+        if usage[name] is not None:
+            count(usage[name], name)
 
 
 def _rounds(trajectory: Any, where: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from coe_agents.group_decision.data import AgentTokens, DecisionData, view
 from coe_agents.group_decision.typed import GroupDecision
 from coe_agents.rounds import conformity
-from coe_agents.types import RoundData, Sampling, Usage
+from coe_agents.types import RoundData, Sampling, Usage, add_usages
 
 
 def create_decision(
@@ -31,12 +31,10 @@ def create_decision(
         trajectory: The record of each round.
     """
     found = measured or {}
-    tokens: dict[str, Usage] = {}
+    usages: dict[str, list[Usage]] = {}
     samplings: dict[str, list[Sampling]] = {}
     for each in spent:
-        used = tokens.setdefault(each["agent"], Usage(input_tokens=0, output_tokens=0))
-        used["input_tokens"] += each["usage"]["input_tokens"]
-        used["output_tokens"] += each["usage"]["output_tokens"]
+        usages.setdefault(each["agent"], []).append(each["usage"])
         if each["sampling"] is not None:
             samplings.setdefault(each["agent"], []).append(each["sampling"])
     agents = {
@@ -51,7 +49,7 @@ def create_decision(
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
         "agents": agents,
-        "tokens": tokens,
+        "tokens": {name: add_usages(used) for name, used in usages.items()},
         "trajectory": trajectory,
         "conformity": conformity(trajectory),
     }

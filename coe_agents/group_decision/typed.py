@@ -13,7 +13,7 @@ from coe_agents.group_decision.plots import SHOWN, draw_decision, svg_plane
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.text import for_page
+from coe_agents.text import for_page, visible
 from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Usage
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class GroupDecision:
         head = f"Answer: {self._read(self.answer)}" if self.is_answer else f"{HEADINGS[self.action]}."
         lines = [head, *self._reasons]
         lines += [f"{name} did not answer: {why}" for name, why in self.failed_agents.items()]
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     def plot(
         self,

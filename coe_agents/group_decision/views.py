@@ -77,7 +77,7 @@ def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) 
 
 def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the action, the numbers, and which agents failed with which kind of error."""
-    failed = {name: _kind_of(error) for name, error in decision["failed_agents"].items()}
+    failed = {name: kind_of(error) for name, error in decision["failed_agents"].items()}
     return {
         "action": decision["action"],
         "decided_by": decision["decided_by"],
@@ -92,7 +92,7 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
     }
 
 
-def _kind_of(error: str) -> str:
+def kind_of(error: str) -> str:
     """Returns the class of an error; an agent of your own may report one in any words, and quote a response."""
     kind, colon, _ = error.partition(":")
     return kind if colon and _CLASS.fullmatch(kind) else "Error"

@@ -17,13 +17,13 @@ from coe_agents.actions import check_proposal, compare_actions
 from coe_agents.actions.canonical import Parser, to_line, tool_key
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer
-from coe_agents.errors import InvalidReplyError, in_words, is_control_flow
+from coe_agents.errors import InvalidReplyError, is_control_flow
 from coe_agents.group_decision import Proposed
 from coe_agents.policy import Decision, Measurement, Policy, Rules, Spent, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.policy.settle import representative_of
-from coe_agents.redaction import redact, secrets_of
+from coe_agents.redaction import describe_error
 from coe_agents.text import for_log
 from coe_agents.types import Action, Agent, AgentReply, AnswerKind, Response, Usage, create_response, usable
 
@@ -238,7 +238,7 @@ class Deliberation:
             if (reply := proposals.replies.get(agent.name)) is None:
                 continue
             if isinstance(reply, Exception):
-                own = [_failure(agent.name, redact(in_words(reply), secrets_of(agent)))]
+                own = [_failure(agent.name, describe_error(reply, agent))]
             else:
                 given = reply["responses"]
                 own = [_as_proposal(row, agent.name, place, proposals, known) for place, row in enumerate(given)]
@@ -378,7 +378,7 @@ def _as_proposal(
                 return {**read, "logprob": row["logprob"], "n_tokens": row["n_tokens"]}
         raise TypeError("the response has no text, or no number where one must be")
     except Exception as error:  # a member may return anything
-        return _failure(agent, in_words(error), place)
+        return _failure(agent, describe_error(error), place)
 
 
 def _all_calls(row: Response, proposals: Proposals) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ class Bounds:
     )
     max_rounds: int | None = _bound('After this many rounds "another_round" becomes "abstain".')
     token_budget: int | None = _bound(
-        "No round begins after all agents together have used this many tokens, input and output."
+        "No round begins after all agents together have used this many tokens, input and output, or an unknown number."
     )
     deadline: float | None = _bound("The seconds for the question; see `create_coe_graph`.")
 
@@ -98,7 +98,9 @@ class Bounds:
 
     def end_of_requests(self, spent: Spent) -> str | None:
         """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
-        if self.token_budget is not None and (spent.tokens or 0) >= self.token_budget:
+        if self.token_budget is not None and spent.tokens is None:
+            return f"it is not known how many tokens are used of a token_budget of {self.token_budget}"
+        if self.token_budget is not None and spent.tokens is not None and spent.tokens >= self.token_budget:
             return f"no tokens are left: {spent.tokens} are used of a token_budget of {self.token_budget}"
         return self.end_of_time(spent)
 

@@ -200,4 +200,4 @@ def _number(n: int) -> str:
 def _quote(text: str) -> str:
     # a link or an image of Markdown needs "](" on one line: chat interfaces would fetch an image at once
     line = for_prompt(text.replace('"', "'"), limit=_MAX_CHARS).replace("](", "] (")
-    return f'"{printable(line.rstrip(" .") or line)}"'
+    return f'"{line.rstrip(" .") or line}"'

@@ -42,7 +42,7 @@ def round_data(
     shows_answers: bool,
     former: RoundData | None,
     former_labels: Mapping[str, int],
-    tokens: int,
+    tokens: int | None,
     n_responses: int,
 ) -> RoundData:
     """Returns the record of a round; see `RoundData`.

@@ -21,7 +21,7 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.decisions import DECIDER, PERSON
 from coe_agents.evaluation.origin import JUDGED
 from coe_agents.evaluation.scoring.correctness import judge
-from coe_agents.redaction import redact, redact_all
+from coe_agents.redaction import describe_error, redact_all
 from coe_agents.tinyworld import tinyworld_clusterer
 from coe_agents.types import EscalatedCase, Ruling
 
@@ -67,7 +67,7 @@ class RunGroup:
         try:
             row |= {**await self._ask(question), "error": None}
         except Exception as error:  # whatever a part of the user's raises
-            row["error"] = redact(f"{type(error).__name__}: {error}", self.secrets)
+            row["error"] = describe_error(error, secrets=self.secrets)
         return row, time.monotonic() - start
 
     async def _ask(self, question: Question) -> dict[str, Any]:

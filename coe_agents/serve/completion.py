@@ -8,6 +8,7 @@ from typing import Any
 
 from coe_agents.group_decision.views import to_numbers
 from coe_agents.serve.refusal import refusal
+from coe_agents.types import add_usages
 
 
 def to_completion(decision: Mapping[str, Any], *, model: str, ignored: Sequence[str] = ()) -> dict[str, Any]:
@@ -71,12 +72,11 @@ def _head(model: str, kind: str) -> dict[str, Any]:
 
 
 def _usage(decision: Mapping[str, Any]) -> dict[str, int] | None:
-    """Returns the tokens of all agents together; None if none is known."""
-    if not decision["tokens"]:
+    """Returns the tokens of all agents together; None if not all are known."""
+    total = add_usages(decision["tokens"].values())
+    prompt, written = total["input_tokens"], total["output_tokens"]
+    if not decision["tokens"] or prompt is None or written is None:
         return None
-    prompt, written = (
-        sum(usage[f"{direction}_tokens"] for usage in decision["tokens"].values()) for direction in ("input", "output")
-    )
     return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
 

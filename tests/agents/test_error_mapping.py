@@ -85,6 +85,12 @@ def test_retry_after_may_be_a_date():
     assert 900 < to_agent_error(status_error(429, **{"Retry-After": later})).retry_after <= 1000
 
 
+def test_retry_after_is_a_date_of_the_servers_own_clock():
+    sent = datetime(2001, 1, 1, tzinfo=UTC)
+    headers = {"Retry-After": format_datetime(sent + timedelta(seconds=9)), "Date": format_datetime(sent)}
+    assert to_agent_error(status_error(429, **headers)).retry_after == 9
+
+
 def test_without_headers_there_is_no_wait():
     assert to_agent_error(status_error(429)).retry_after is None
     assert to_agent_error(GatewayError()).retry_after is None

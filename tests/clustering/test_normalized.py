@@ -1,4 +1,5 @@
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,12 @@ from coe_agents.clustering import Clusterer, NormalizedMatch, normalize_answer, 
         ("twenty-one", "twenty one", "21"),
         ("5 million", "5,000,000", "five million", "5.0 million"),
         ("0.5", ".5", ".50"),
-        ("$1,500.00", "1500", "1500%"),
+        ("$1,500.00", "$1500", "$ 1500."),
+        ("5%", "5 %", "5 percent", "five percent", "**5%**", "5％"),
+        ("5 °C", "5°C", "5℃"),
+        ("-$5", "$-5", "-$5.00"),
+        ("5", "5.", "(5)", "'5'", "5!", "**5**", "5;"),
+        ("#metoo", "metoo"),
         ("J.K. Rowling", "J. K. Rowling", "JK Rowling"),
         ("U.S.A.", "USA"),
         ("Marks & Spencer", "Marks and Spencer"),
@@ -45,7 +51,26 @@ def test_equal_answers(group):
         ("C", "C++", "C#"),
         ("A", "A+", "A-", "B"),
         ("+", "-", "*", "/", "?", "!"),
-        ("5", "-5", "€5", "5/2", "52", "5.2", ">5"),
+        (
+            "5",
+            "-5",
+            "€5",
+            "5/2",
+            "52",
+            "5.2",
+            ">5",
+            "$5",
+            "-$5",
+            "5%",
+            "5‰",
+            "5°",
+            "5°C",
+            "5 km",
+            "#5",
+            "5′",
+            "±5",
+            "£5",
+        ),
         ("1 + 1", "1 1", "11"),
         ("10²", "102", "10"),
         ("5½", "51/2"),
@@ -144,3 +169,10 @@ def test_plain_words_are_what_the_long_way_makes_of_them(text, end):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(normalized, "_WORDS", re.compile("(?!)"))
         assert normalize_answer(text + end) == found
+
+
+@given(sign=st.characters(categories=["Sc", "Sm", "Po", "So", "Sk", "Pd"]), number=st.integers(0, 10**6))
+def test_a_sign_that_unicode_counts_to_a_number_stays_beside_it(sign, number):
+    counts = unicodedata.bidirectional(unicodedata.normalize("NFKC", sign)[0]) == "ET"
+    forms = {normalize_answer(f"{number}{sign}"), normalize_answer(f"{sign}{number}")}
+    assert not counts or str(number) not in forms

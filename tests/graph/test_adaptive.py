@@ -1,6 +1,4 @@
 import asyncio
-import time
-from types import SimpleNamespace
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -185,10 +183,7 @@ def test_the_token_budget_ends_it_and_what_is_there_decides():
         assert decision["reason"].startswith('the agent is split between "Lyon" and "Paris": a tie; CoE 0.693 ')
 
 
-def test_the_deadline_ends_it_and_what_is_there_decides(monkeypatch):
-    clock = SimpleNamespace(now=1e9)
-    monkeypatch.setattr(time, "time", lambda: clock.now)
-
+def test_the_deadline_ends_it_and_what_is_there_decides(clock):
     class Slow(ScriptedAgent):
         def sample(self, request, config=None):
             clock.now += 10

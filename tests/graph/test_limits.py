@@ -1,15 +1,21 @@
 import asyncio
+import json
+import math
 import time
-from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import create_coe_graph
+from coe_agents import ModelAgent, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import spending
+from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
 from tests.graph.nodes.test_another_round import AGAIN, ask, graph, three
 from tests.graph.test_graph import both
+from tests.servers import answering, completion
 
 
 def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
@@ -23,14 +29,6 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
 
 def test_a_budget_does_not_take_back_an_answer():
     assert ask(graph(*three(a=["Paris"], c=["Paris"]), token_budget=13))["decision"]["action"] == "answer"
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A wall clock that goes by nothing but what a test adds."""
-    clock = SimpleNamespace(now=1e9)
-    monkeypatch.setattr(time, "time", lambda: clock.now)
-    return clock
 
 
 class Slow(NormalizedMatch):
@@ -53,6 +51,30 @@ def test_the_deadline_ends_the_rounds_and_names_itself(clock):
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
     assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict: ')
     assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
+
+
+@pytest.mark.parametrize("by", [-3600, 3600])
+def test_a_clock_that_is_set_neither_extends_nor_shortens_the_deadline(clock, by):
+    class Sets(ScriptedAgent):
+        def sample(self, request, config=None):
+            clock.set += by
+            return super().sample(request, config)
+
+    agents = [Sets("a", ["Paris"]), *three()[1:]]
+    decision = ask(slow_graph(clock, *agents, deadline=15))["decision"]
+    assert decision["n_rounds"] == 2
+    assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
+    assert [request["timeout"] for request in agents[1].requests] == [15, 5]
+
+
+@pytest.mark.parametrize(("back", "first"), [(0, 100), (3600, 0)])
+def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(clock, back, first):
+    started = spending.begin_round()
+    spending._begun.cache_clear()
+    clock.now, clock.set = clock.now + 100, -back
+    assert spending.seconds_since(started) == first
+    clock.now, clock.set = clock.now + 10, -1e6
+    assert spending.seconds_since(started) == first + 10
 
 
 def test_an_answer_at_hand_is_given_however_late(clock):
@@ -133,3 +155,43 @@ def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
 def test_bounds_that_cannot_be_kept_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         graph(*three(), **options)
+
+
+NO_COUNTS = [-(10**6), math.nan, math.inf, -math.inf, 0.5, None, 10**400, [11], "absent"]
+
+
+@pytest.mark.parametrize("count", NO_COUNTS)
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_what_is_no_count_extends_no_budget_and_stays_json(name, count):
+    def answer(body):
+        status, reply = completion("Lyon" if body["messages"][0]["content"] == "b" else "Paris")
+        reply["usage"][name] = count
+        if count == "absent":
+            del reply["usage"]
+        return status, reply
+
+    with answering(answer) as server:
+        options = {"n_samples": 1, "retries": 0}
+        agents = [ModelAgent(name, server.chat(), system_prompt=name, **options) for name in "ab"]
+        group = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=AGAIN, max_rounds=6, token_budget=99)
+        decision = ask(group)["decision"]
+    json.dumps(decision, allow_nan=False)
+    assert decision["n_rounds"] == 1
+    # the client itself fails at a list
+    assert decision["failed_agents"] or "it is not known how many tokens are used of a tok" in decision["reason"]
+
+
+@given(count=st.integers() | st.floats() | st.booleans() | st.none() | st.text())
+def test_a_count_of_tokens_is_a_whole_number_or_not_known(count):
+    usage = create_usage(count, 1)
+    assert usage["input_tokens"] is None or usage == {"input_tokens": count, "output_tokens": 1}
+    assert (usage["input_tokens"] is not None) == (type(count) is int and 0 <= count <= 2**53)
+
+
+def test_an_agent_of_ones_own_that_counts_below_zero_extends_no_budget():
+    class Minus(ScriptedAgent):
+        def sample(self, request, config=None):
+            return {**super().sample(request, config), "usage": {"input_tokens": -(10**6), "output_tokens": True}}
+
+    decision = ask(graph(Minus("a", ["Paris"]), *three()[1:], max_rounds=6, token_budget=99))["decision"]
+    assert (decision["n_rounds"], decision["tokens"]["a"]) == (1, {"input_tokens": None, "output_tokens": None})

@@ -47,3 +47,39 @@ async def test_one_of_another_version_is_refused_and_says_what_to_do(paused, mon
     # a new question on the thread begins anew
     assert "__interrupt__" in paused.invoke({"question": "Capital of France?"}, THREAD)
     assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"
+
+
+def interrupted(saver, agents):
+    policy = ThresholdPolicy(0.1, otherwise="escalate")
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson())
+    return graph.compile(checkpointer=saver, interrupt_after=["prepare"])
+
+
+def pair(*names):
+    return [ScriptedAgent(name, [name]) for name in names]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_one_of_another_version_is_refused_before_an_agent_is_asked(monkeypatch, is_async):
+    agents = pair("a", "b")
+    graph = interrupted(InMemorySaver(), agents)
+    with monkeypatch.context() as before:
+        before.setattr(prepare, "STATE_VERSION", 1)
+        graph.invoke({"question": "Capital?"}, THREAD)
+    with pytest.raises(CheckpointError, match="a version whose state is 1"):
+        _ = await graph.ainvoke(None, THREAD) if is_async else graph.invoke(None, THREAD)
+    assert [agent.requests for agent in agents] == [[], []]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_one_that_asks_an_agent_under_its_old_name_is_refused_before_another_is_asked(is_async):
+    saver = InMemorySaver()
+    interrupted(saver, pair("a", "old")).invoke({"question": "Capital?"}, THREAD)
+    agents = pair("a", "new")
+    graph = interrupted(saver, agents)
+    message = (
+        "asks agents that the graph does not have: old; its agents are a, new. Resume it with a graph that has them"
+    )
+    with pytest.raises(CheckpointError, match=message):
+        _ = await graph.ainvoke(None, THREAD) if is_async else graph.invoke(None, THREAD)
+    assert [agent.requests for agent in agents] == [[], []]

@@ -1,6 +1,7 @@
 """What the group is shown of a call: what ran before it, what stands beside it, and nothing unseen."""
 
 import json
+import re
 import unicodedata
 from typing import Annotated
 
@@ -180,11 +181,13 @@ async def test_what_nobody_sees_stands_as_an_escape(mode):
     await run(mode, compiled, {"messages": [("user", f"Pay {HIDDEN}.")]})
     shown = describe_call(call(to=f"Ann{HIDDEN}"), {"messages": []}, None)
     for character in HIDDEN:
-        code = ord(character)
-        escape = f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        escape = json.dumps(character)[1:-1]
         assert character not in asked[0] + shown
         assert escape in asked[0]
         assert escape in shown
+    arguments = re.search("<arguments>(.*)</arguments>", asked[0])
+    assert json.loads(arguments[1]) == {"to": f"Ann{HIDDEN}", "amount": 1}
+    assert json.JSONDecoder().raw_decode(shown, shown.index("{"))[0]["to"] == f"Ann{HIDDEN}"
 
 
 @given(st.text())

@@ -169,3 +169,22 @@ def test_a_run_with_other_weights_in_the_same_file_is_another_run(tmp_path):
         other = run(*command)
     assert other.returncode == 2
     assert "weights.a: 1.0 there, 0.5 here" in other.stderr
+
+
+@pytest.mark.parametrize("lost", ["tokens", "verdicts", "release"])
+def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path, lost):
+    with answering(split) as server:
+        command = ["run", "--config", config(tmp_path, AGENT.format(name="a", url=server.url, more=""))]
+        command += ["--dataset", questions(tmp_path, 3), "--out", tmp_path / "r"]
+        assert run(*command).returncode == 0
+        n_asked, (first, *_) = len(server.requests), lines(tmp_path / "r")
+        (first["decision"] if lost == "tokens" else first).pop(lost, None)
+        (tmp_path / "r" / DECISIONS).write_text(json.dumps(first) + "\n")
+        if lost == "release":
+            settings = json.loads((tmp_path / "r" / SETTINGS).read_bytes())
+            (tmp_path / "r" / SETTINGS).write_text(json.dumps({**settings, "coe_agents": "0.1.0"}))
+        again = run(*command)
+        assert len(server.requests) == n_asked
+    assert again.returncode == 2
+    said = "continue with coe-agents 0.1.0" if lost == "release" else "run.decisions.jsonl:1: this is not a decision"
+    assert said in again.stderr

@@ -13,7 +13,17 @@ from coe_agents.agents._requests.capabilities import Drawn, Ladder
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import answer_kind
 from coe_agents.errors import InvalidReplyError
-from coe_agents.types import AgentReply, AgentRequest, Response, Rung, Sampling, Usage, create_response
+from coe_agents.types import (
+    AgentReply,
+    AgentRequest,
+    Response,
+    Rung,
+    Sampling,
+    Usage,
+    add_usages,
+    create_response,
+    create_usage,
+)
 
 _REFUSED = "I can't answer this."
 """The answer of a refusal whose own words would not be recognised as one."""
@@ -52,7 +62,7 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    reply = AgentReply(responses=responses, usage=total([usage_of(one) for one in answered]), sampling=sampling)
+    reply = AgentReply(responses=responses, usage=add_usages(map(usage_of, answered)), sampling=sampling)
     if "tools" in request:
         pairs = zip(responses, generations, strict=True)
         reply["messages"] = {row["index"]: one.message for row, one in pairs if isinstance(one, ChatGeneration)}
@@ -163,16 +173,8 @@ def tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:
 def usage_of(result: LLMResult) -> Usage:
     """Returns the request's tokens, once: each message of a request repeats the request's total."""
     totals = (result.llm_output or {}).get("token_usage") or {}
-    if "prompt_tokens" in totals:
-        return Usage(input_tokens=totals["prompt_tokens"] or 0, output_tokens=totals.get("completion_tokens") or 0)
+    if "prompt_tokens" in totals or "completion_tokens" in totals:
+        return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
     first = result.generations[0][0]
     usage = getattr(getattr(first, "message", None), "usage_metadata", None) or {}
-    return Usage(input_tokens=usage.get("input_tokens", 0), output_tokens=usage.get("output_tokens", 0))
-
-
-def total(usages: Sequence[Usage]) -> Usage:
-    """Returns the tokens of several requests together."""
-    return Usage(
-        input_tokens=sum(usage["input_tokens"] for usage in usages),
-        output_tokens=sum(usage["output_tokens"] for usage in usages),
-    )
+    return create_usage(usage.get("input_tokens"), usage.get("output_tokens"))

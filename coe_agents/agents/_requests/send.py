@@ -18,12 +18,14 @@ from coe_agents.agents._requests.capabilities import ModelCall
 from coe_agents.agents._requests.clients import bind_tools
 from coe_agents.agents._requests.endpoints import Server
 from coe_agents.agents._requests.limits import Deadline
-from coe_agents.agents.error_mapping import to_agent_error
+from coe_agents.agents.error_mapping import is_stale, to_agent_error
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow
-from coe_agents.redaction import prints_secret
+from coe_agents.redaction import prints_secret, secrets_of
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 8.0
+_MOST_STALE = 100
+"""As many connections of an event loop that has ended does a client keep; each fails once."""
 _T = TypeVar("_T")
 
 
@@ -34,14 +36,14 @@ class Asker:
     Attributes:
         retries: How often a request that failed is sent again.
         request_timeout: Seconds for one attempt; None leaves it to the deadline.
-        secrets: What is redacted in errors.
+        holder: Whose secrets are redacted in errors.
     """
 
     name: str
     server: Server
     retries: int
     request_timeout: float | None
-    secrets: Collection[str]
+    holder: object
 
     def ask(
         self,
@@ -105,11 +107,16 @@ class Asker:
         try:
             yield from places.wait(turn, seconds)
             seconds = deadline.seconds_left(self.request_timeout)
-            try:
-                return (yield from send(self.server, seconds))
-            except Exception as error:
-                self._fail(error, options)
-                raise
+            n_stale = 0
+            while True:
+                try:
+                    return (yield from send(self.server, seconds))
+                except Exception as error:
+                    n_stale += is_stale(error)
+                    if not is_stale(error) or n_stale > _MOST_STALE:
+                        self._fail(error, options)
+                        raise
+                seconds = deadline.seconds_left(self.request_timeout)
         finally:
             places.leave(turn)
 
@@ -135,11 +142,12 @@ class Asker:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
         if is_control_flow(error):
             return
-        found = to_agent_error(error, address=self.server.address, options=options, secrets=self.secrets)
+        secrets = secrets_of(self.holder, error)  # now: a client may have got a new key since
+        found = to_agent_error(error, address=self.server.address, options=options, secrets=secrets)
         if found is error:
             raise found
         # a traceback prints the cause, too, so it must hold no secret either
-        raise found from (None if prints_secret(error, self.secrets) else error)
+        raise found from (None if prints_secret(error, secrets) else error)
 
 
 def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -38,15 +38,15 @@ class ChoiceProbabilities:
         method: How they were obtained; see `choice_steps`.
         mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
             model mostly replies something else. None for "constrained", which allows nothing else.
-        input_tokens: The tokens of the request that gave the result; 0 for "exact" and "sampled".
+        input_tokens: The tokens of the request that gave the result; 0 for "exact" and "sampled", None if not known.
         output_tokens: See `input_tokens`.
     """
 
     probabilities: dict[str, float]
     method: ChoiceMethod
     mass: float | None
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
 
 
 def choice_steps(

@@ -113,7 +113,7 @@ def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
         in_one,
         {"all": "yes", "some": "on some", "none": "no"}[report.logprobs],
         f"{report.n_distinct} of {report.n_returned} at T={report.temperature:g}",
-        f"{report.input_tokens} + {report.output_tokens}",
+        " + ".join("?" if count is None else str(count) for count in (report.input_tokens, report.output_tokens)),
     )
 
 

@@ -15,6 +15,7 @@ from coe_agents.clustering import answer_kind
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.policy.wording import MOSTLY, decomposition
+from coe_agents.types import add_usages
 
 _WIDE = 100
 """From so many columns on, bars are long."""
@@ -56,9 +57,10 @@ def show_decision(
         *_numbers(decision, console.width - 2),
     )
     console.print(Padding(lines, (0, 0, 0, 2)))
-    tokens = sum(usage["output_tokens"] for usage in decision["tokens"].values())
+    tokens = add_usages(decision["tokens"].values())["output_tokens"]
+    cost = "tokens not known" if tokens is None else quantity(tokens, "token")
     rounds = quantity(decision["n_rounds"], "round")
-    console.print(Text(f"  {rounds}, {quantity(tokens, 'token')}, {seconds:.2f} s", style="dim"))
+    console.print(Text(f"  {rounds}, {cost}, {seconds:.2f} s", style="dim"))
 
 
 def show_note(text: str, *, to_stderr: bool = False) -> None:

@@ -18,6 +18,7 @@ from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Predi
 from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.text import printable
 
 BLOCK = 100
 """Questions whose responses are unpacked together, when one of them is opened."""
@@ -162,8 +163,9 @@ def _failures(question: SampledQuestion) -> list[list[str]]:
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """Returns a text, cut and marked where it is longer than so many characters."""
-    return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
+    """Returns a text with U+FFFD for what does not show, cut and marked if it is longer than so many characters."""
+    shown = printable(text[:longest], keep="\n\t")
+    return shown if len(text) <= longest else f"{shown}… ({len(text)} characters)"
 
 
 def shorten(value: float) -> float:

@@ -1,8 +1,7 @@
 """Owns the node that samples one agent, and turns its last failure into a row."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
@@ -15,44 +14,53 @@ from coe_agents.errors import (
     AgentTimeoutError,
     IgnoredTemperatureError,
     InvalidReplyError,
-    in_words,
     is_control_flow,
 )
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
-from coe_agents.graph.state import AskedRequest
+from coe_agents.graph.spending import seconds_since
+from coe_agents.graph.state import AskedRequest, check_request
 from coe_agents.group_decision.data import AgentTokens
-from coe_agents.redaction import prints_secret, redact, secrets_of
-from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response
+from coe_agents.redaction import describe_error, prints_secret, safe_message, secrets_of
+from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response, create_usage
 
 _GRACE = 0.5
 """Seconds after the deadline in which an agent may still return what it has, before it is cut off."""
 
 
-def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
+def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: bool = True) -> TwoForms:
     """Returns the node that samples one agent; its last failure becomes a row, so that the other agents' answers count.
 
-    `graded`: whether the agent may give probabilities of choices instead of samples.
+    Args:
+        agent: The agent.
+        agents: The names of all agents of the graph.
+        attempts: How often it is asked in all.
+        graded: Whether the agent may give probabilities of choices instead of samples.
     """
 
     def to_update(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
-        spent = AgentTokens(agent=agent.name, usage=reply["usage"], sampling=reply.get("sampling"))
+        usage = create_usage(reply["usage"]["input_tokens"], reply["usage"]["output_tokens"])
+        spent = AgentTokens(agent=agent.name, usage=usage, sampling=reply.get("sampling"))
         if not reply["responses"]:
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here too: an agent may not know `first_index`
         rows = enumerate(reply["responses"], start=request.get("first_index", 0))
-        responses: list[Response] = [{**row, "index": index} for index, row in rows]
+        secrets = secrets_of(agent)
+        responses: list[Response] = [
+            {**row, "index": index, "error": row["error"] and safe_message(row["error"], secrets)}
+            for index, row in rows
+        ]
         return {"responses": responses, "usages": [spent]}
 
     def to_failure(request: AskedRequest, error: Exception) -> dict[str, Any]:
         if is_control_flow(error):
             raise error
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
-        secrets = secrets_of(agent)
-        message = redact(in_words(error), secrets)
+        message = describe_error(error, agent)
         execution = get_runtime().execution_info
         if may_retry and (1 if execution is None else execution.node_attempt) < attempts:
-            if prints_secret(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
+            # LangGraph logs what it retries, with the whole chain of causes
+            if prints_secret(error, secrets_of(agent, error)):
                 raise AgentError(message, retryable=True) from None
             raise error
         index = request.get("first_index", 0)
@@ -63,6 +71,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         return update
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+        check_request(asked, agents)
         finish = events.start_sampling(agent.name, asked["round"])
         try:
             request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
@@ -72,6 +81,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         return finish(update)
 
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+        check_request(asked, agents)
         finish = events.start_sampling(agent.name, asked["round"])
         try:
             request, seconds = in_time(asked, graded=graded)
@@ -90,12 +100,13 @@ def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float |
     `graded`: whether it may give probabilities where it must choose.
     """
     request = asked.copy()
-    until = request.pop("until", None)
+    seconds, started = request.pop("seconds", None), request.pop("started", None)
+    del request["state_version"], request["asked_agents"]
     if "choices" in request:
         request["graded"] = graded
-    if until is None:
+    if seconds is None or started is None:
         return request, None
-    left = until - time.time()
+    left = seconds - seconds_since(started)
     if left <= 0:
         raise _past_deadline()
     request["timeout"] = left

@@ -1,7 +1,6 @@
 """Owns the node that starts another round, as planned by its strategy."""
 
 import asyncio
-import time
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -14,6 +13,7 @@ from coe_agents.graph.rounds import new_responses
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import proposals_in_words
+from coe_agents.graph.spending import begin_round
 from coe_agents.graph.state import CoEState
 from coe_agents.rounds import RoundContext, Strategies, check_plan
 
@@ -22,7 +22,7 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
     """Returns the node that has a strategy plan the next round, and opens it."""
 
     def another_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        started, agents = time.time(), settings.of(state).agents
+        started, agents = begin_round(), settings.of(state).agents
         measurement = measurement_of(state)
         name, strategy = strategies.of(measurement.regime, wanted=state["verdict"]["strategy"])
         responding = [row["agent"] for row in new_responses(state)]

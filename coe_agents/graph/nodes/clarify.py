@@ -1,6 +1,5 @@
 """Owns the node that asks the user to clarify the question; the next round starts afresh with the reply."""
 
-import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,7 @@ from pydantic import TypeAdapter
 
 from coe_agents import prompts
 from coe_agents.graph.nodes.escalation import case_of
+from coe_agents.graph.spending import begin_round
 from coe_agents.graph.state import CoEState
 from coe_agents.people import Spoken, ask_about_case
 from coe_agents.rounds import CLARIFY, rephrase
@@ -50,7 +50,7 @@ def clarify_node(max_question_chars: int) -> Callable[[CoEState], dict[str, Any]
             "shows_answers": False,
             "former_responses": state["responses"],
             "responses": Overwrite([]),
-            "started": time.time(),
+            "started": begin_round(),
         }
 
     return clarify

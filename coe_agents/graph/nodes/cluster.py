@@ -17,7 +17,7 @@ from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
-from coe_agents.redaction import prints_secret, redact, secrets_of
+from coe_agents.redaction import describe_error, prints_secret, secrets_of
 from coe_agents.rounds import former_answers
 from coe_agents.types import Response, in_canonical_order, usable
 
@@ -51,11 +51,11 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         except Exception as error:
             if is_control_flow(error):
                 raise
-            secrets = secrets_of(clusterer)
-            is_secret, of_a_model = prints_secret(error, secrets), isinstance(error, AgentError)
+            is_secret = prints_secret(error, secrets_of(clusterer, error))
+            of_a_model = isinstance(error, AgentError)
             known = (CoEError, ValueError, TypeError, ImportError, OSError)
             if is_secret or of_a_model or not isinstance(error, known):
-                message = redact(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
+                message = f"the responses could not be clustered: {describe_error(error, clusterer)}"
                 hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
                 raise ClusteringError(message, hint=hint) from None if is_secret else error
             raise

@@ -111,7 +111,7 @@ class _Ruling(BaseModel, defer_build=True):
     answer: str | None = None
     reason: str
     decided_by: str | None = Field(default=None, min_length=1)
-    usage: dict[Literal["input_tokens", "output_tokens"], NonNegativeInt] | None = None
+    usage: dict[Literal["input_tokens", "output_tokens"], NonNegativeInt | None] | None = None
 
 
 def _settled(state: CoEState, given: object, name: str, *, is_person: bool) -> Command[str]:

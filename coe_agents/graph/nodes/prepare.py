@@ -1,6 +1,5 @@
 """Owns the first node: it determines the question and the conversation, and clears the former turn."""
 
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from langgraph.types import Overwrite
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.run_settings import RunSettings, read_changes
 from coe_agents.graph.shown_tools import check_tools
+from coe_agents.graph.spending import begin_round
 from coe_agents.graph.state import STATE_VERSION, CoEState
 
 History = Literal["conversation", "question"]
@@ -69,7 +69,7 @@ def prepare_node(
             "former_labels": {},
             "responses": Overwrite([]),
             "usages": Overwrite([]),
-            "started": time.time(),
+            "started": begin_round(),
             "elapsed": 0.0,
         }
 

@@ -408,7 +408,8 @@ function showNumbers({ decision, options }) {
   const unit = ["kl", "js", null].includes(divergence) ? " nats" : "";
   const by = ["kl", null].includes(divergence) ? "" : ` (${short(divergence)})`;
   const spread = interval ? `, 95 % interval ${number(interval[0], 2)} to ${number(interval[1], 2)}` : "";
-  const tokens = sum(Object.values(decision.tokens).map((usage) => usage.output_tokens));
+  const counts = Object.values(decision.tokens).map((usage) => usage.output_tokens);
+  const tokens = counts.includes(null) ? 0 : sum(counts); // not known
   const asked = Object.entries(options).map(([name, value]) => `${name} ${value}`);
   const measured = [
     ["CoE, the sum", `${number(coe)}${unit}${spread}`],

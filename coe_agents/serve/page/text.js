@@ -19,12 +19,14 @@ export function shape(name, attributes = {}, text = "") {
   return made;
 }
 
-// Controls, and marks that reverse or hide the text after them
-const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+// What does not show, or reverses what does; but a joiner between characters beyond ASCII, and an emoji's selector
+const BESIDE = "[^\\0-\\x7f\\u200b-\\u200f\\ufe00-\\ufe0f]";
+const JOINED = `(?<=${BESIDE})(?:\\ufe0f?[\\u200c\\u200d](?=${BESIDE})|\\ufe0f)`;
+const CONTROLS = new RegExp(`(${JOINED})|(?!\\n|\\t)[\\p{C}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800]`, "gu");
 const NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split(" ");
 const SHOWN = 900; // characters of a longer text, before somebody asks for all of it
 
-export const visible = (text) => String(text).replace(/\r\n?/g, "\n").replace(CONTROLS, "\ufffd");
+export const visible = (text) => String(text).replace(/\r\n?/g, "\n").replace(CONTROLS, (_, joined) => joined ?? "\ufffd");
 export const line = (text) => visible(text).replace(/\s+/g, " ").trim();
 
 export function cut(text, limit) {

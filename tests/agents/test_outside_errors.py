@@ -1,0 +1,113 @@
+"""What a server says in an error: no key and no escape of a terminal leaves the process, wherever it came from."""
+
+import asyncio
+import gc
+import json
+import logging
+import warnings
+
+import pytest
+from langchain_openai import AzureChatOpenAI, ChatOpenAI
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import AgentError
+from coe_agents.group_decision import GroupDecision
+from coe_agents.observability import CoETelemetry
+from tests.servers import Served, running, served, write
+
+KEY = "sk-planted-0123456789"
+REQUEST = {"question": "Capital?", "messages": [("user", "Capital?")], "round": 0}
+
+
+class Quoting(Served):
+    """A server that quotes the key of each request in an error, and an escape sequence."""
+
+    def __init__(self, status):
+        super().__init__()
+        self.status = status
+
+    def handle(self, handler, body):
+        sent = handler.headers.get("Authorization") or handler.headers["Api-Key"]
+        said = {"error": {"message": f"no access with \x1b[2J{sent}\u202e", "code": 1}}
+        write(handler, self.status, json.dumps(said).encode())
+
+
+def rotating():
+    """Returns a function that gives another key each time, as short-lived tokens are."""
+    number = iter(range(10**6))
+    return lambda: f"sk-planted-{next(number):010}"
+
+
+def static(server):
+    return ChatOpenAI(model="served", base_url=server.url, api_key=KEY, max_retries=0)
+
+
+def by_function(server):
+    return ChatOpenAI(model="served", base_url=server.url, api_key=rotating(), max_retries=0)
+
+
+def by_coroutine(server):
+    draw = rotating()
+
+    async def key():
+        return draw()
+
+    return ChatOpenAI(model="served", base_url=server.url, api_key=key, max_retries=0)
+
+
+def azure(server):
+    return AzureChatOpenAI(
+        azure_endpoint=server.url, api_version="1", azure_deployment="d", azure_ad_token_provider=rotating()
+    )
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 200])
+@pytest.mark.parametrize("model", [static, by_function, by_coroutine, azure])
+def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, recwarn):
+    caplog.set_level(logging.DEBUG, logger="coe_agents")
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with running(Quoting(status)) as server:
+        agents = [ModelAgent(name, model(server), n_samples=1, retries=1) for name in "ab"]
+        graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=1)
+        handler = CoETelemetry(tracer_provider=provider, content=True)
+        run = graph.compile().ainvoke({"question": "Capital?"}, {"callbacks": [handler]})
+        decision = asyncio.run(run)["decision"]
+        with pytest.raises(AgentError) as raised:
+            asyncio.run(agents[0].asample(REQUEST))
+    assert set(decision["failed_agents"]) == {"a", "b"}
+    exported = [f"{span.name} {dict(span.attributes)} {span.events}" for span in exporter.get_finished_spans()]
+    logged = [record.getMessage() for record in caplog.records if record.name.startswith("coe_agents")]
+    shown = [json.dumps(decision), GroupDecision.from_data(decision).explain(), str(raised.value), *exported, *logged]
+    for text in shown:
+        assert "planted" not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+def test_an_error_of_a_static_key_keeps_its_words():
+    with (
+        running(Quoting(500)) as server,
+        pytest.raises(AgentError, match=r"no access with \\u001b\[2JBearer \[redacted"),
+    ):
+        ModelAgent("a", static(server), n_samples=1, retries=0).sample(REQUEST)
+
+
+def test_a_model_answers_in_one_event_loop_after_another():
+    async def ask_and_close():
+        reply = await agent.asample(REQUEST)
+        await chat.root_async_client.close()
+        return reply
+
+    with served(("Paris",), keeps_alive=True) as server, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the connections of the loops that have ended
+        chat = server.chat()
+        agent = ModelAgent("a", chat, n_samples=3, retries=0)
+        replies = [asyncio.run(agent.asample(REQUEST)) for _ in range(3)]
+        replies.append(asyncio.run(ask_and_close()))
+        gc.collect()
+    assert [len(reply["responses"]) for reply in replies] == [3, 3, 3, 3]

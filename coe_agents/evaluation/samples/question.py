@@ -8,8 +8,8 @@ from typing import IO, Any
 
 from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.index import Runs
 from coe_agents.evaluation.samples.line import Sample, to_sample
+from coe_agents.evaluation.samples.ranges import Runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,18 @@ from pathlib import Path
 from typing import IO
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.index import Index, Runs
 from coe_agents.evaluation.samples.line import parse_line, to_sample
 from coe_agents.evaluation.samples.parquet import PARTS, rows_of
 from coe_agents.evaluation.samples.question import QuestionReader, SampledQuestion
-from coe_agents.evaluation.samples.ranges import MOST_FAULTS, IndexedLines, LineRange, cut_ranges, index_lines
+from coe_agents.evaluation.samples.ranges import (
+    MOST_FAULTS,
+    Index,
+    IndexedLines,
+    LineRange,
+    Runs,
+    cut_ranges,
+    index_lines,
+)
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.workers import ALONE, Workers
 

@@ -277,7 +277,6 @@ def _read(paths: Sequence[Path]) -> list[SampledQuestion]:
 
 
 def _with_cache(setting: ScoringSetup) -> ScoringSetup:
-    """Returns the setting with an entailment model that judges each pair once."""
     if not isinstance(setting.clusterer, BidirectionalEntailment):
         return setting
     model = CachedEntailment(setting.clusterer.model, max_pairs=_MOST_PAIRS)

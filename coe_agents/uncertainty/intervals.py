@@ -247,7 +247,6 @@ def _evidence(labels: IntArray, agents: IntArray, logs: FloatArray | None, weigh
 
 
 def _split(evidence: _Evidence, divergence: Divergence) -> Split:
-    """Returns the function that measures rows over the observed and the unseen clusters."""
     if divergence == "kl":
         return partial(_split_by_entropies, weights=evidence.weights)
     measure = kernel(divergence, None, evidence.rows.shape[1])

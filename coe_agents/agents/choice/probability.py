@@ -249,7 +249,6 @@ def _flat(result: LLMResult) -> list[Generation]:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Returns names for an error's text."""
     return ", ".join(f'"{name}"' for name in names)
 
 

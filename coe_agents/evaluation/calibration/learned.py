@@ -185,7 +185,6 @@ def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tup
 
 
 def _held_out_loss(features: FloatArray, wrong: FloatArray, fold: IntArray, *, penalty: float) -> FloatArray:
-    """The log-loss of each question under a model that was fitted on the other folds."""
     loss = np.empty(wrong.size)
     for number in range(N_FOLDS):
         inside = fold == number

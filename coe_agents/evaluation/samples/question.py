@@ -74,7 +74,6 @@ class QuestionReader:
         )
 
     def _lines(self, runs: Runs) -> Iterator[tuple[Path, int, bytes]]:
-        """Yields the file, number and text of each line of a question."""
         numbers = iter(runs)
         for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
             file, path = self._files[number], self._paths[number]

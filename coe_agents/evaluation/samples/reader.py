@@ -128,7 +128,6 @@ class Samples:
             raise SamplesError("\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines")
 
     def _notice(self, field: str, place: str, near: str) -> None:
-        """Warns of a field that is probably misspelt, once for all lines."""
         if field not in self._noticed:
             self._noticed.add(field)
             warnings.warn(f'{place}: the field "{field}" is not read. Did you mean "{near}"?', stacklevel=5)

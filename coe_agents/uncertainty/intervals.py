@@ -2,16 +2,16 @@
 
 from __future__ import annotations  # annotations would import `numpy.random` at every start
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from coe_agents.checks import integer, number
 from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
 from coe_agents.uncertainty.distributions import OneQuestion, one_question
 from coe_agents.uncertainty.divergences import Divergence, kernel
@@ -401,3 +401,20 @@ def _quantiles(values: FloatArray, places: FloatArray) -> FloatArray:
     ordered, below = np.sort(values), places.astype(np.int64)
     above = np.minimum(below + 1, values.shape[1] - 1)
     return np.asarray(ordered[:, below] + (places - below) * (ordered[:, above] - ordered[:, below]))
+
+
+def canonical_order(masses: FloatArray, traits: Sequence[tuple[Any, ...]]) -> tuple[IntArray, IntArray]:
+    """Returns the agents and the clusters in order, so that equal seeds draw the same in any order of both.
+
+    Clusters are ordered by their columns of masses, each sorted, then by their number; agents by their rows of masses
+    over the clusters so ordered, then by their traits. So the order of the agents changes nothing at all, and the
+    numbering of the clusters nothing, unless several clusters hold the same masses, of agents that differ.
+
+    Args:
+        masses: Shape `(n_agents, n_clusters)`: what each agent's responses in a cluster weigh together.
+        traits: Of each agent: all else in which agents may differ.
+    """
+    clusters = np.lexsort(np.sort(masses, axis=0))
+    rows = masses[:, clusters].tolist()
+    agents = sorted(range(len(rows)), key=lambda agent: (rows[agent], traits[agent]))
+    return np.array(agents), clusters

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy, intervals
-from coe_agents.uncertainty._ordering import canonical_order
+from coe_agents.uncertainty.intervals import canonical_order
 from tests.uncertainty.strategies import questions
 
 LABELS = [0, 0, 0, 1, 1, 2, 2, 1, 1, 1, 0, 1]

@@ -16,11 +16,15 @@ from pathlib import Path
 
 import numpy as np
 from calibn import records
+from percentile_interval import percentile_interval
 from result_page import result_page
 
 from coe_agents.uncertainty import coe_interval, collaborative_entropy
 
-METHODS = ("hull", "percentile")
+METHODS = {
+    "hull": lambda *responses, **options: coe_interval(*responses, **options).total,
+    "percentile": lambda *responses, **options: percentile_interval(*responses, **options)[0],
+}
 N_AGENTS, N_RESPONSES = 3, (3, 5, 10, 20)
 TAIL = 1.0 / np.arange(1, 31) ** 1.5
 WORLDS = {
@@ -74,9 +78,9 @@ def show(
     for case, truth in enumerate(islice(cycle(truths), options.repeated)):
         true = collaborative_entropy(truth).total
         labels = np.concatenate([rng.choice(row.size, size=n_responses, p=row) for row in truth])
-        for method in METHODS:
+        for method, interval in METHODS.items():
             start = time.process_time()
-            low, high = coe_interval(labels, agents, n_resamples=options.resamples, seed=case, method=method).total
+            low, high = interval(labels, agents, n_resamples=options.resamples, seed=case)
             spent[method] += time.process_time() - start
             held[method] += low - 1e-9 <= true <= high + 1e-9
             widths[method] += high - low

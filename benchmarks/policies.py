@@ -44,8 +44,7 @@ from coe_agents.policy import Bounds, Policy, Rules
 from coe_agents.runs import RunGroup, Timings, decide_all
 from coe_agents.runs.runner import Units
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
-from coe_agents.tinyworld.correctness import tinyworld_criterion
-from coe_agents.tinyworld.questions import tinyworld_questions
+from coe_agents.tinyworld.questions import tinyworld_criterion, tinyworld_questions
 
 RISKS = {"tinyworld": 0.1, "nq_calibn": 0.3, "triviaqa_calibn": 0.2}
 ALWAYS = ThresholdPolicy(100.0)

@@ -6,13 +6,14 @@ from functools import cache
 from itertools import product
 
 import numpy as np
+from percentile_interval import percentile_interval
 
 from coe_agents import AdaptiveSampling, ThresholdPolicy
 from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.policy import forecast, measure
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.weighting import log_probabilities, weighed_agents
-from coe_agents.uncertainty import CoEForecast, coe_interval
+from coe_agents.uncertainty import CoEForecast
 
 RULES = ("forecast", "bootstrap")
 CONFIDENCES, STARTS, STEPS = (0.8, 0.9, 0.95, 0.99), (2, 3, 4, 5), (1, 2, 3, 10)
@@ -45,9 +46,9 @@ class Replay:
             return forecast(rows, labels, left, confidence=confidence)
         _, agents, weights = weighed_agents(rows, None)
         log_probs, _ = log_probabilities(rows, "auto")
-        percentiles = {"confidence": confidence, "n_resamples": 200, "method": "percentile"}
-        found = coe_interval(labels, agents, log_probs=log_probs, weights=weights, **percentiles)
-        return CoEForecast(found.total, found.aleatoric, found.epistemic, 1.0, confidence)
+        options = {"confidence": confidence, "n_resamples": 200}
+        found = percentile_interval(labels, agents, log_probs=log_probs, weights=weights, **options)
+        return CoEForecast(*found, 1.0, confidence)
 
     def decided(self, k: int, policy: ThresholdPolicy) -> int | None:
         """Returns the cluster, among those of all responses, of the answer after `k` of each agent; None if none."""

@@ -105,7 +105,6 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
 
 def _request(case: EscalatedCase) -> AgentRequest:
-    """Returns the conversation with the case in place of the question at its end."""
     answers = [(candidate["answer"], candidate["support"]) for candidate in case["candidates"]]
     text = prompts.arbitration(case["question"], answers, regime=case["regime"])
     return AgentRequest(question=case["question"], messages=rephrase(case["conversation"], text), round=0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coe_agents import prompts
 from coe_agents._plurals import quantity
-from coe_agents.agents.choice.grading import MIN_MASS
+from coe_agents.agents.choice.probability import MIN_MASS
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.checks import integer
 from coe_agents.clustering import ENTAILMENT_LABELS

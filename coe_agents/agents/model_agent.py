@@ -36,13 +36,15 @@ from coe_agents.agents._requests.endpoints import Server, places_of
 from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
-from coe_agents.agents.choice.grading import METHODS, MIN_MASS, to_graded_reply
 from coe_agents.agents.choice.probability import (
     CHOICE_METHODS,
+    METHODS,
+    MIN_MASS,
     ChoiceMethod,
     ChoiceProbabilities,
     choice_steps,
     find_ambiguous,
+    to_graded_reply,
 )
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.checks import instance, integer, number, one_of, require

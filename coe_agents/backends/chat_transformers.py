@@ -312,7 +312,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return str(loaded.tokenizer.get_chat_template(self.chat_template, tools and [*tools.schemas]))
 
     def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage], tools: BoundTools | None = None) -> list[int]:
-        """Renders the conversation as token ids."""
         return list(self._render(loaded, messages, tools, return_dict=True)["input_ids"])
 
     def _render(

@@ -281,7 +281,6 @@ def _judge_samples(
     proposer: str | None,
     weights: Mapping[str, float] | None,
 ) -> "tuple[list[Judged], int]":
-    """Returns the judged questions, and how many have no response to judge."""
     from coe_agents.evaluation import Samples, judge_samples
 
     with Samples(samples) as questions:

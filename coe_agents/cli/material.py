@@ -29,8 +29,7 @@ from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.tinyworld import beliefs, load_facts
-from coe_agents.tinyworld.correctness import answer_span
-from coe_agents.tinyworld.questions import find_questions
+from coe_agents.tinyworld.questions import answer_span, find_questions
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)
@@ -278,7 +277,6 @@ def _read(paths: Sequence[Path]) -> list[SampledQuestion]:
 
 
 def _with_cache(setting: ScoringSetup) -> ScoringSetup:
-    """Returns the setting with an entailment model that judges each pair once."""
     if not isinstance(setting.clusterer, BidirectionalEntailment):
         return setting
     model = CachedEntailment(setting.clusterer.model, max_pairs=_MOST_PAIRS)

@@ -115,7 +115,6 @@ def _progress(n_items: int, store: "Store") -> Iterator[Callable[[dict[str, Any]
 
 
 def _show_end(out: Path, n_items: int) -> None:
-    """Says what became of the questions."""
     from coe_agents.evaluation.decisions import DECISIONS, read_run
 
     run = read_run(out)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coe_agents.cli.collection import without_collection
 from coe_agents.cli.options import (
     JsonOption,
     ProposerOption,
@@ -30,7 +29,6 @@ _LARGE = 2**24
 
 
 @expand_options
-@without_collection()
 def score(
     samples: SamplesArgument,
     scoring: ScoringOptions,

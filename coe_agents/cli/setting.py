@@ -66,7 +66,6 @@ def print_judged(judging: "Judging") -> None:
 
 
 def _create(name: str | Mapping[str, Any], *, is_recorded: bool = False) -> "Clusterer":
-    """Returns the clusterer that the command or a record names."""
     from coe_agents.actions import ActionMatch
     from coe_agents.clustering import NormalizedMatch
 

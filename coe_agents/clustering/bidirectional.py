@@ -107,7 +107,6 @@ class BidirectionalEntailment:
         return [[search.labels[key] for key in texts] for search, texts in zip(searches, keys, strict=True)]
 
     def _match(self, pairs: _Pairs) -> list[bool]:
-        """Returns whether both sides of each pair mean the same."""
         forward = self._judge(pairs)
         possible = forward == ENTAILMENT if self.strict else forward != CONTRADICTION
         matched: NDArray[np.bool_] = np.zeros(len(pairs), dtype=bool)

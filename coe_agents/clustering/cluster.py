@@ -116,7 +116,6 @@ def _in_own_order(texts: Sequence[str]) -> list[str]:
 
 
 def _check_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
-    """Returns the clusterer's labels as lists of Python integers."""
     name = type(clusterer).__name__
     try:
         labels = [[operator.index(label) for label in row] for row in returned]

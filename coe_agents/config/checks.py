@@ -28,7 +28,6 @@ def check(config: Config) -> list[str]:
 
 
 def _find_faults(config: Config) -> list[str]:
-    """Returns why the objects of a configuration cannot be created, a line for each mistake."""
     faults = list[str]()
     for create in (create_judge, assemble):
         try:

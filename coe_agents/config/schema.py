@@ -70,7 +70,6 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 
 
 def _within_bounds(name: str) -> Callable[[Any], Any]:
-    """Returns the check of a bound of a run."""
     return lambda value: getattr(Bounds(**{name: value}), name)
 
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
-from coe_agents.experiments.experiment import Experiment, Figure, Row
+from coe_agents.experiments.experiment import Experiment, Figure, Row, band, paper_label, paper_rows
 from coe_agents.experiments.groups import JudgedGroup, judge_group
-from coe_agents.experiments.paper import band, paper_label, paper_rows
 from coe_agents.uncertainty import coordinate, ensemble_mean
 from coe_agents.uncertainty.answers import shares_lead
 

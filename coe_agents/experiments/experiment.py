@@ -1,9 +1,12 @@
-"""Owns the experiment as a value: a table with the paper's rows next to ours, its settings, and its picture."""
+"""Owns the experiment as a value: a table with the rows of the paper (`paper.toml`) next to ours, and its picture."""
 
+import functools
 import math
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 else:  # matplotlib is not installed with everything, and imported when something is drawn
     Axes = Figure = Any
 
-__all__ = ["HERE", "PAPER", "Axes", "Cell", "Experiment", "Figure", "Row", "plain"]
+__all__ = ["HERE", "PAPER", "Axes", "Cell", "Experiment", "Figure", "Row", "band", "paper_label", "paper_rows", "plain"]
 
 Cell = str | int | float | None
 """None is what could not be computed; it is shown as "-"."""
@@ -91,3 +94,35 @@ class Experiment:
 def plain(value: float) -> Cell:
     """Returns a number, or None for NaN."""
     return None if math.isnan(value) else float(value)
+
+
+def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
+    """Returns what the paper prints for an experiment, in the order of `columns`; None where it prints nothing.
+
+    Example:
+        >>> paper_rows("divergences", ("solver", "divergence", "CoE after", "gain"))[0]
+        ('greedy', 'kl', None, 0.39)
+    """
+    return tuple(tuple(row.get(column) for column in columns) for row in _numbers()[name]["rows"])
+
+
+def paper_label(name: str) -> str:
+    """Returns the label of the paper's table or figure, as its source spells it."""
+    return str(_numbers()[name]["label"])
+
+
+def band(cell: Cell) -> tuple[float, float]:
+    """Returns the ends of what the paper gives as "low to high".
+
+    Example:
+        >>> band("0.92 to 0.95")
+        (0.92, 0.95)
+    """
+    low, high = str(cell).split(" to ")
+    return float(low), float(high)
+
+
+@functools.cache
+def _numbers() -> dict[str, Any]:
+    source = resources.files("coe_agents.experiments").joinpath("paper.toml")
+    return tomllib.loads(source.read_text(encoding="utf-8"))

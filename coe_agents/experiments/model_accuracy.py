@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.experiment import Cell, Experiment, Row, paper_label, paper_rows
 from coe_agents.experiments.groups import judge_group
-from coe_agents.experiments.paper import paper_label, paper_rows
 
 _NAME = "model-accuracy"
 _COLUMNS = (

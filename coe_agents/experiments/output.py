@@ -87,7 +87,6 @@ def format_cell(cell: Cell) -> str:
 
 
 def _to_line(text: str) -> str:
-    """Returns text on one line, without control characters."""
     return for_terminal(text).replace("\ufffd", "")
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics.bootstrap import estimate_all
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
-from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, plain
+from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, paper_label, paper_rows, plain
 from coe_agents.experiments.groups import DIVERGENCES, METRICS, JudgedGroup, judge_group
-from coe_agents.experiments.paper import paper_label, paper_rows
 
 RANKING_COLUMNS = (
     "AUROC",

@@ -228,7 +228,6 @@ class _Replay:
             number += 1
 
     def _is_saved(self, measurement: Measurement, wanted: str | None, added: Mapping[str, int]) -> bool:
-        """Plans the next round, if its responses are saved."""
         of = self._of
         _, strategy = of.strategies.of(measurement.regime, wanted=wanted)
         if not isinstance(strategy, Resample):

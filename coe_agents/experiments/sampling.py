@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.coordination import coordinate_group
-from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, band, paper_label, paper_rows, plain
 from coe_agents.experiments.groups import JudgedGroup, judge_group
-from coe_agents.experiments.paper import band, paper_label, paper_rows
 
 GENERATIONS = (4, 5, 6, 7, 8)
 _NAME = "sampling"

@@ -270,7 +270,6 @@ def _check_options(
 def _check_group(
     agents: Sequence[Agent], names: Sequence[str], weights: Mapping[str, float] | None, *, min_agents: int
 ) -> dict[str, float]:
-    """Returns the weight of each agent by name."""
     require(bool(names), '"agents" must hold at least one agent', [], "Pass ModelAgent objects")
     for name in names:
         _check_name(name)

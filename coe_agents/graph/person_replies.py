@@ -89,7 +89,6 @@ def _review(case: EscalatedCase) -> Asked:
 
 
 def _listed(case: EscalatedCase) -> str:
-    """Returns the candidates, one on each line."""
     return "\n".join(
         f"{one['number']}. {' '.join(one['answer'].split())} ({one['support']:.0%})" for one in case["candidates"]
     )

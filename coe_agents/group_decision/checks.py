@@ -34,7 +34,6 @@ def _text(value: object, where: str) -> None:
 
 
 def _each(check: Callable[[Any, str], object]) -> Callable[[Any, str], None]:
-    """Returns the check of an object that holds values of one kind."""
 
     def check_all(values: Any, where: str) -> None:
         checks.instance(values, Mapping, where, what="an object", advice=_ADVICE)

@@ -63,7 +63,6 @@ def plot_regimes(
 def _draw_plane(
     axes: Axes, decisions: Iterable[GroupDecision], *, aleatoric_threshold: float, epistemic_threshold: float
 ) -> None:
-    """Draws the four quadrants and a point for each measured decision, by action."""
     measured = [decision for decision in decisions if decision.coe is not None]
     looks = (("answer", "o", "tab:green"), ("abstain", "X", "tab:orange"), ("escalate", "^", "tab:purple"))
     for action, marker, colour in looks:

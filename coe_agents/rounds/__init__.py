@@ -1,11 +1,7 @@
 """Owns further rounds: how each is asked, depending on the kind of uncertainty, and what it changed."""
 
 from coe_agents.rounds.adaptive import AdaptiveSampling
-from coe_agents.rounds.clarify import Clarify
-from coe_agents.rounds.debate import Debate
-from coe_agents.rounds.diversify import Diversify
-from coe_agents.rounds.resample import Resample
-from coe_agents.rounds.strategies import CLARIFY, Strategies
+from coe_agents.rounds.strategies import CLARIFY, Clarify, Debate, Diversify, Resample, Strategies
 from coe_agents.rounds.strategy import (
     RoundContext,
     RoundPlan,

@@ -1,15 +1,178 @@
-"""Owns the choice of a round's strategy: the one that the policy names, else the one of the regime."""
+"""Owns the strategies of further rounds, and which is chosen: the policy's, else the one of the regime."""
 
-from collections.abc import Mapping
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from coe_agents.checks import one_of
+from coe_agents import prompts
+from coe_agents.checks import integer, number, one_of, require
+from coe_agents.clustering import answer_kind
+from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.policy.regime import REGIMES
-from coe_agents.rounds.clarify import Clarify
-from coe_agents.rounds.debate import Debate
-from coe_agents.rounds.diversify import Diversify
-from coe_agents.rounds.resample import Resample
-from coe_agents.rounds.strategy import Strategy
+from coe_agents.policy.weighting import rank_texts
+from coe_agents.rounds.strategy import RoundContext, RoundPlan, Strategy, Wishes
 from coe_agents.types import Regime
+
+
+@dataclass(frozen=True, slots=True)
+class Clarify:
+    """Asks the user to clarify the question; the next round starts afresh with the question and the reply.
+
+    The run stops at an `interrupt` that shows a `coe_agents.graph.PersonRequest`; the reply is text. So the graph needs
+    a checkpointer; without one a run is refused before any agent is asked. The new responses replace the former ones.
+    `create_coe_graph` gives this strategy a node of its own where `strategies` holds it, or with `clarify=True`, which
+    lets a policy name it for any round.
+    """
+
+    name: ClassVar[str] = "clarify"
+
+    def __call__(self, context: RoundContext) -> RoundPlan:
+        """Raises ValueError: a policy named this strategy in a graph that was built without it."""
+        raise ValueError(
+            'the strategy "clarify" must be allowed when the graph is built; got it from the policy alone. '
+            "Build it with create_coe_graph(..., clarify=True)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resample:
+    """Asks the same question again; the new responses join the former ones.
+
+    It makes the measurement more accurate, since few responses underestimate CoE; it does not change the agents.
+
+    Attributes:
+        growth: The factor on the number of responses of the last round, for each agent, rounded up; at least 1.
+        most: The most responses an agent is asked for in a round, at most 500.
+
+    Raises:
+        ValueError: If an option is out of range.
+
+    Example:
+        >>> Resample(growth=1.5).n_samples(5)
+        8
+    """
+
+    name: ClassVar[str] = "resample"
+    growth: float = 2.0
+    most: int = MOST_SAMPLES
+
+    def __post_init__(self) -> None:
+        number(self.growth, '"growth" of Resample', least=1, advice="2.0 doubles the responses each round")
+        integer(self.most, '"most" of Resample', least=1, most=MOST_SAMPLES, advice=f"Omit it for {MOST_SAMPLES}")
+
+    def __call__(self, context: RoundContext) -> RoundPlan:
+        """Returns the plan; an agent that failed in the last round is asked for its own number."""
+        return RoundPlan(
+            {
+                agent: Wishes(n_samples=self.n_samples(n_former)) if n_former else Wishes()
+                for agent, n_former in context.n_responses.items()
+            }
+        )
+
+    def n_samples(self, n_former: int) -> int:
+        """Returns the number of responses to ask for after `n_former`."""
+        return min(math.ceil(n_former * self.growth), self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Diversify:
+    """Asks the question at another temperature or in other words; the new responses join the former ones.
+
+    All agents get the same wording, so that they cannot disagree because of it; the next such round uses the next
+    wording.
+
+    Attributes:
+        temperature: For this round; None keeps each agent's own. At 0 a `ModelAgent` samples one response.
+        variants: Wordings with `{question}` in them; an empty sequence asks the question unchanged.
+
+    Raises:
+        ValueError: If an option is out of range, or a variant lacks `{question}`.
+
+    Example:
+        >>> from coe_agents.rounds import Diversify
+        >>> Diversify(variants=["{question} Be brief."]).wording("Who wrote Emma?", round=1)
+        'Who wrote Emma? Be brief.'
+    """
+
+    name: ClassVar[str] = "diversify"
+    temperature: float | None = None
+    variants: Sequence[str] = prompts.VARIANTS
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None:
+            number(self.temperature, '"temperature" of Diversify', least=0, advice="None keeps each agent's own")
+        must = 'every one of "variants" of Diversify must contain {question}'
+        for variant in self.variants:
+            require("{question}" in variant, must, variant, "Write it where the question belongs")
+
+    def __call__(self, context: RoundContext) -> RoundPlan:
+        """Returns the plan."""
+        wording = self.wording(context.question, round=context.round)
+        wishes = Wishes()
+        if wording != context.question:
+            wishes["messages"] = context.rephrase(wording)
+        if self.temperature is not None:
+            wishes["temperature"] = self.temperature
+        return RoundPlan(dict.fromkeys(context.n_responses, wishes))
+
+    def wording(self, question: str, *, round: int) -> str:
+        """Returns the wording of the question in a round, counted from 1."""
+        if not self.variants:
+            return question
+        return self.variants[(round - 1) % len(self.variants)].replace("{question}", question)
+
+
+@dataclass(frozen=True, slots=True)
+class Debate:
+    r"""Shows each agent the distinct answers so far with their support, and never who gave them.
+
+    The new responses replace the former ones: they depend on these, so the two must not count together. Refusals and
+    empty responses are not shown: there is nothing in them to weigh, and models repeat what they read. The support that
+    is shown then sums to less than 100 %. Where no answer was given, the question is asked unchanged, and no agent can
+    conform. Proposals are shown in words, with their arguments as they were proposed.
+
+    Attributes:
+        seed: Of the order in which an agent sees the answers, together with its name, the round and the question.
+        most: How many answers are shown, those with the most support.
+        prompt: The wording, with `{question}` and `{answers}` in it. The answers are listed as data, one a line.
+
+    Raises:
+        ValueError: If `most` is below 1, or `prompt` lacks a placeholder.
+
+    Example:
+        >>> Debate(prompt="{question}\nSome say:\n{answers}\nWhat do you say?").name
+        'debate'
+    """
+
+    name: ClassVar[str] = "debate"
+    seed: int = 0
+    most: int = 8
+    prompt: str = prompts.DEBATE
+
+    def __post_init__(self) -> None:
+        integer(self.most, '"most" of Debate', least=1, advice="8 keep the prompt short")
+        is_whole = all(placeholder in self.prompt for placeholder in ("{question}", "{answers}"))
+        must = '"prompt" of Debate must contain {question} and {answers}'
+        require(is_whole, must, self.prompt, "Write them where the question and the answers belong")
+
+    def __call__(self, context: RoundContext) -> RoundPlan:
+        """Returns the plan: `prompt` with the question and the answers, in place of the question."""
+        clusters = zip(context.measurement.representatives, context.measurement.support, strict=True)
+        answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
+        ranked = rank_texts(answers)[: self.most]
+        shown = [(context.proposals.get(text, text), support) for text, support in ranked]
+        wishes = {
+            agent: Wishes(messages=context.rephrase(self._text(context, shown, agent))) if shown else Wishes()
+            for agent in context.n_responses
+        }
+        return RoundPlan(wishes, replaces=True, shows_answers=bool(shown))
+
+    def _text(self, context: RoundContext, shown: Sequence[tuple[str, float]], agent: str) -> str:
+        order = random.Random(repr((self.seed, agent, context.round, context.question)))
+        return prompts.debate(context.question, order.sample(shown, k=len(shown)), wording=self.prompt)
+
 
 DEFAULTS: Mapping[Regime, str] = {
     "consensus": "resample",

@@ -63,7 +63,6 @@ def _to_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end(decision: Mapping[str, Any]) -> str:
-    """Returns the `finish_reason`."""
     return "tool_calls" if decision["calls"] else "stop"
 
 

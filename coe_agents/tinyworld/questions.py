@@ -1,9 +1,15 @@
-"""Owns tinyworld as a dataset, beside all others."""
+"""Owns tinyworld as a dataset: its questions, the answer inside a wording, and whether it is true."""
 
+import functools
+from collections.abc import Mapping
+
+from coe_agents.clustering import normalize_answer
 from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation import Prediction, Rule, Sample, SampledQuestion
 from coe_agents.evaluation.datasets import Question, QuestionsOnDisk, open_questions
 from coe_agents.evaluation.datasets.on_disk import on_disk
-from coe_agents.tinyworld.facts import load_facts
+from coe_agents.tinyworld.facts import Fact, load_facts
+from coe_agents.tinyworld.wording import extract_answer
 
 _SPLITS = ("calibration", "validation")
 
@@ -26,3 +32,30 @@ def tinyworld_questions(split: str = "validation") -> tuple[Question, ...]:
     if split not in _SPLITS:
         raise ConfigurationError(f'tinyworld has no split "{split}"', hint=f"Its splits are {' and '.join(_SPLITS)}")
     return tuple(Question(fact.id, fact.question, fact.references) for fact in load_facts() if fact.split == split)
+
+
+def tinyworld_criterion() -> Rule:
+    """Returns the criterion by which an answer is right if it states a fact's answer in any of tinyworld's wordings.
+
+    It needs no entailment model, so a clusterer's mistakes cannot hide behind it. Other questions have no verdict.
+    """
+    return Rule("tinyworld's facts", _is_right)
+
+
+def answer_span(question: SampledQuestion, response: Sample) -> str:
+    """Returns the answer inside a response, or all of it where it has none of tinyworld's wordings."""
+    fact = _facts().get(question.text)
+    return response["text"] if fact is None else extract_answer(fact.relation, fact.subject, response["text"])
+
+
+def _is_right(prediction: Prediction) -> bool | None:
+    fact = _facts().get(prediction.question)
+    if fact is None:
+        return None
+    said = normalize_answer(extract_answer(fact.relation, fact.subject, prediction.answer))
+    return said in {normalize_answer(reference) for reference in fact.references}
+
+
+@functools.cache
+def _facts() -> Mapping[str, Fact]:
+    return {fact.question: fact for fact in load_facts()}

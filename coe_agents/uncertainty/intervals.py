@@ -2,17 +2,16 @@
 
 from __future__ import annotations  # annotations would import `numpy.random` at every start
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import integer, number, one_of
+from coe_agents.checks import integer, number
 from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
 from coe_agents.uncertainty.distributions import OneQuestion, one_question
 from coe_agents.uncertainty.divergences import Divergence, kernel
@@ -23,7 +22,6 @@ Split = Callable[[FloatArray], FloatArray]
 Draw = Callable[[FloatArray], None]
 """Draws rows of this kind into an array that it is given."""
 
-_METHODS = ("hull", "percentile")
 _N_UNSEEN = 2
 """Unseen clusters: those that no response is in. The bootstrap adds one of them."""
 _CONCENTRATIONS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0])
@@ -72,13 +70,12 @@ def coe_interval(
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int | np.random.Generator = 0,
-    method: Literal["hull", "percentile"] = "hull",
 ) -> CoEInterval:
     """Interval of the true CoE, U_A and U_E (equations 3 to 5) of the agents on one question.
 
     The true values are those of infinitely many responses. With few responses CoE is biased low, since rare answers are
-    missing, and five equal responses do not prove certainty. The method "hull" returns the smallest interval that
-    contains the estimate and the following two intervals. Here n_i(c) is the number of responses of agent i in cluster
+    missing, and five equal responses do not prove certainty. So this is the smallest interval that contains the
+    estimate and the following two intervals, their hull. Here n_i(c) is the number of responses of agent i in cluster
     c, n_i their sum, and m the number of clusters that have a response:
 
     - A basic interval of a parametric bootstrap. Agent i draws n_i responses from the smoothed distribution
@@ -89,16 +86,13 @@ def coe_interval(
       a is one of .03, .06, .12, .25, .5, 1, each with the probability of the responses under it (the marginal
       likelihood) as its weight. Its ends are quantiles of the values of such rows.
 
-    U_E is also cut off at its maximum, which it has if no two agents share a cluster. The method "percentile" returns
-    the quantiles of a bootstrap that resamples each agent's responses with replacement. It shows how much the figure
-    depends on the responses drawn; it does not cover the true value: with unanimous responses the interval has no
-    width, and in general it is too low.
+    U_E is also cut off at its maximum, which it has if no two agents share a cluster.
 
     `benchmarks/interval_coverage.py` prints how often an interval of confidence .95 contains the true CoE of three
     agents in made-up worlds. With 5 or 10 responses each, the hull does so in .99 or more of the cases where agents are
-    sure and agree, hesitate between two answers, disagree, or are moderately unsure; the percentiles do so in .00 to
-    .94. With long-tailed answers the coverage of the hull is too low as well: .61 with 5 responses, .85 with 10
-    (percentiles: .02 and .15); with real answers to questions of mathematics .74 and .87 (.21 and .37).
+    sure and agree, hesitate between two answers, disagree, or are moderately unsure; the percentiles of a bootstrap do
+    so in .00 to .94. With long-tailed answers the coverage of the hull is too low as well: .61 with 5 responses, .85
+    with 10 (percentiles: .02 and .15); with real answers to questions of mathematics .74 and .87 (.21 and .37).
 
     Args:
         labels: Shape `(n_responses,)`: the cluster of each response, from 0.
@@ -111,21 +105,20 @@ def coe_interval(
         weights: Shape `(n_agents,)`, summing to 1; None: 1 / n_agents each. An agent of weight 0 counts in U_A only.
         divergence: As in `collaborative_entropy`, without a ground metric.
         confidence: In (0, 1).
-        n_resamples: At least 1; for "hull" one half are resamples and the other draws from the posterior, rounded up.
+        n_resamples: At least 1; one half are resamples and the other draws from the posterior, rounded up.
         seed: An integer, which gives the same interval again, or a generator. The draws do not depend on the order of
             responses or agents: any order gives the same ends to the last bit. The numbering of the clusters changes
             nothing either, unless different agents hold several clusters in the same way.
-        method: "hull" or "percentile".
 
     Returns:
         The intervals, in nats (see `collaborative_entropy` for divergences without a unit), and the estimate. Ends are
-        at least 0 and finite. With "hull", low <= estimate <= high, and every interval of U_A and CoE has a width; the
-        one of U_E is (0, 0) for one agent. With "percentile" the estimate may lie above the interval.
+        at least 0 and finite, low <= estimate <= high, and every interval of U_A and CoE has a width; the one of U_E is
+        (0, 0) for one agent.
 
     Raises:
         TypeError: An argument is of a wrong kind.
         ValueError: As `cluster_distributions` and `collaborative_entropy`, or `labels` has not one dimension, or
-            `confidence`, `n_resamples` or `method` is out of range.
+            `confidence` or `n_resamples` is out of range.
 
     References:
         Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6 and 13. Wolpert and Wolf, Estimating
@@ -148,9 +141,8 @@ def coe_interval(
     """
     question = one_question(labels, agents, log_probs, weights)
     share = number(confidence, '"confidence"', above=0, below=1, advice="Pass a share such as 0.95")
-    one_of(method, '"method"', _METHODS)
     coe = decompose(question.rows, question.weights, kernel(divergence, None, question.rows.shape[1]))
-    return interval_of(question, coe, divergence, confidence=share, n_resamples=n_resamples, seed=seed, method=method)
+    return interval_of(question, coe, divergence, confidence=share, n_resamples=n_resamples, seed=seed)
 
 
 def interval_of(
@@ -161,7 +153,6 @@ def interval_of(
     n_resamples: int,
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
-    method: str = "hull",
 ) -> CoEInterval:
     """Interval of checked responses, whose CoE is known; see `coe_interval`."""
     n_draws = integer(n_resamples, '"n_resamples"', least=1, advice="Pass a count such as 3")
@@ -169,11 +160,8 @@ def interval_of(
     split = _split(evidence, divergence)
     generator = np.random.default_rng(seed)
     levels = np.array([(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0])
-    if method == "percentile":
-        ends = _percentile(evidence, split, n_draws, generator, levels)
-    else:
-        most = _most_epistemic(evidence.weights, divergence)
-        ends = _hull(evidence, split, n_draws, generator, levels, most=most)
+    most = _most_epistemic(evidence.weights, divergence)
+    ends = _hull(evidence, split, n_draws, generator, levels, most=most)
     total, aleatoric, epistemic = ((low, high) for low, high in ends.tolist())
     return CoEInterval(total, aleatoric, epistemic, coe, confidence, n_draws)
 
@@ -247,7 +235,6 @@ def _evidence(labels: IntArray, agents: IntArray, logs: FloatArray | None, weigh
 
 
 def _split(evidence: _Evidence, divergence: Divergence) -> Split:
-    """Returns the function that measures rows over the observed and the unseen clusters."""
     if divergence == "kl":
         return partial(_split_by_entropies, weights=evidence.weights)
     measure = kernel(divergence, None, evidence.rows.shape[1])
@@ -281,19 +268,6 @@ def _most_epistemic(weights: FloatArray, divergence: Divergence) -> float:
         return float(_entropy(weights[:, None])[0]) + _ROUNDING
     apart = decompose(np.eye(weights.size), weights, kernel(divergence, None, weights.size))
     return float(apart.epistemic) + _ROUNDING
-
-
-def _percentile(
-    evidence: _Evidence, split: Split, n_draws: int, generator: np.random.Generator, levels: FloatArray
-) -> FloatArray:
-    """Returns the ends, shape `(3, 2)`: of CoE, U_A and U_E."""
-    draw = _bootstrap(evidence, evidence.table, generator)
-    found = []
-    for size in _blocks(n_draws, max(evidence.rows.size, evidence.table.owners.size)):
-        rows = np.empty((*evidence.rows.shape, size))
-        draw(rows)
-        found.append(split(rows))
-    return _quantiles(np.concatenate(found, axis=1), levels * (n_draws - 1))
 
 
 def _hull(
@@ -427,3 +401,20 @@ def _quantiles(values: FloatArray, places: FloatArray) -> FloatArray:
     ordered, below = np.sort(values), places.astype(np.int64)
     above = np.minimum(below + 1, values.shape[1] - 1)
     return np.asarray(ordered[:, below] + (places - below) * (ordered[:, above] - ordered[:, below]))
+
+
+def canonical_order(masses: FloatArray, traits: Sequence[tuple[Any, ...]]) -> tuple[IntArray, IntArray]:
+    """Returns the agents and the clusters in order, so that equal seeds draw the same in any order of both.
+
+    Clusters are ordered by their columns of masses, each sorted, then by their number; agents by their rows of masses
+    over the clusters so ordered, then by their traits. So the order of the agents changes nothing at all, and the
+    numbering of the clusters nothing, unless several clusters hold the same masses, of agents that differ.
+
+    Args:
+        masses: Shape `(n_agents, n_clusters)`: what each agent's responses in a cluster weigh together.
+        traits: Of each agent: all else in which agents may differ.
+    """
+    clusters = np.lexsort(np.sort(masses, axis=0))
+    rows = masses[:, clusters].tolist()
+    agents = sorted(range(len(rows)), key=lambda agent: (rows[agent], traits[agent]))
+    return np.array(agents), clusters

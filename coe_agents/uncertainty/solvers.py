@@ -115,7 +115,6 @@ def solver_named(name: str) -> Solver:
 
 
 def _logits(p: FloatArray) -> FloatArray:
-    """Log p; -inf where p is 0."""
     with np.errstate(divide="ignore"):
         return np.log(p)
 

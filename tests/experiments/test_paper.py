@@ -1,4 +1,4 @@
-from coe_agents.experiments.paper import paper_label, paper_rows
+from coe_agents.experiments.experiment import paper_label, paper_rows
 from coe_agents.experiments.ranking import RANKING_COLUMNS
 
 

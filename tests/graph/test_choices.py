@@ -6,7 +6,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents.choice.grading import OTHER_REPLY
+from coe_agents.agents.choice.probability import OTHER_REPLY
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent, TableEntailment, create_response

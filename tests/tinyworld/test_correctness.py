@@ -1,5 +1,5 @@
 from coe_agents.evaluation import Prediction, SampledQuestion
-from coe_agents.tinyworld.correctness import answer_span, tinyworld_criterion
+from coe_agents.tinyworld.questions import answer_span, tinyworld_criterion
 
 ASKED = "What is the capital of France?"
 

@@ -1,5 +1,7 @@
 import math
+from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,12 +10,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy, intervals
-from coe_agents.uncertainty._ordering import canonical_order
+from coe_agents.uncertainty.intervals import canonical_order
 from tests.uncertainty.strategies import questions
 
 LABELS = [0, 0, 0, 1, 1, 2, 2, 1, 1, 1, 0, 1]
 AGENTS = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
 LOGS = [-0.1, -0.2, -0.4, -1.0, -3.0, -2.0, -0.3, -0.2, -0.9, -0.1, -5.0, -0.2]
+
+
+@pytest.fixture
+def percentile_interval(monkeypatch):
+    """The percentile bootstrap of the benchmarks, whose resamples are those of the package."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    return import_module("percentile_interval").percentile_interval
 
 
 def rows_of(draw, evidence, size):
@@ -55,7 +64,7 @@ def one_by_one(labels, agents, logs, seed, n_resamples):
 @pytest.mark.parametrize(
     "logs", [None, [0.0] * 12, LOGS, [LOGS[0], -math.inf, -math.inf, *LOGS[3:]], [1e4 * log for log in LOGS]]
 )
-def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, logs, fewest):
+def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, percentile_interval, logs, fewest):
     monkeypatch.setattr(intervals, "_BLOCK", 1)
     monkeypatch.setattr(intervals, "_FEWEST", fewest)
     # two, three and seven responses; agents and clusters are numbered in the order in which they enter the draws
@@ -68,8 +77,7 @@ def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, log
     )
     by_agent, clusters = canonical_order(masses, [()] * 3)
     given = np.argsort(by_agent)[agents], np.argsort(clusters)[labels]
-    interval = coe_interval(labels, agents, log_probs=logs, seed=5, n_resamples=40, method="percentile")
-    own = np.array([interval.total, interval.aleatoric, interval.epistemic]).T
+    own = np.array(percentile_interval(labels, agents, log_probs=logs, seed=5, n_resamples=40)).T
     expected = one_by_one(given[1], given[0], [0.0] * 12 if logs is None else logs, 5, 40)
     assert own == pytest.approx(expected, abs=1e-14)
 
@@ -83,13 +91,12 @@ def test_the_canonical_order_by_hand():
     assert (agents.tolist(), clusters.tolist()) == ([1, 0], [0, 1])
 
 
-@pytest.mark.parametrize("method", ["hull", "percentile"])
 @pytest.mark.parametrize("options", [{}, {"divergence": "js"}])
 @given(question=questions(), data=st.data())
 @settings(max_examples=25)
-def test_the_order_of_agents_and_responses_changes_nothing(method, options, question, data):
+def test_the_order_of_agents_and_responses_changes_nothing(options, question, data):
     labels, agents, logs, weights = question
-    options = {"method": method, "n_resamples": 20, **options}
+    options = {"n_resamples": 20, **options}
     new = np.array(data.draw(st.permutations(range(len(weights)))))
     order = np.array(data.draw(st.permutations(range(len(labels)))))
     plain = coe_interval(labels, agents, weights=weights, log_probs=logs, **options)
@@ -107,7 +114,6 @@ def test_the_order_of_agents_and_responses_changes_nothing(method, options, ques
 HALF = math.log(0.5)
 
 
-@pytest.mark.parametrize("method", ["hull", "percentile"])
 @pytest.mark.parametrize(
     ("labels", "agents", "options", "swapped"),
     [
@@ -116,8 +122,8 @@ HALF = math.log(0.5)
         ([0, 0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1, 0, 1], {"log_probs": [0, HALF, HALF, 0, 0, -math.inf, 0, 0]}, {}),
     ],
 )
-def test_agents_of_equal_distributions_are_told_apart_by_the_rest(labels, agents, options, swapped, method):
-    options = {"n_resamples": 60, "confidence": 0.5, "method": method, **options}
+def test_agents_of_equal_distributions_are_told_apart_by_the_rest(labels, agents, options, swapped):
+    options = {"n_resamples": 60, "confidence": 0.5, **options}
     plain = coe_interval(labels, agents, **options)
     other = coe_interval(labels, 1 - np.array(agents), **options | swapped)
     assert (other.total, other.aleatoric, other.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
@@ -134,10 +140,9 @@ def test_the_order_of_agents_changes_no_bit_of_the_highest_disagreement():
 
 
 @pytest.mark.parametrize("logs", [None, LOGS])
-@pytest.mark.parametrize("method", ["hull", "percentile"])
-def test_the_numbering_of_clusters_changes_nothing(logs, method):
-    plain = coe_interval(LABELS, AGENTS, log_probs=logs, method=method, n_resamples=50)
-    moved = coe_interval([(7, 0, 3)[label] for label in LABELS], AGENTS, log_probs=logs, method=method, n_resamples=50)
+def test_the_numbering_of_clusters_changes_nothing(logs):
+    plain = coe_interval(LABELS, AGENTS, log_probs=logs, n_resamples=50)
+    moved = coe_interval([(7, 0, 3)[label] for label in LABELS], AGENTS, log_probs=logs, n_resamples=50)
     assert (moved.total, moved.aleatoric, moved.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
 
 
@@ -342,10 +347,9 @@ def test_the_concentration_of_many_responses_underflows_nothing():
 
 
 @pytest.mark.parametrize("log_probs", [None, LOGS])
-def test_equals_resampling_by_the_book(log_probs):
-    options = {"weights": [0.3, 0.7], "confidence": 0.9, "n_resamples": 20_000, "method": "percentile"}
-    interval = coe_interval(LABELS, AGENTS, log_probs=log_probs, **options)
-    own = np.array([interval.total, interval.aleatoric, interval.epistemic]).T
+def test_equals_resampling_by_the_book(percentile_interval, log_probs):
+    options = {"weights": [0.3, 0.7], "confidence": 0.9, "n_resamples": 20_000}
+    own = np.array(percentile_interval(LABELS, AGENTS, log_probs=log_probs, **options)).T
     # few responses give few values, so an end is bracketed by the quantiles around it: 5 % and 95 %, give or take 2
     below, above = by_the_book(log_probs, [0.03, 0.93]), by_the_book(log_probs, [0.07, 0.97])
     assert (below - 1e-9 <= own).all()
@@ -369,25 +373,13 @@ def test_the_seed_decides():
 
 
 def test_defaults():
-    given = {"weights": [0.5, 0.5], "confidence": 0.95, "n_resamples": 1000, "seed": 0, "method": "hull"}
+    given = {"weights": [0.5, 0.5], "confidence": 0.95, "n_resamples": 1000, "seed": 0}
     assert coe_interval(LABELS, AGENTS) == coe_interval(LABELS, AGENTS, **given)
 
 
 def test_more_confidence_is_wider():
     narrow, wide = (coe_interval(LABELS, AGENTS, confidence=share) for share in (0.5, 0.99))
     assert wide.total[0] < narrow.total[0] < narrow.total[1] < wide.total[1]
-
-
-@pytest.mark.parametrize("log_probs", [None, [-1.0, -2.0, -3.0, -4.0]])
-def test_percentiles_have_no_width_where_all_responses_agree(log_probs):
-    interval = coe_interval([0, 0, 0, 0], [0, 0, 1, 1], log_probs=log_probs, method="percentile")
-    assert interval.total == interval.aleatoric == interval.epistemic == (0.0, 0.0)
-
-
-def test_agents_are_resampled_apart():
-    # each agent has said one thing, so no resample can change anything
-    interval = coe_interval([0, 0, 1, 1], [0, 0, 1, 1], method="percentile")
-    assert interval.total == pytest.approx((math.log(2), math.log(2)))
 
 
 def test_small_integers_do_not_overflow():
@@ -403,11 +395,8 @@ def test_improbable_responses_make_no_nan():
     logs = [0.0, -math.inf, -2000.0, -2000.0]
     hull = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=logs, n_resamples=500)
     assert 0.0 == hull.total[0] < hull.total[1] < math.log(5)
-    interval = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=logs, n_resamples=500, method="percentile")
-    assert interval.estimate.total == 0.0
+    assert hull.estimate.total == 0.0
     assert coe_interval([0, 1], [0, 0], log_probs=[0.0, -math.inf]).estimate.total == 0.0
-    assert interval.total[0] == 0.0
-    assert interval.total[1] == pytest.approx(math.log(2), abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +407,6 @@ def test_improbable_responses_make_no_nan():
         ([0, 1], {"confidence": 1.0}, ValueError, r'"confidence" must be a number above 0 and below 1; got 1'),
         ([0, 1], {"confidence": 95}, ValueError, r"got 95. Pass a share such as 0.95"),
         ([0, 1], {"n_resamples": 0}, ValueError, r'"n_resamples" must be an integer of at least 1'),
-        ([0, 1], {"method": "basic"}, ValueError, "one of hull, percentile; got 'basic'. Choose one"),
         ([0, 1], {"weights": [1.0]}, ValueError, r"each of the 2 agents"),
         ([0, 1], {"divergence": "tv"}, ValueError, r"got 'tv'"),
         ([0, 1], {"log_probs": [0.0, math.nan]}, ValueError, r"agent 1 has nan"),

@@ -1,4 +1,4 @@
-"""Owns `choice_steps`: how likely a chat model is to reply with each of a few short choices."""
+"""Owns `choice_steps`: how likely a chat model is to reply with each of a few short choices; and that as a reply."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import instance, integer, several
 from coe_agents.errors import AgentError, NoChoiceError
-from coe_agents.types import Usage
+from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, create_response
 
 ChoiceMethod = Literal["exact", "top_logprobs", "constrained", "sampled"]
 CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
@@ -249,5 +249,42 @@ def _flat(result: LLMResult) -> list[Generation]:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Returns names for an error's text."""
     return ", ".join(f'"{name}"' for name in names)
+
+
+OTHER_REPLY = "(another reply)"
+"""The text of the response that stands for all replies that are not one of the choices."""
+MIN_MASS = 0.5
+"""If the choices hold less of the model's probability, their ratio is unreliable, and its replies are read instead."""
+METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
+"""Not the likeliest first tokens of a free reply, which may continue: "Approve would be unsafe"."""
+
+
+def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent: str) -> AgentReply:
+    """Returns the probabilities of choices as responses: one for each choice, of one token, and one for the rest."""
+    mass = 1.0 if found.mass is None else found.mass
+    shares = {choice: p * mass for choice, p in found.probabilities.items()} | {OTHER_REPLY: 1.0 - mass}
+    rows = [(text, math.log(share)) for text, share in shares.items() if share > 0]
+    responses = [
+        create_response(agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1)
+        for index, (text, logprob) in enumerate(rows, start=request.get("first_index", 0))
+    ]
+    sampling = Sampling(
+        round=request["round"],
+        rung="choice",
+        n_requested=1,
+        n_received=1,
+        n_requests=1,
+        n_empty=0,
+        n_truncated=0,
+        n_cut=0,
+        n_invalid_calls=0,
+        logprobs_missing=0,
+        ignores_temperature=None,
+        probe=None,
+        counted="each",
+        refused=[],
+        error=None,
+    )
+    usage = Usage(input_tokens=found.input_tokens, output_tokens=found.output_tokens)
+    return AgentReply(responses=responses, usage=usage, sampling=sampling)

@@ -132,7 +132,6 @@ def _read_entry(entry: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def _find_begun(token: str, choices: Sequence[str]) -> list[str]:
-    """Returns the choices that a token begins, or begins with."""
     piece = token.strip(_PIECE_SPACES)
     if not piece:
         return []

@@ -76,7 +76,6 @@ def show_examination(examination: Examination, *, console: Console | None = None
 
 
 def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
-    """Prints each remark after a blank line, with its heading."""
     for remark in remarks:
         console.print()
         console.print(Text.assemble((f"{head}: ", f"bold {style}"), clean(remark)))
@@ -94,7 +93,6 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
 
 
 def _definitions(items: Iterable[tuple[str, str | Text]]) -> Table:
-    """Returns a table with a name and a description in each row."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in items:
         table.add_row(Text(name, style="dim"), text if isinstance(text, Text) else Text(clean(text)))
@@ -166,7 +164,6 @@ def _settings(part: str, section: BaseModel) -> str:
 
 
 def _named(part: str, name: str) -> str:
-    """Returns a name, and for an extension where it was loaded from."""
     entry = find_extension(part, name)
     return name if entry is None else f"{name} (from {origin_of(entry)})"
 

@@ -3,9 +3,8 @@
 from coe_agents.evaluation.calibration.audits import Recalibration, Seen, recalibrate, weighted_risk_bound
 from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import Drift, check_drift
-from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust
+from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, fit_trust
 from coe_agents.evaluation.calibration.monitor import RiskMonitor, RiskState
-from coe_agents.evaluation.calibration.support import fit_support
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold, risk_bound
 
 __all__ = [

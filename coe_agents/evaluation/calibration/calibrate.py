@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.calibration.learned import fit_gate, to_folds
-from coe_agents.evaluation.calibration.support import fit_support
+from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, to_folds
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Origin

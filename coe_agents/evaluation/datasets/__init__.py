@@ -3,8 +3,7 @@
 from coe_agents.evaluation.datasets.loading import PUBLISHED, open_questions
 from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk
 from coe_agents.evaluation.datasets.prompts import Prompt, load_prompt
-from coe_agents.evaluation.datasets.question import Kind, Question
-from coe_agents.evaluation.datasets.subsets import examples_from
+from coe_agents.evaluation.datasets.question import Kind, Question, examples_from
 
 __all__ = [
     "PUBLISHED",

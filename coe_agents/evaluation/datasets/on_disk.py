@@ -10,8 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar, overload
 
-from coe_agents.evaluation.datasets.question import Question, from_plain, merge
-from coe_agents.evaluation.datasets.subsets import can_be_example, draw_key
+from coe_agents.evaluation.datasets.question import Question, can_be_example, draw_key, from_plain, merge
 from coe_agents.evaluation.samples.folder import open_scratch
 
 T = TypeVar("T")

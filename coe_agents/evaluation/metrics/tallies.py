@@ -123,7 +123,6 @@ def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
 
 @lru_cache(maxsize=1)
 def _harmonic_numbers(n: int) -> FloatArray:
-    """H(0), ..., H(n)."""
     return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
 
 

@@ -182,7 +182,6 @@ def _never(value: object) -> bool:
 
 
 def _action_of(record: Mapping[str, Any], place: str) -> str:
-    """Returns the canonical form of a line's calls."""
     try:
         return canonical_action(record["calls"], tools=record["tools"])
     except (TypeError, ValueError) as error:

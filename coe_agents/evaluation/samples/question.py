@@ -8,8 +8,8 @@ from typing import IO, Any
 
 from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.index import Runs
 from coe_agents.evaluation.samples.line import Sample, to_sample
+from coe_agents.evaluation.samples.ranges import Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,6 @@ class QuestionReader:
         )
 
     def _lines(self, runs: Runs) -> Iterator[tuple[Path, int, bytes]]:
-        """Yields the file, number and text of each line of a question."""
         numbers = iter(runs)
         for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
             file, path = self._files[number], self._paths[number]

@@ -15,11 +15,18 @@ from pathlib import Path
 from typing import IO
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.index import Index, Runs
 from coe_agents.evaluation.samples.line import parse_line, to_sample
 from coe_agents.evaluation.samples.parquet import PARTS, rows_of
 from coe_agents.evaluation.samples.question import QuestionReader, SampledQuestion
-from coe_agents.evaluation.samples.ranges import MOST_FAULTS, IndexedLines, LineRange, cut_ranges, index_lines
+from coe_agents.evaluation.samples.ranges import (
+    MOST_FAULTS,
+    Index,
+    IndexedLines,
+    LineRange,
+    Runs,
+    cut_ranges,
+    index_lines,
+)
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.workers import ALONE, Workers
 
@@ -121,7 +128,6 @@ class Samples:
             raise SamplesError("\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines")
 
     def _notice(self, field: str, place: str, near: str) -> None:
-        """Warns of a field that is probably misspelt, once for all lines."""
         if field not in self._noticed:
             self._noticed.add(field)
             warnings.warn(f'{place}: the field "{field}" is not read. Did you mean "{near}"?', stacklevel=5)

@@ -285,6 +285,5 @@ def mean_verdict(verdicts: Sequence[float | None]) -> float | None:
 
 
 def _any(matches: Iterable[bool]) -> bool | None:
-    """Whether any reference matches; None without references."""
     found = list(matches)
     return any(found) if found else None

@@ -15,7 +15,8 @@ from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
 from coe_agents.evaluation.samples import SampledQuestion, Samples, SamplesPart
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
-from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator
+from coe_agents.evaluation.scoring.estimators import Estimator
+from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL
 from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
 from coe_agents.evaluation.scoring.statistics import BATCH, ActionKind, Statistics
 from coe_agents.evaluation.workers import ALONE, Workers

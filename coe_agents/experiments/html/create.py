@@ -1,14 +1,19 @@
-"""Owns the page of runs: its parts, put together. See `coe_agents.evaluation.html.render` for what it may do."""
+"""Owns the page of runs, its data and its parts. See `coe_agents.evaluation.html.render` for what it may do.
+
+A file of decisions may hold anything where `read_run` did not look. So every value is read as what it must be, or it is
+not shown.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from coe_agents._plurals import quantity
-from coe_agents.evaluation.decisions import Run
+from coe_agents.checks import is_number
+from coe_agents.evaluation.decisions import Item, Run
 from coe_agents.evaluation.html.render import check_jinja, read_parts, render
-from coe_agents.evaluation.html.rows import pack
+from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
-from coe_agents.experiments.html.rows import ABSENT, RunRows
 from coe_agents.experiments.output import format_cell
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -79,3 +84,188 @@ def describe_changes(before: Sequence[str], after: Sequence[str], names: Sequenc
             f"{quantity(n_only[0], 'question is', 'questions are')} in {names[0]} only, {n_only[1]} in {names[1]} only."
         )
     return sentences
+
+
+ABSENT = "not in it"
+FAILED = "failed"
+_SHORT = 300
+_MOST = 100
+"""Rounds, agents and clusters of a question that are shown."""
+_COLUMNS = ("state", "leading", "answer", "reason", "regime", "coe", "rounds", "tokens", "seconds")
+
+
+class RunRows:
+    """The questions of one run, or of two; a question that only one of them has counts as absent in the other."""
+
+    def __init__(self, runs: Sequence[Run], names: Sequence[str]) -> None:
+        self._runs, self._names = runs, names
+        self._ids = list(dict.fromkeys(key for run in runs for key in (*run.items, *run.errors)))
+
+    def states(self, place: int) -> list[str]:
+        """Returns what became of each question in one of the runs."""
+        run = self._runs[place]
+        return [_state(run, key) for key in self._ids]
+
+    def overview(self) -> dict[str, Any]:
+        """Returns what the page needs at once."""
+        return {
+            "block": BLOCK,
+            "names": [cut(name, _SHORT) for name in self._names],
+            "ids": [cut(key, _SHORT) for key in self._ids],
+            "texts": [cut(self._text(key)) for key in self._ids],
+            "runs": [self._columns(run) for run in self._runs],
+        }
+
+    def blocks(self) -> list[str]:
+        """Returns what happened in each question, `BLOCK` questions each."""
+        return [
+            pack([[self._detail(run, key) for run in self._runs] for key in self._ids[start : start + BLOCK]])
+            for start in range(0, len(self._ids), BLOCK)
+        ]
+
+    def _text(self, key: str) -> str:
+        for run in self._runs:
+            if key in run.items:
+                return run.items[key].question
+        return ""
+
+    def _columns(self, run: Run) -> dict[str, list[Any]]:
+        lines = [_line(run, key) for key in self._ids]
+        return {name: [line[name] for line in lines] for name in _COLUMNS}
+
+    @staticmethod
+    def _detail(run: Run, key: str) -> dict[str, Any] | None:
+        if key in run.errors:
+            return {"error": cut(run.errors[key])}
+        if key not in run.items:
+            return None
+        return _detail(run.items[key])
+
+
+def _state(run: Run, key: str) -> str:
+    if key in run.errors:
+        return FAILED
+    if key not in run.items:
+        return ABSENT
+    item = run.items[key]
+    if item.is_answered:
+        return _verdict(item.correct)
+    return "escalated" if item.action == "escalate" else "refused"
+
+
+def _verdict(correct: float | None) -> str:
+    """Returns a verdict in words; the page has the same words in its filters."""
+    if correct is None:
+        return "no verdict"
+    return {0.0: "wrong", 1.0: "right"}.get(correct, "partly right")
+
+
+def _line(run: Run, key: str) -> dict[str, Any]:
+    line: dict[str, Any] = dict.fromkeys(_COLUMNS)
+    line |= {"state": _state(run, key), "rounds": []}
+    if key in run.errors:
+        return line | {"reason": cut(run.errors[key], _SHORT)}
+    if key not in run.items:
+        return line
+    item = run.items[key]
+    decision = item.decision
+    return line | {
+        "leading": item.leading_correct,
+        "answer": _cut_or_none(decision.get("answer")),
+        "reason": _cut_or_none(decision.get("reason")) or "",
+        "regime": _text(decision.get("regime")),
+        "coe": _number(decision.get("coe")),
+        "rounds": [_bar(data) for data in _trajectory(item)],
+        "tokens": int(item.tokens or 0),
+        "seconds": None if item.seconds is None else shorten(item.seconds),
+    }
+
+
+def _trajectory(item: Item) -> list[Mapping[str, Any]]:
+    return [data for data in item.decision["trajectory"] if isinstance(data, Mapping)][:_MOST]
+
+
+def _bar(data: Mapping[str, Any]) -> list[float | None]:
+    """Returns of a round U_A, U_E and the share of agents that changed to what they were shown."""
+    adopted = _mapping(data.get("adopted"))
+    adopting = shorten(sum(change is True for change in adopted.values()) / len(adopted)) if adopted else None
+    return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
+
+
+def _detail(item: Item) -> dict[str, Any]:
+    decision = item.decision
+    trajectory = _trajectory(item)
+    agents = list(
+        dict.fromkeys(name for data in trajectory for name in _mapping(data.get("leading")) if isinstance(name, str))
+    )[:_MOST]
+    rounds = [_round(data, agents, place, item) for place, data in enumerate(trajectory)]
+    distributions = {name: _mapping(_mapping(own).get("distribution")) for name, own in decision["agents"].items()}
+    support: list[list[Any]] = [
+        [cut(text, _SHORT), number, [_number(distributions[name].get(text)) for name in distributions]]
+        for text, share in _mapping(decision.get("support")).items()
+        if (number := _number(share)) is not None
+    ]
+    return {
+        "question": cut(item.question),
+        "action": item.action,
+        "answer": _cut_or_none(decision.get("answer")),
+        "reason": _cut_or_none(decision.get("reason")),
+        "by": cut(decision["decided_by"], _SHORT),
+        "escalated": item.is_escalated,
+        "correct": item.correct,
+        "interval": [_number(end) for end in _list(decision.get("interval"))[:2]],
+        "conformity": _number(decision.get("conformity")),
+        "agents": [cut(name, _SHORT) for name in agents],
+        "rounds": rounds,
+        "names": [cut(name, _SHORT) for name in distributions],
+        "support": sorted(support, key=lambda each: -each[1])[:_MOST],
+        "failures": [
+            [cut(str(name), _SHORT), cut(str(why))] for name, why in list(decision["failed_agents"].items())[:_MOST]
+        ],
+        "tokens": [
+            [cut(str(name), _SHORT), usage["input_tokens"], usage["output_tokens"]]
+            for name, usage in list(decision["tokens"].items())[:_MOST]
+        ],
+    }
+
+
+def _round(data: Mapping[str, Any], agents: Sequence[str], place: int, item: Item) -> dict[str, Any]:
+    leading, flips, adopted = (_mapping(data.get(name)) for name in ("leading", "flips", "adopted"))
+    return {
+        "strategy": _cut_or_none(data.get("strategy")),
+        "regime": _text(data.get("regime")),
+        "answer": _cut_or_none(data.get("answer")),
+        "led": [cut(str(text), _SHORT) for text in _list(data.get("led"))[:_MOST]],
+        "correct": item.verdicts[place] if place < len(item.verdicts) else None,
+        "tokens": _number(data.get("tokens")),
+        "responses": _number(data.get("n_responses")),
+        "said": [
+            [
+                _cut_or_none(leading.get(name)),
+                "took over" if adopted.get(name) is True else "changed" if flips.get(name) is True else None,
+            ]
+            for name in agents
+        ],
+        "bars": _bar(data),
+    }
+
+
+def _mapping(value: object) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _cut_or_none(value: object) -> str | None:
+    return cut(value, _SHORT) if isinstance(value, str) else None
+
+
+def _number(value: object) -> float | None:
+    """Returns a number that a page can show; None for all else, NaN and the infinities among it."""
+    return shorten(value) if is_number(value) and abs(value) < 1e15 else None

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets import examples_from, open_questions
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
-from coe_agents.evaluation.datasets.question import merge
+from coe_agents.evaluation.datasets.question import draw_key, merge
 from coe_agents.evaluation.datasets.records import to_question
-from coe_agents.evaluation.datasets.subsets import draw_key
 
 
 def written(path, records):

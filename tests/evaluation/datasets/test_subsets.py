@@ -4,7 +4,7 @@ import pytest
 
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets import Question, examples_from
-from coe_agents.evaluation.datasets.subsets import draw_key
+from coe_agents.evaluation.datasets.question import draw_key
 
 QUESTIONS = [Question(f"q{number}", f"What is {number}?", (str(number),)) for number in range(300)]
 

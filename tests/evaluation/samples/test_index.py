@@ -3,7 +3,7 @@ from contextlib import ExitStack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.evaluation.samples.index import Index
+from coe_agents.evaluation.samples.ranges import Index
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcéf\ud800\uffff\U0001f600"), *[st.integers(0, 2**40)] * 4), max_size=30))

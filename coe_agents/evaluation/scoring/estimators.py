@@ -1,0 +1,158 @@
+"""Owns the estimators of uncertainty by name: pure functions of one question's statistics, higher = less sure.
+
+Each returns None where it cannot be computed; a score is reported only if it can be for every question that is scored.
+
+To add one of your own, write a callable that takes `Statistics` and returns a float or None. Pass it to
+`score(..., estimators={"my_score": my_score})`, name it in `coe-agents score --estimator my_package.module:my_score`,
+or register it in the `pyproject.toml` of an installed package; every `coe-agents score` then reports it:
+
+    [project.entry-points."coe_agents.estimators"]
+    my_score = "my_package.my_module:my_score"
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+from coe_agents.checks import is_finite, is_number, require
+from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, GROUP_SCORES
+from coe_agents.evaluation.scoring.statistics import Statistics
+from coe_agents.extensions import find_registered, load_extension
+
+Estimator = Callable[[Statistics], float | None]
+
+
+def support(statistics: Statistics) -> float | None:
+    """1 - the mean over the other agents of their probability of the proposal's cluster, in [0, 1].
+
+    CoE does not know whose answer is judged; this does. Higher = less sure. None if there is no other agent, or no
+    proposal.
+    """
+    found = statistics.measurement.proposal_support.get(statistics.proposer or "")
+    return None if found is None else 1.0 - found
+
+
+def own_entropy(statistics: Statistics) -> float | None:
+    """Semantic entropy of the proposer's own responses, in nats; higher = less sure.
+
+    0 of an agent with one response, which then separates nothing (an AUROC of 0.5). None if it gave none.
+    """
+    entropies = dict(zip(statistics.names, statistics.entropies, strict=True))
+    return entropies.get(statistics.proposer or "")
+
+
+def regular_entropy(statistics: Statistics) -> float | None:
+    """Predictive entropy, the mean over agents of the mean of -logprob, in nats; higher = less sure.
+
+    The Monte Carlo estimate of the entropy of an agent's distribution over whole texts (Kadavath et al., 2022). Long
+    responses have more of it. None if an agent has no log-probability.
+    """
+    logprobs = [sample["logprob"] for sample in statistics.responses]
+    means = _means(statistics, [None if logprob is None else -logprob for logprob in logprobs])
+    return fmean(means) + 0.0 if len(means) == len(statistics.names) else None
+
+
+def length_normalised_entropy(statistics: Statistics) -> float | None:
+    """The mean over agents of the mean of -logprob / n_tokens, in nats a token (Malinin and Gales, 2021).
+
+    Higher = less sure. None if an agent has no log-probability with a count of tokens.
+    """
+    counts = [(sample["logprob"], sample["n_tokens"]) for sample in statistics.responses]
+    means = _means(statistics, [None if logprob is None or not n else -logprob / n for logprob, n in counts])
+    return fmean(means) + 0.0 if len(means) == len(statistics.names) else None
+
+
+def p_false(statistics: Statistics) -> float | None:
+    """The mean over agents of the mean of the samples' field `p_false`, in [0, 1]; higher = less sure.
+
+    It is an agent's probability that its response is false (Kadavath et al., 2022). Agents without one are omitted, and
+    so are values that are not probabilities; None if no agent has one.
+    """
+    means = _means(statistics, _probabilities(statistics, "p_false"))
+    return fmean(means) if means else None
+
+
+def verbal_confidence(statistics: Statistics) -> float | None:
+    """1 - the mean over agents of the mean of the samples' field `verbal_conf`, in [0, 1]; higher = less sure.
+
+    It is the confidence that an agent put into words; left out as for `p_false`, sources write -1 for none.
+    """
+    means = _means(statistics, _probabilities(statistics, "verbal_conf"))
+    return 1.0 - fmean(means) if means else None
+
+
+def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
+    given = [sample.get(field) for sample in statistics.responses]
+    return [] if given.count(None) == len(given) else [_probability(value) for value in given]
+
+
+def _probability(value: object) -> float | None:
+    return float(value) if is_number(value) and 0.0 <= value <= 1.0 else None
+
+
+def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float]:
+    """The mean of the known values of each agent that has one; `values` are those of the responses."""
+    if values.count(None) == len(values):
+        return []
+    by_agent: dict[int, list[float]] = {}
+    for agent, value in zip(statistics.agents.tolist(), values, strict=True):
+        if value is not None:
+            by_agent.setdefault(agent, []).append(value)
+    return list(map(fmean, by_agent.values()))
+
+
+def _figure(name: str) -> Estimator:
+    """Returns the estimator of a score that is computed for many questions at once, with the statistics."""
+    return lambda statistics: statistics.figures[name]
+
+
+_OF_RESPONSES = (regular_entropy, length_normalised_entropy, p_false, verbal_confidence)
+_OF_PROPOSALS = (support, own_entropy)
+ESTIMATORS: Mapping[str, Estimator] = {name: _figure(name) for name in GROUP_SCORES} | {
+    estimator.__name__: estimator for estimator in _OF_RESPONSES
+}
+"""The built-in estimators."""
+
+PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {estimator.__name__: estimator for estimator in _OF_PROPOSALS}
+"""The built-in estimators of whether the proposal of `Statistics.proposer` is wrong: its first response."""
+
+CONFIDENCES = ("vote_share", "self_consistency", "p_false", "verbal_confidence")
+"""Scores that are 1 - a claimed probability of being right, so that a calibration error can be computed."""
+
+
+def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = False) -> dict[str, Estimator]:
+    """Returns the built-in estimators, those that installed packages register, and further ones, in this order.
+
+    Values of estimators that are not built in are checked: each must be None or a finite number.
+
+    Args:
+        further: By name.
+        of_proposal: Whether one agent's proposal is judged; the estimators of that come first.
+
+    Raises:
+        ConfigurationError: An entry point cannot be imported.
+        ValueError: A name is taken, or what is named is not callable.
+    """
+    found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
+    installed = [(entry.name, load_extension(entry)) for entry in find_registered("estimator")]
+    for name, estimator in (*installed, *further.items()):
+        if name in found or name == BEST_SINGLE_MODEL:
+            raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
+        if not callable(estimator):
+            raise ValueError(
+                f'estimator "{name}" must be a callable; got {estimator!r}. Write one that takes `Statistics` and '
+                "returns a float or None"
+            )
+        found[name] = _check_values(name, estimator)
+    return found
+
+
+def _check_values(name: str, estimator: Estimator) -> Estimator:
+    def compute(statistics: Statistics) -> float | None:
+        value = estimator(statistics)
+        if value is None:
+            return None
+        must = f'estimator "{name}" must return None or a finite number for question {statistics.question.id!r}'
+        require(is_finite(value), must, value, "Return None where it cannot be computed")
+        return float(value)
+
+    return compute

@@ -186,7 +186,7 @@ OPTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SAID, OPTIONS, st.integers(0, 4))
 def test_no_vote_more_closes_the_gate(said, options, turned):
     place = turned % len(said)
@@ -198,7 +198,7 @@ def test_no_vote_more_closes_the_gate(said, options, turned):
 
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
 async def test_asking_as_few_as_needed_rules_as_asking_all(mode):
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=30, deadline=None)
     @given(SAID, OPTIONS)
     def check(said, options):
         decisions, ran = [], []

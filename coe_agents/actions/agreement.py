@@ -2,28 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from coe_agents.actions.canonical import read_action, to_line
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentAgreement:
-    """One argument of a tool.
+def argument_agreement(groups: Iterable[Mapping[str, str]], proposer: str) -> dict[str, tuple[float, int]]:
+    """Returns the share of others' values that are the proposer's, and their number, by "tool.argument", least first.
 
-    Attributes:
-        path: "tool.argument".
-        n: How many values of others were compared with the proposer's.
-        share: The share of these that are the same, in [0, 1].
-    """
-
-    path: str
-    n: int
-    share: float
-
-
-def argument_agreement(groups: Iterable[Mapping[str, str]], proposer: str) -> list[ArgumentAgreement]:
-    """Returns the agreement on each argument, least first, where another agent calls the same tools.
+    Only agents that call the same tools are compared.
 
     Args:
         groups: For each question the canonical action of each agent, by name.
@@ -32,7 +18,7 @@ def argument_agreement(groups: Iterable[Mapping[str, str]], proposer: str) -> li
     Example:
         >>> groups = [{"a": '[{"args":{"to":"Ann"},"name":"pay"}]', "b": '[{"args":{"to":"ann"},"name":"pay"}]'}]
         >>> argument_agreement(groups, "a")
-        [ArgumentAgreement(path='pay.to', n=1, share=0.0)]
+        {'pay.to': (0.0, 1)}
     """
     found: dict[str, list[bool]] = defaultdict(list)
     for group in groups:
@@ -45,5 +31,5 @@ def argument_agreement(groups: Iterable[Mapping[str, str]], proposer: str) -> li
                 a, b = ({name: to_line(value) for name, value in one["args"].items()} for one in (call, peer))
                 for name in a.keys() | b.keys():
                     found[f"{call['name']}.{name}"].append(a.get(name) == b.get(name))
-    ranked = [ArgumentAgreement(path, len(same), sum(same) / len(same)) for path, same in found.items()]
-    return sorted(ranked, key=lambda one: (one.share, -one.n, one.path))
+    shares = {path: (sum(same) / len(same), len(same)) for path, same in sorted(found.items())}
+    return dict(sorted(shares.items(), key=lambda one: one[1][0]))

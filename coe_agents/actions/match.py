@@ -81,7 +81,7 @@ class ActionMatch:
         ValueError: `compare` names a tool or an argument that no tool has, or `text` is another word.
 
     Example:
-        >>> from coe_agents.actions import Within
+        >>> from coe_agents.actions import Within, canonical_action
         >>> calls = [[{"name": "pay", "args": {"to": "Ann", "sum": amount}}] for amount in (5, 5.004, 6)]
         >>> clusterer = ActionMatch(compare={"pay.sum": Within(absolute=0.01)})
         >>> clusterer.cluster([[canonical_action(one) for one in calls]], ["Pay Ann five euros."])

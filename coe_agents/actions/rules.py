@@ -62,7 +62,8 @@ class AnyOrder:
 class Within:
     """Numbers are equal if |a - b| <= max(absolute, relative * max(|a|, |b|)); other values as in `Exact`.
 
-    It is not transitive: 1.0 may equal 1.1, and 1.1 equal 1.2, but 1.0 not 1.2.
+    It is not transitive: 1.0 may equal 1.1, and 1.1 equal 1.2, but 1.0 not 1.2. Numbers that a tool's parser made a
+    `Decimal` count, too.
 
     Args:
         absolute: The tolerance in the argument's own unit, at least 0.

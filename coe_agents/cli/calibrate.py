@@ -264,12 +264,15 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
     """Prints the arguments that almost never agree: hardly any call with one of them has support."""
     from coe_agents.actions.agreement import argument_agreement
 
-    rare = [one for one in argument_agreement(groups, proposer) if one.share <= _RARE and one.n >= _ENOUGH]
+    found = argument_agreement(groups, proposer).items()
+    rare = [
+        f'"{clean(path, 80)}" in {share:.1%} of {n}' for path, (share, n) in found if share <= _RARE and n >= _ENOUGH
+    ]
     if rare:
-        shown = ", ".join(f'"{clean(one.path, 80)}" in {one.share:.1%} of {one.n}' for one in rare[:_LISTED])
+        rule = 'compare = { "tool.argument" = "text" }'
         print_lines(
-            f"Arguments on which the others almost never agree with {clean(proposer)}: {shown}. To compare one less "
-            'strictly, give it a rule in the clusterer\'s options: compare = { "tool.argument" = "text" }'
+            f"Arguments on which the others almost never agree with {clean(proposer)}: {', '.join(rare[:_LISTED])}. To "
+            f"compare one less strictly, give it a rule in the clusterer's options, such as {rule}."
         )
 
 

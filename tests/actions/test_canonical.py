@@ -323,6 +323,12 @@ def test_size_and_depth_are_bounded():
         canonical_action([call(x=deep)])
     with pytest.raises(ValueError, match="at most 100000 characters; got"):
         canonical_action([call(x="x" * MAX_CHARS)])
+    for tools in (
+        [],
+        [{"name": "pay", "parameters": {"properties": {"a": {"default": 1}}, "additionalProperties": {}}}],
+    ):
+        with pytest.raises(ValueError, match="at most 100000 characters"):
+            canonical_action([call(**{f"a{place}": place for place in range(12_000)})], tools=tools)
 
 
 @pytest.mark.parametrize(

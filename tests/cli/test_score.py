@@ -396,3 +396,23 @@ def test_mistakes_in_ones_own_parts_are_named(samples, own, arguments, message):
     assert done.returncode, done.stdout
     assert "".join(message.format(own=own).split()) in re.sub(r"[\s│]", "", done.stderr)
     assert "Traceback" not in done.stderr
+
+
+def test_calibrate_lists_the_arguments_on_which_the_others_almost_never_agree(tmp_path):
+    rows = [
+        row(
+            f"q{i}",
+            agent,
+            text="",
+            calls=[{"name": "pay", "args": {"to": "Ann", "note": f"{agent} {i}"}}],
+            correct=True,
+        )
+        for i in range(15)
+        for agent in "abc"
+    ]
+    path = write(tmp_path / "s.jsonl", rows)
+    options = ("--clusterer", "actions", "--proposer", "a", "--risk", 0.3, "--out", tmp_path / "p.json")
+    done = run("calibrate", path, *options)
+    assert done.returncode == 0, done.stderr
+    assert 'almost never agree with a: "pay.note" in 0.0% of 30.' in " ".join(done.stdout.split())
+    assert "pay.to" not in done.stdout

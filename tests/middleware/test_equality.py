@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from enum import Enum
 from typing import Annotated, Literal
@@ -9,12 +10,16 @@ from typing import Annotated, Literal
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.tools import StructuredTool, tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.prebuilt import InjectedState
 from pydantic import BaseModel, Field, create_model, field_validator
 
-from coe_agents import ModelAgent
+from coe_agents import ModelAgent, SupportPolicy
 from coe_agents.actions import ActionMatch, Meaning, Text
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.middleware.deliberation import Deliberation, Proposals
+from coe_agents.middleware.parsing import parsers_of
+from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import PAY, THREAD, replies, says
 from tests.middleware.council import council_agent, members
@@ -287,3 +292,47 @@ def test_true_is_not_1_when_a_members_message_goes_on():
     driver = says({"name": "act", "args": {"x": 7}, "id": "c1"})
     council_agent(agents, ran, driver, DONE, mode="choose").invoke(PAY, THREAD)
     assert json.dumps(ran.received) == "[1]"
+
+
+def count_calls(work):
+    """Returns how many functions some work calls."""
+    n_calls = 0
+
+    def count(frame, event, argument):
+        nonlocal n_calls
+        n_calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return n_calls
+
+
+@pytest.mark.parametrize("is_parsed", [True, False])
+@pytest.mark.parametrize("step", [0, 1])
+def test_the_work_grows_with_the_number_of_arguments(is_parsed, step):
+    def rule(n):
+        fields = {f"a{place}": (int, ...) for place in range(n)}
+        act = StructuredTool.from_function(
+            print, name="act", description="A.", args_schema=create_model("act", **fields)
+        )
+        calls = [{"name": "act", "args": dict.fromkeys(fields, own * step)} for own in range(4)]
+        rows = [create_response("m", "", index=place, calls=[own]) for place, own in enumerate(calls[1:])]
+        proposals = Proposals(
+            driver=says({**calls[0], "id": "c1"}),
+            replies={"m": {"responses": rows, "usage": {"input_tokens": 1, "output_tokens": 1}}},
+            tools=[convert_to_openai_tool(act)],
+            question="",
+            parsers=parsers_of([act]) if is_parsed else {},
+        )
+        council = Deliberation([ScriptedAgent("m")], mode="verify", policy=SupportPolicy(0.6), clusterer=None)
+        rulings = []
+        return count_calls(lambda: rulings.append(council.rule(proposals))), rulings[0].decision
+
+    rule(1)  # what is done once
+    (few, decision), (many, _) = rule(100), rule(400)
+    assert decision["action"] == ("abstain" if step else "answer")
+    assert many < 4.2 * few
+    assert many < 400 * 4 * 150

@@ -13,7 +13,7 @@ from coe_agents.middleware.guard import is_same_call
 from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.reviewer import structured_text
 from coe_agents.middleware.verdict import call_as_json
-from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal
+from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal, without_text
 from coe_agents.people import Asked, Decided, Edit, Reject, ask_for_decisions, fence
 from coe_agents.text import for_log, for_prompt
 
@@ -79,6 +79,8 @@ def settle(pending: Pending, decided: Sequence[Decided]) -> Settled:
             going.append(now)
     if not all(map(is_same_call, calls, message.tool_calls)):
         message = message.model_copy(update={"tool_calls": calls})
+    if not going:
+        message = message.model_copy(update={"content": without_text(message.content)})
     ids = {reply.tool_call_id for reply in replies}
     # the reply to the call of a structured answer, unless that was rejected
     kept = [one for one in pending["messages"] if isinstance(one, ToolMessage) and one.tool_call_id not in ids]

@@ -25,7 +25,17 @@ from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.policy.settle import representative_of
 from coe_agents.redaction import describe_error
 from coe_agents.text import for_log
-from coe_agents.types import Action, Agent, AgentReply, AnswerKind, Response, Usage, create_response, usable
+from coe_agents.types import (
+    Action,
+    Agent,
+    AgentReply,
+    AnswerKind,
+    Response,
+    Usage,
+    create_response,
+    create_usage,
+    usable,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -309,7 +319,7 @@ def check_reply(reply: Any) -> AgentReply:
         InvalidReplyError: It has not.
     """
     match reply:
-        case {"responses": [_, *_], "usage": {"input_tokens": int(), "output_tokens": int()}}:
+        case {"responses": [_, *_], "usage": {"input_tokens": _, "output_tokens": _}}:
             if isinstance(reply.get("messages", {}), Mapping):
                 return cast("AgentReply", reply)
     raise InvalidReplyError("its reply must hold responses and their usage in tokens", retryable=False)
@@ -422,12 +432,7 @@ def _plain(text: str) -> str:
 
 
 def _tokens(proposals: Proposals) -> dict[str, Usage]:
-    usage = proposals.driver.usage_metadata
-    used = (
-        {}
-        if usage is None
-        else {DRIVER: Usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"])}
-    )
-    return used | {
-        name: reply["usage"] for name, reply in proposals.replies.items() if not isinstance(reply, Exception)
-    }
+    replies = {name: reply["usage"] for name, reply in proposals.replies.items() if not isinstance(reply, Exception)}
+    if (usage := proposals.driver.usage_metadata) is not None:
+        replies = {DRIVER: Usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"]), **replies}
+    return {name: create_usage(used["input_tokens"], used["output_tokens"]) for name, used in replies.items()}

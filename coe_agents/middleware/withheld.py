@@ -42,14 +42,14 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
 
     calls: list[ToolCall] = [with_own_id(call, place) for place, call in enumerate(message.tool_calls)]
     unread = [with_own_id(call, len(calls) + place) for place, call in enumerate(message.invalid_tool_calls)]
-    changes: dict[str, Any] = {"content": _without_text(message.content)}
+    changes: dict[str, Any] = {"content": without_text(message.content)}
     if [*calls, *unread] != [*message.tool_calls, *message.invalid_tool_calls]:
         changes |= {"tool_calls": calls, "invalid_tool_calls": unread}
     replies = [not_run(call["name"] or "", call["id"], _why(decision)) for call in [*calls, *unread]]
     return [message.model_copy(update=changes), *replies]
 
 
-def _without_text(content: Any) -> Any:
+def without_text(content: Any) -> Any:
     """Returns the content of a message without what a reader would see as its text."""
     if isinstance(content, str):
         return ""

@@ -280,3 +280,10 @@ assert state["messages"][-1].text == "Done."
     )
     assert done.returncode == 0, done.stderr
     assert "blocked" not in done.stderr.lower()
+
+
+def test_a_text_beside_calls_that_a_person_rejected_is_withheld_with_them():
+    agent = council_agent(members(AGAINST), Bank(), says(call(to="Ann", amount=10), text="I paid."), DONE, **ASKING)
+    agent.invoke(PAY, THREAD)
+    state = agent.invoke(decide(REJECT), THREAD)
+    assert next(message.text for message in state["messages"] if message.type == "ai") == ""

@@ -449,3 +449,16 @@ def test_a_member_without_settings_of_its_own_gives_one_sample_in_a_short_time(o
     assert runs
     assert {name: value for name, value in spied.requests[0].items() if name in ("n_samples", "timeout")} == asked
     assert (ModelAgent("a", "openai:x").n_samples, ModelAgent("a", "openai:x").timeout) == (5, 600.0)
+
+
+def test_a_count_of_tokens_that_is_none_is_unknown_and_fails_nobody():
+    class Uncounted(Member):
+        def sample(self, request, config=None):
+            return {**super().sample(request, config), "usage": {"input_tokens": -5, "output_tokens": float("nan")}}
+
+    bank = Bank()
+    agents = [Uncounted(name, [call(**ANN)], "Done.") for name in "ab"]
+    state = council_agent(agents, bank, says(call(**ANN)), AIMessage("Done.")).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+    assert state["council"]["failed_agents"] == {}
+    assert state["council"]["tokens"]["a"] == {"input_tokens": None, "output_tokens": None}

@@ -78,7 +78,8 @@ class Examination:
 def examine(config: Config | None, *, timeout: float) -> Examination:
     """Probes the clusterer and all agents at once, each for at most `timeout` seconds."""
     notes = [] if config is None else [line for line in check(config) if line.startswith(UNKEPT)]
-    if Path("langgraph.json").is_file() and not os.environ.get("COE_GATE_SECRET"):
+    folder = Path() if config is None else config.folder
+    if (folder / "langgraph.json").is_file() and not os.environ.get("COE_GATE_SECRET"):
         notes.append(
             "langgraph.json: the server keeps threads, and COE_GATE_SECRET is not set: after a restart, gates ask "
             "people again and refuse calls that wait for their tools"

@@ -432,7 +432,9 @@ def _plain(text: str) -> str:
 
 
 def _tokens(proposals: Proposals) -> dict[str, Usage]:
-    replies = {name: reply["usage"] for name, reply in proposals.replies.items() if not isinstance(reply, Exception)}
-    if (usage := proposals.driver.usage_metadata) is not None:
-        replies = {DRIVER: Usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"]), **replies}
-    return {name: create_usage(used["input_tokens"], used["output_tokens"]) for name, used in replies.items()}
+    replies = {name: reply for name, reply in proposals.replies.items() if not isinstance(reply, Exception)}
+    used: dict[str, Any] = {
+        DRIVER: proposals.driver.usage_metadata,
+        **{name: reply["usage"] for name, reply in replies.items()},
+    }
+    return {name: create_usage(own["input_tokens"], own["output_tokens"]) for name, own in used.items() if own}

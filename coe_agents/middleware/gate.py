@@ -42,7 +42,7 @@ from coe_agents.middleware.verdicts import (
     OnError,
     Pending,
     VerdictState,
-    blocked,
+    block_call,
 )
 from coe_agents.middleware.withheld import not_run
 from coe_agents.people import Approve, Edit, Reject, Respond, ask_for_decisions
@@ -324,7 +324,7 @@ class CoEMiddleware(CoEVerdicts):
     def _refuse_early(self, request: ToolCallRequest) -> ToolMessage | None:
         self._check_names(self._gated, request)
         if request.tool_call["id"] in (request.state.get(DUPLICATES) or ()):
-            return blocked(request.tool_call, create_unmeasured("failed", SAME_ID))
+            return block_call(request.tool_call, create_unmeasured("failed", SAME_ID))
         return None
 
     def _lets_pass(self, verdict: Verdict) -> bool:

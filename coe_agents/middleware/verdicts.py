@@ -144,11 +144,11 @@ class CoEVerdicts(GuardsTools[VerdictState]):
 
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
         if not call["id"]:  # the tool would run, and its result would belong to no call
-            return blocked(call, create_unmeasured("failed", "the call has no id"))
+            return block_call(call, create_unmeasured("failed", "the call has no id"))
         messages = request.state["messages"]
         verdict = verdicts_of(request.state, call).get(self.name)
         if verdict is not None and not self._lets_pass(verdict):
-            return blocked(call, verdict)
+            return block_call(call, verdict)
         key = self._key_of_edit(request, call) if verdict is None else verdict["action_key"]
         return refuse(call, messages) if key is None else VouchedAction(key, frozenset({call["id"]}))
 
@@ -319,7 +319,7 @@ class Pending:
         )
 
 
-def blocked(call: ToolCall, verdict: Verdict) -> ToolMessage:
+def block_call(call: ToolCall, verdict: Verdict) -> ToolMessage:
     """Returns the message for the driving model instead of the tool's result."""
     silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
     return not_run(call["name"], call["id"] or "", in_words(verdict), artifact=silent)

@@ -32,7 +32,7 @@ async def ask(group, **fields):
 
 
 async def test_calls_that_the_gate_lets_through():
-    response, reply = await ask(proposing([pay(5)], [pay(5.0, "ann")], [pay(6)]))
+    response, reply = await ask(proposing([pay(5)], [pay(5.0)], [pay(6)]))
     assert response.status_code == 200
     (choice,) = reply["choices"]
     (call,) = choice["message"]["tool_calls"]

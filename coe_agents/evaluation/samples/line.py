@@ -126,7 +126,8 @@ def to_sample(
         _check(record, known, f"{path}:{line}")
     record.update(known.defaults)
     if record["calls"] is not None and read_action(record["answer"] or "") is None:
-        record["answer"] = _action_of(record, f"{path}:{line}")
+        action = _action_of(record, f"{path}:{line}")
+        record["answer"] = action if record["answer"] is None else record["answer"]
     if on_unknown is not None:
         for field, near in known.misspelt:
             on_unknown(field, f"{path}:{line}", near)

@@ -197,7 +197,7 @@ def test_calls_are_compared_by_their_canonical_form(tmp_path):
     ]
     (question,) = read(write(tmp_path / "s.jsonl", rows))
     assert [response["answer"] for response in question.responses] == [
-        '[{"args":{"in":"eur","sum":5},"name":"pay"}]',
+        '[{"args":{"in":"EUR","sum":5},"name":"pay"}]',
         "[]",
         "as given",
         None,
@@ -205,6 +205,18 @@ def test_calls_are_compared_by_their_canonical_form(tmp_path):
     assert question.responses[0]["calls"] == [pay(5.0)]  # as proposed
     assert (question.responses[0]["tools"], question.responses[0]["kind"]) == ([tool], "call")
     assert (question.responses[3]["calls"], question.responses[3]["tools"]) == (None, None)
+
+
+def test_a_stored_action_is_not_written_again_by_a_schema_that_says_less(tmp_path):
+    # what a parser told apart, the JSON schema alone cannot: as "calls" alone the line would be refused
+    either = {"anyOf": [{"properties": {"to": {}}}, {"properties": {"to": {}, "now": {"default": True}}}]}
+    tool = {"name": "pay", "parameters": {"properties": {"x": either}}}
+    calls = [{"name": "pay", "args": {"x": {"to": "Ann"}}}]
+    stored = '[{"args":{"x":{"$m.Note":[{"to":"Ann"},null]}},"name":"pay"}]'
+    (question,) = read(write(tmp_path / "s.jsonl", [row(calls=calls, tools=[tool], answer=stored)]))
+    assert question.responses[0]["answer"] == stored
+    with pytest.raises(SamplesError, match="several alternatives"):
+        read(write(tmp_path / "t.jsonl", [row(calls=calls, tools=[tool])]))
 
 
 def test_a_faulty_line_among_usual_ones_is_refused(tmp_path):

@@ -32,7 +32,7 @@ from coe_agents.middleware.council_review import Pending, ask_person, mark_pendi
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
 from coe_agents.middleware.guard import GuardsTools, check_names, is_edited, is_same_call, refuse
 from coe_agents.middleware.marks import is_mark, make_mark
-from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
+from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, n_places, new_action
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, not_run, refusal
@@ -222,7 +222,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             return self._returned(asked, response, None)
         answers = [future.result() for future in early or self._start(asked)]
         proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
-        return self._settle(asked, response, self._deliberation.rule(proposals))
+        return self._settle(asked, response, self._deliberation.rule(proposals), n_places(is_async=False))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members; see `wrap_model_call`."""
@@ -240,7 +240,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             await asyncio.gather(*tasks, return_exceptions=True)
         proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
         ruling = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
-        return self._settle(asked, response, ruling)
+        return self._settle(asked, response, ruling, n_places(is_async=True))
 
     @hook_config(can_jump_to=["model", "end"])
     def after_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -289,9 +289,12 @@ class CoECouncil(GuardsTools[CouncilState]):
         names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
         return message if any(tool_key(name or "") in self._gated_keys for name in names) else None
 
-    def _settle(self, asked: Asked, response: ModelResponse[Any], ruling: Ruling) -> ExtendedModelResponse[Any]:
-        decision = ruling.decision
+    def _settle(
+        self, asked: Asked, response: ModelResponse[Any], ruling: Ruling, places: float
+    ) -> ExtendedModelResponse[Any]:
         driver = asked.message_of(response)
+        ruling = self._check_places(ruling, driver, asked, places)
+        decision = ruling.decision
         if ruling.message is not None:
             chosen = response if ruling.message is driver else asked.respond(ruling.message)
             if chosen is not None:
@@ -320,6 +323,27 @@ class CoECouncil(GuardsTools[CouncilState]):
             return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="end")
         withheld = ModelResponse(list(block_calls(driver, decision)))
         return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="model")
+
+    def _check_places(self, ruling: Ruling, driver: AIMessage | None, asked: Asked, places: float) -> Ruling:
+        """Returns the ruling; one that lets nothing pass where more calls would wait for each other than ever can."""
+        asks_person = self._on_uncertain == "interrupt" and ruling.is_readable
+        message = driver if ruling.message is None and asks_person else ruling.message
+        calls = [] if message is None else message.tool_calls
+        n_calls = sum(self._gates(call["name"]) and call["name"] not in asked.outputs for call in calls)
+        if n_calls <= places:
+            return ruling
+        reason = (
+            f"{n_calls} calls of one message would have to run together, and this run has places for {places:g} "
+            '("max_concurrency" of its config); propose fewer calls at once'
+        )
+        closed: CouncilDecision = {
+            **ruling.decision,
+            "action": "abstain",
+            "reason": reason,
+            "proposer": None,
+            "calls": None,
+        }
+        return Ruling(closed, None, is_readable=False)
 
     def _returned(
         self,

@@ -125,7 +125,13 @@ class World:
         self.judged, self.jumped = defaultdict(set), set()  # what was judged at all, and who jumped past a person
         self.done, self.open, self.tokens = Counter(), Counter(), set()
         meddler = Meddler(self)
-        middleware = [Observer(self), *others, *([] if inner else [meddler]), *self._gate(), *([meddler] if inner else [])]
+        middleware = [
+            Observer(self),
+            *others,
+            *([] if inner else [meddler]),
+            *self._gate(),
+            *([meddler] if inner else []),
+        ]
         self.agent = create_agent(
             ScriptedDriver(script=self.drive),
             self._tools(),
@@ -244,7 +250,9 @@ class World:
 
         def action(calls):
             compared = self.gated if COUNTS_VOTES else {"pay", "wire", "look"}
-            return frozenset(Counter(Key.of(one["name"], one["args"]) for one in calls if one["name"] in compared).items())
+            return frozenset(
+                Counter(Key.of(one["name"], one["args"]) for one in calls if one["name"] in compared).items()
+            )
 
         proposals = [turn.proposal(behaviour) for behaviour in turn.votes]
         given = [one for one in proposals if one is not None]

@@ -2,11 +2,13 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware, ToolRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
@@ -107,8 +109,6 @@ class ChangesOne(AgentMiddleware):
 
 class AnswersOne(AgentMiddleware):
     def wrap_tool_call(self, request, handler):
-        from langchain_core.messages import ToolMessage
-
         if request.tool_call["id"] == "c2":
             return ToolMessage("cached", tool_call_id="c2")
         return handler(request)
@@ -128,6 +128,59 @@ def test_a_jump_to_one_of_two_calls_runs_none(soon):
     compiled.invoke(PAY, THREAD, interrupt_before=["tools"])
     compiled.invoke(Command(goto=Send("tools", [{**call(**ANN, id="c1"), "type": "tool_call"}])), THREAD)
     assert bank.transfers == []
+
+
+async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled():
+    left = asyncio.Event()
+
+    class Impatient(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            if request.tool_call["id"] == "c2":
+                await left.wait()
+                return await handler(request)
+            waits = asyncio.ensure_future(handler(request))
+            await asyncio.sleep(0)  # until it waits at its tool
+            while not once.REGISTER._started:
+                await asyncio.sleep(0)
+            waits.cancel()
+            await asyncio.gather(waits, return_exceptions=True)
+            left.set()
+            return ToolMessage("too slow", tool_call_id="c1")
+
+    bank = Bank()
+    with mock.patch.object(once.REGISTER, "_started", {}):
+        state = await council_agent(members(BOTH), bank, TWO, DONE, before=[Impatient()]).ainvoke(PAY, THREAD)
+    assert bank.transfers == []
+    assert "another call of the same message does not run" in replies(state)[1].text
+
+
+@pytest.mark.parametrize("on_uncertain", ["block", "interrupt"])
+@pytest.mark.parametrize("agree", [True, False])
+def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(on_uncertain, agree):
+    bank = Bank()
+    calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(3)]
+    agents = members([calls if agree else [], "Done."])
+    compiled = council_agent(agents, bank, says(*calls), DONE, on_uncertain=on_uncertain)
+    state = compiled.invoke(PAY, {**THREAD, "max_concurrency": 2})
+    assert bank.transfers == []
+    if agree or on_uncertain == "interrupt":
+        assert "has places for 2" in replies(state)[0].text
+        assert "max_concurrency" in replies(state)[0].text
+    elsewhere = {"configurable": {"thread_id": "2"}, "max_concurrency": 3}
+    compiled.invoke(PAY, elsewhere)
+    assert len(bank.transfers) == (3 if agree else 0)
+
+
+async def test_in_async_only_max_concurrency_bounds_how_many_calls_run_together():
+    n_calls = 40  # more than a pool has threads
+    bank = Bank()
+    calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(n_calls)]
+    compiled = council_agent(members([calls, "Done."]), bank, says(*calls), DONE)
+    await compiled.ainvoke(PAY, THREAD)
+    assert len(bank.transfers) == n_calls
+    state = compiled.invoke(PAY, {"configurable": {"thread_id": "2"}})
+    assert len(bank.transfers) == n_calls
+    assert "would have to run together" in replies(state)[0].text
 
 
 def test_a_retry_inside_one_invocation_runs_the_tool_again():

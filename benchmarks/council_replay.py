@@ -7,7 +7,8 @@ FOLDER holds `act_bfcl_open.dev.jsonl.gz`, one prompt a line: "question" (OpenAI
 `create_agent` is driven by one model's proposal, the others are the members, and the tools only note that they ran.
 Each prompt is run under "verify" and "choose", synchronously and asynchronously in turn. What ran must be what went
 on: under "verify" the driver's calls or none, under "choose" the calls of a participant or none; each once, and with
-its replies in the order of the calls. Exits with 1 if a prompt differs.
+its replies in the order of the calls. Under "verify" each prompt is run again with `adaptive=True`, for the default
+policy too: what goes on must be the same. Exits with 1 if a prompt differs.
 """
 
 import argparse
@@ -29,6 +30,10 @@ from coe_agents.testing.driver import ScriptedDriver
 
 Calls = list[dict[str, Any]]
 DONE = "Done."
+VERIFYING: dict[str, dict[str, Any]] = {
+    "a majority of the members": {},
+    "2 votes": {"min_votes": 2},
+}
 
 
 def main() -> int:
@@ -42,16 +47,29 @@ def main() -> int:
 
 def replay(args: argparse.Namespace) -> int:
     counts, faults = Counter[str](), list[str]()
+    asked = {name: Counter[str]() for name in VERIFYING}
     for place, prompt in enumerate(read(args.folder / "act_bfcl_open.dev.jsonl.gz")[: args.limit]):
-        for mode in ("verify", "choose"):
-            outcome, fault = check(prompt, args.driver, mode, is_async=bool(place % 2))
-            counts[f"{mode}: {outcome}"] += 1
-            if fault:
-                faults.append(f"{prompt['id']} ({mode}): {fault}")
+        how: dict[str, Any] = {"prompt": prompt, "driver": args.driver, "is_async": bool(place % 2)}
+        outcome, fault, _ = check(**how, mode="choose", policy=SupportPolicy(0.4))
+        counts[f"choose: {outcome}"] += 1
+        said = [("choose", fault)]
+        for name, options in VERIFYING.items():
+            outcome, fault, all_asked = check(**how, **options)
+            counts[f"verify, {name}: {outcome}"] += 1
+            adaptive, other_fault, some_asked = check(**how, **options, adaptive=True)
+            if adaptive != outcome or some_asked["calls"] != all_asked["calls"]:
+                other_fault = "another ruling than that of asking all"
+            said += [(f"verify, {name}", fault), (f"adaptive, {name}", other_fault)]
+            asked[name] += Counter(all=all_asked["n_asked"], adaptive=some_asked["n_asked"])
+        faults += [f"{prompt['id']} ({what}): {fault}" for what, fault in said if fault]
         counts["prompts"] += 1
     for name, count in sorted(counts.items()):
         print(f"{name}: {count}")
-    print(f"prompts whose calls were lost, doubled, reordered or changed: {len(faults)}")
+    for name, requests in asked.items():
+        saved = 1 - requests["adaptive"] / requests["all"]
+        n_all, n_some = f"{requests['all']:,}", f"{requests['adaptive']:,}"
+        print(f"adaptive, {name}: {n_some} requests to members instead of {n_all}, {saved:.0%} saved")
+    print(f"runs whose calls were lost, doubled, reordered or changed, or ruled otherwise by adaptive: {len(faults)}")
     for fault in faults[:20]:
         print(fault)
     return int(bool(faults))
@@ -63,13 +81,15 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def check(prompt: dict[str, Any], driver: str, mode: Any, *, is_async: bool) -> tuple[str, str]:
-    """Returns the outcome of a prompt, and what is wrong with it; "" if nothing is."""
+def check(
+    prompt: dict[str, Any], driver: str, *, is_async: bool, mode: Any = "verify", **options: Any
+) -> tuple[str, str, dict[str, Any]]:
+    """Returns the outcome of a prompt, what is wrong with it ("" if nothing is), and the decision."""
     ran: Calls = []
     tools = [recording_tool(schema, ran) for schema in prompt["tools"]]
     proposals = {name: to_calls(responses[0]) for name, responses in prompt["responses"].items()}
-    members = [ModelAgent(name, model(calls), n_samples=1) for name, calls in proposals.items() if name != driver]
-    council = CoECouncil(members, mode=mode, policy=SupportPolicy(0.6 if mode == "verify" else 0.4))
+    members = [ModelAgent(name, model(calls)) for name, calls in proposals.items() if name != driver]
+    council = CoECouncil(members, mode=mode, **options)
     agent = create_agent(model(proposals[driver]), tools, middleware=[council])
     given: Any = {"messages": prompt["question"]}
     first = list[Any]()
@@ -85,16 +105,16 @@ def check(prompt: dict[str, Any], driver: str, mode: Any, *, is_async: bool) -> 
         outcome += " from a member"
     proposer = driver if decision["proposer"] == "driver" else decision["proposer"]
     if decision["calls"] is not None and wanted != [key(call) for call in proposals[proposer]]:
-        return outcome, "the calls that go on are not those that were proposed"
+        return outcome, "the calls that go on are not those that were proposed", decision
     if Counter(map(key, ran)) != Counter(wanted):
-        return outcome, f"ran {len(ran)} calls instead of {len(wanted)}"
+        return outcome, f"ran {len(ran)} calls instead of {len(wanted)}", decision
     replies = [one for one in messages if isinstance(one, ToolMessage)]
     asked = [call["id"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls]
     if [one.tool_call_id for one in replies] != asked or len(set(asked)) < len(asked):
-        return outcome, "the replies are not in the order of the calls"
+        return outcome, "the replies are not in the order of the calls", decision
     if decision["calls"] is not None and any(one.status == "error" for one in replies):
-        return outcome, "a call that went on was refused"
-    return outcome, ""
+        return outcome, "a call that went on was refused", decision
+    return outcome, "", decision
 
 
 async def stream(agent: Any, given: Any) -> list[Any]:

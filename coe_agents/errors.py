@@ -177,6 +177,20 @@ class InvalidReplyError(AgentError):
     reply: Any = None
 
 
+def in_words(error: BaseException) -> str:
+    """Returns the type and the text of an exception; the type alone where it has no text.
+
+    Example:
+        >>> in_words(ValueError("no such model")), in_words(TimeoutError())
+        ('ValueError: no such model', 'TimeoutError')
+    """
+    try:
+        text = str(error).strip()
+    except Exception:  # anybody may have written the exception
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def is_control_flow(error: BaseException) -> bool:
     """Returns whether LangGraph controls a run with this exception: code that catches it must raise it again.
 

@@ -13,7 +13,7 @@ from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.checks import require
 from coe_agents.clustering import strip_reasoning
-from coe_agents.errors import is_control_flow
+from coe_agents.errors import in_words, is_control_flow
 from coe_agents.redaction import redact, secrets_of
 from coe_agents.rounds import rephrase
 from coe_agents.types import DECIDERS, Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
@@ -68,7 +68,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         except Exception as error:
             if is_control_flow(error):
                 raise
-            failure = redact(f"{type(error).__name__}: {error}", secrets_of(self._agent))
+            failure = redact(in_words(error), secrets_of(self._agent))
             return self._leave_escalated(f"failed: {failure}")
 
     def _ruling(self, case: EscalatedCase, reply: AgentReply) -> Ruling:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
@@ -26,6 +26,7 @@ from coe_agents.agents._requests.clients import (
     address_of,
     check_model,
     create_model,
+    is_same_model,
     no_tools,
     prepare,
     takes_tools,
@@ -65,16 +66,16 @@ class ModelAgent:
     Args:
         name: Its name in the graph and in reports.
         model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use.
-        n_samples: How many responses a round draws, at most 500.
+        n_samples: How many responses a round draws, at most 500; 5 unless given, and 1 in a council.
         temperature: Above 0 unless `n_samples` is 1.
         weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; at 0 it is asked,
             and counts in neither.
         system_prompt: Sent to the model before the conversation.
         max_tokens: The most tokens of a response; the model's own default if None.
         seed: Makes sampling repeatable where the model takes a seed.
-        timeout: Seconds for all responses of a round, waits and retries included; None for no limit. Responses
-            received by then count. A call to a model in this process, or without its own async, cannot
-            be stopped and continues in the background.
+        timeout: Seconds for all responses of a round, waits and retries included; None for no limit. Unless given, 600,
+            and 30 in a council. Responses received by then count. A call to a model in this process, or without its own
+            async, cannot be stopped and continues in the background.
         request_timeout: Seconds for one attempt at one request; `timeout` alone if None.
         retries: How often a request is sent again after a transient failure, with growing, random waits, or after the
             wait that the server asks for. OpenAI's client has its own retries turned off.
@@ -105,13 +106,13 @@ class ModelAgent:
         name: str,
         model: BaseChatModel | str,
         *,
-        n_samples: int = 5,
+        n_samples: int | None = None,
         temperature: float = 1.0,
         weight: float = 1.0,
         system_prompt: str | None = None,
         max_tokens: int | None = None,
         seed: int | None = None,
-        timeout: float | None = 600.0,
+        timeout: float | Literal["usual"] | None = "usual",
         request_timeout: float | None = None,
         retries: int = 2,
         max_concurrency: int | None = None,
@@ -121,6 +122,10 @@ class ModelAgent:
     ) -> None:
         instance(name, str, '"name" of ModelAgent', what="a string", advice="Write ModelAgent(name, model)")
         require(bool(name.strip()), '"name" of ModelAgent must not be empty', name, "Name each agent differently")
+        given = {"n_samples": n_samples is not None, "timeout": timeout != "usual"}
+        self.unset = frozenset(option for option, is_given in given.items() if not is_given)
+        n_samples = 5 if n_samples is None else n_samples
+        timeout = 600.0 if timeout == "usual" else timeout
         integer(n_samples, '"n_samples" of ModelAgent', least=1, most=MOST_SAMPLES, advice="5 to 10 are usual")
         for option, value, least, remedy, may_be_infinite in (
             ("temperature", temperature, 0, "1.0 samples the model's own distribution", False),
@@ -168,6 +173,10 @@ class ModelAgent:
             return given.partition(":")[2] or given
         known = getattr(given, "model_name", None) or getattr(given, "model", None)
         return known if isinstance(known, str) else None
+
+    def uses(self, model: BaseChatModel) -> bool:
+        """Returns whether the agent's model is this one, whatever its settings of sampling."""
+        return is_same_model(self._given, model)
 
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"

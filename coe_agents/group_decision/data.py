@@ -59,14 +59,12 @@ class Proposed(Grounds):
         calls: The tool calls to run, each with "name", "args" and "id"; [] if the agents agree to call nothing. None if
             none go on, or the answer is no proposal.
         contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
-        support: Ensemble mean of each cluster, by its representative.
         failed_agents: The reason of each agent that failed in the last round, by name.
         tokens: The tokens of all requests, by agent; an arbiter's, too.
     """
 
     calls: list[dict[str, Any]] | None
     contested: dict[str, Any] | None
-    support: dict[str, float]
     failed_agents: dict[str, str]
     tokens: dict[str, Usage]
 
@@ -84,6 +82,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
         interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
         coordinated_coe: CoE after Algorithm 1; absent where `coordination` names no solver.
         surprisal: -log of the leading cluster's support, in nats.
+        support: Ensemble mean of each cluster, by its representative.
         tied: The representatives that share the lead; empty without a tie. A tie is not answered.
         n_rounds: How many rounds were asked.
         agents: The responses and the uncertainty of each other agent, by name.
@@ -98,6 +97,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
     interval: list[float] | None
     coordinated_coe: NotRequired[float]
     surprisal: float | None
+    support: dict[str, float]
     tied: list[str]
     n_rounds: int
     agents: dict[str, AgentData]

@@ -1,8 +1,9 @@
 """Owns the council inside LangChain agents: a group proposes, or vouches, before what a model wants is done."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware import hook_config
@@ -23,20 +24,29 @@ from typing_extensions import TypedDict
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents._threads import start_call
 from coe_agents.actions.canonical import tool_key
+from coe_agents.agents import ModelAgent
 from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
 from coe_agents.group_decision.data import view
-from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler
+from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies
 from coe_agents.middleware.council_review import Pending, ask_person, mark_pending, settle, take_back
-from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
+from coe_agents.middleware.deliberation import (
+    DRIVER,
+    CouncilDecision,
+    Deliberation,
+    Mode,
+    Proposals,
+    Ruling,
+    check_reply,
+)
 from coe_agents.middleware.guard import GuardsTools, check_names, is_edited, is_same_call, refuse
 from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, n_places, new_action
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import last_reply
-from coe_agents.middleware.withheld import block_calls, not_run, refusal
-from coe_agents.policy import Policy
+from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
+from coe_agents.policy import Policy, SupportPolicy
 from coe_agents.types import Agent, AgentReply
 
 OnUncertain = Literal["block", "interrupt"]
@@ -78,11 +88,22 @@ class _Turn(TypedDict, total=False):
     pending: Pending | None
 
 
-class CouncilState(AgentState[Any]):
-    """The agent's state with the last decision of its council, which no input can set, and its private memory."""
+def _merge(former: Mapping[str, _Turn] | None, new: Mapping[str, _Turn]) -> dict[str, _Turn]:
+    return {**(former or {}), **new}
 
-    council: NotRequired[Annotated[CouncilDecision | None, OmitFromInput]]
-    coe_council: NotRequired[Annotated[_Turn, PrivateStateAttr]]
+
+def _last(former: CouncilDecision | None, new: CouncilDecision | None) -> CouncilDecision | None:
+    return new
+
+
+class CouncilState(AgentState[Any]):
+    """The agent's state with the last decision of a council, which no input can set, and each one's private memory.
+
+    Several councils may write both in one step.
+    """
+
+    council: NotRequired[Annotated[CouncilDecision | None, OmitFromInput, _last]]
+    coe_council: NotRequired[Annotated[dict[str, _Turn], PrivateStateAttr, _merge]]
 
 
 class CouncilDecided(TypedDict):
@@ -97,33 +118,48 @@ class CouncilDecided(TypedDict):
 
 
 class CoECouncil(GuardsTools[CouncilState]):
-    """Lets a proposal of an agent's model go on only if a group of models proposes the same, or enough of it does.
+    """Lets a proposal of an agent's model go on only if enough of a group of models propose the same.
 
     At each turn the agent's own model, the *driver*, and the members, shown the same messages, system prompt and tools,
-    propose independently and at the same time. Nothing is run meanwhile, and nothing of a proposal is streamed. All
-    calls of one message are one action. A text is a proposal to call nothing, whatever it says: the council judges what
-    is done, not what is said.
+    propose independently and at the same time. The members are not shown calls that were withheld, nor why. Nothing is
+    run meanwhile, and nothing of a proposal is streamed. The gated calls of one message are one action; its other calls
+    run or are withheld with them. A text is a proposal to call nothing, whatever it says: the council judges what is
+    done, not what is said.
 
-    The gate stays closed, also for a person, to calls that cannot be read, do not fit the tools, or share an id. It
-    stays closed if the policy does not answer; if proposals tie; if no majority of the members gives a proposal; and if
-    comparing or measuring fails. A member that fails is a failure row, never an approval. What the driver raises is
-    raised as without a council. Where a tool is called, its call is compared with the one that was vouched for, by
-    thread, message, id, name and arguments: a call that other middleware has changed since, or added, does not run. The
-    calls that were vouched for together run together, once, or none of them does: each waits until all are at their
-    tools. Who may write the agent's state cannot vouch for a call: a mark under a secret (`COE_GATE_SECRET`) does.
+    A member *votes* for what more than half of its own samples propose. By default the driver's action needs the votes
+    of a strict majority of all members. A member or a sample that fails counts as one that proposed something else, and
+    a member of weight 0 does not count.
+
+    The gate stays closed, also for a person, to messages with a call that cannot be read, does not fit the tools, or
+    shares an id. It stays closed if the policy does not answer; if in "choose" proposals tie; and if comparing or
+    measuring fails. What the driver raises is raised as without a council. Where a tool is called, its call is compared
+    with the one that was vouched for, by thread, message, id, name and arguments: a call that other middleware has
+    changed since, or added, does not run. The calls that were vouched for together run together, once, or none of them
+    does: each waits until all are at their tools. Who may write the agent's state cannot vouch for a call: a mark under
+    a secret (`COE_GATE_SECRET`) does.
+
+    Several councils in one agent, for example with other members for other tools, need names that differ. A call that
+    several gate needs all of them.
 
     List it *last* in `middleware`; only those that wrap model calls alone (`ModelFallbackMiddleware`,
     `ModelRetryMiddleware`) may follow, so that a fallback does not ask the members again. The members then see what the
     driver sees, and a `HumanInTheLoopMiddleware` before it is asked only about what the council lets pass.
 
     Args:
-        agents: The members; their names differ, and none is "driver". Each gives as many proposals as it has samples.
+        agents: The members; their names differ, none is "driver", and none has the driver's own model. Each gives as
+            many proposals as it has samples. A `ModelAgent` without a number of samples, or without a timeout, gives
+            one, within 30 seconds.
         mode: "verify": the driver's message goes on, or none; "choose": the message of whoever proposed the action that
             most propose, the driver's if it is among them.
         tools: The names of the gated tools. The driver is then asked first, and the members only if it calls one of
             them; other messages pass. By default every turn is judged, final answers too.
-        policy: Decides on the measurement, in which `proposer` is "driver" under "verify". In "verify", the driver's
-            own action must be the one that the policy answers with.
+        policy: Takes the place of the majority: it decides on the measurement, in which `proposer` is "driver" under
+            "verify". In "verify", the driver's own action must be the one that the policy answers with.
+        min_votes: How many members must vote for the driver's action ("verify"), or how many participants other than
+            its proposer ("choose"). It takes the place of the majority, too, and applies besides a policy: of its own
+            number and the policy's, the larger one counts.
+        adaptive: Whether the members are asked one after another, and no more of them once no vote can change what goes
+            on. It is that of asking all. For "verify", and a `SupportPolicy` or no policy.
         clusterer: An `ActionMatch` whose rules compare the actions, of tools whose schemas the council knows; one of
             texts has no say over calls, as in a graph.
         on_uncertain: "block": the driver is told that its calls were not run and what is contested, without the values
@@ -137,17 +173,18 @@ class CoECouncil(GuardsTools[CouncilState]):
         max_blocked: After so many blocked proposals in a row the run ends with a refusal.
         trust_edits: Whether a call that was vouched for and that a person then edited in a `HumanInTheLoopMiddleware`
             may run as edited.
+        name: Distinguishes several councils in one agent; by default the name of the class.
 
     Raises:
         TypeError: If `agents` are not agents, or `tools` does not hold names.
-        ValueError: If the parts do not fit together; at a tool call if the agent lacks a gated tool, since a misspelt
-            name would gate nothing.
+        ValueError: If the parts do not fit together; at the first turn if a member has the driver's own model; at a
+            tool call if the agent lacks a gated tool, since a misspelt name would gate nothing.
 
     The state's `council` is the last decision: see `CouncilDecision`.
 
     Example:
         >>> from langchain.agents import create_agent
-        >>> from coe_agents import CoECouncil, SupportPolicy
+        >>> from coe_agents import CoECouncil
         >>> from coe_agents.testing import ScriptedAgent
         >>> from coe_agents.testing.driver import ScriptedDriver
         >>> def pay(to: str, amount: int) -> str:
@@ -156,7 +193,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         ...     return {"name": "pay", "args": {"to": "Ann", "amount": amount}}
         >>> driver = ScriptedDriver(script=[AIMessage("", tool_calls=[{**call(100), "id": "1"}]), AIMessage("Done.")])
         >>> members = [ScriptedAgent(name, [[call(10)]]) for name in "ab"]
-        >>> council = CoECouncil(members, tools=["pay"], policy=SupportPolicy(0.6))
+        >>> council = CoECouncil(members, tools=["pay"])
         >>> state = create_agent(driver, [pay], middleware=[council]).invoke({"messages": [("user", "Pay Ann 10.")]})
         >>> state["messages"][2].text.partition(":")[0], list(state["council"]["contested"]["arguments"])
         ('pay was not run', ['amount'])
@@ -170,20 +207,28 @@ class CoECouncil(GuardsTools[CouncilState]):
         *,
         mode: Mode = "verify",
         tools: Collection[str] | None = None,
-        policy: Policy,
+        policy: Policy | None = None,
+        min_votes: int | None = None,
+        adaptive: bool = False,
         clusterer: Clusterer | None = None,
         on_uncertain: OnUncertain = "block",
         max_blocked: int = 3,
         trust_edits: bool = False,
+        name: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(name)
         members = _check_agents(agents)
         one_of(mode, '"mode"', get_args(Mode))
         one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
         self._gated = None if tools is None else check_names(tools)
         must = '"tools" must name at least one tool'
         require(self._gated is None or bool(self._gated), must, tools, "Omit it to judge every turn")
-        has_method(policy, "decide", '"policy"', advice="Pass SupportPolicy(0.6), for example")
+        policy = _check_votes(members, policy, min_votes)
+        if adaptive and (mode != "verify" or type(policy) is not SupportPolicy):
+            raise ValueError(
+                '"adaptive" of CoECouncil must go with mode="verify" and a SupportPolicy or no policy, where a vote '
+                f'more never closes the gate; got "{mode}" and {type(policy).__name__}. Omit it to ask all members'
+            )
         if clusterer is not None:
             has_method(clusterer, "cluster", '"clusterer"', advice="Omit it for ActionMatch")
         if isinstance(clusterer, NormalizedMatch | BidirectionalEntailment | EmbeddingSimilarity):
@@ -193,10 +238,10 @@ class CoECouncil(GuardsTools[CouncilState]):
             )
         integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
-        self._trust_edits = trust_edits
+        self._trust_edits, self._adaptive = trust_edits, adaptive
         self._names = [agent.name for agent in members]
         self._gated_keys = frozenset(map(tool_key, tools or ()))
-        self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer)
+        self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes)
 
     def before_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Forgets the former run: what nobody decided on is not run any more."""
@@ -207,7 +252,8 @@ class CoECouncil(GuardsTools[CouncilState]):
             for call in message.tool_calls
         }
         closed = close_calls(state["messages"], names if self._gated is None else self._gated) or {}
-        return {**closed, _KEY: _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None), "council": None}
+        turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None)
+        return {**closed, _KEY: {self.name: turn}, "council": None}
 
     async def abefore_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Forgets the former run; see `before_agent`."""
@@ -215,32 +261,36 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members, and passes on the message that the council lets pass."""
-        asked = Asked(request)
-        early = self._start(asked) if self._gated is None else []
+        asked = self._prepare(request, is_async=False)
+        early = self._start(asked) if self._asks_at_once else []
         response = asked.ask_driver(handler)  # if it fails, what the members say is not waited for
         if (message := self._judged(asked, response)) is None:
             return self._returned(asked, response, None)
+        if self._adaptive:
+            return self._settle(asked, response, run_steps(self._ask_in_turn(asked, message, response)))
         answers = [future.result() for future in early or self._start(asked)]
-        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
-        return self._settle(asked, response, self._deliberation.rule(proposals), n_places(is_async=False))
+        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
+        return self._settle(asked, response, self._deliberation.rule(proposals))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members; see `wrap_model_call`."""
-        asked = Asked(request)
-        tasks = self._create_tasks(asked) if self._gated is None else []
+        asked = self._prepare(request, is_async=True)
+        tasks = self._create_tasks(asked) if self._asks_at_once else []
         try:
             response = await asked.aask_driver(handler)
             if (message := self._judged(asked, response)) is None:
                 return self._returned(asked, response, None)
+            if self._adaptive:
+                return self._settle(asked, response, await arun_steps(self._ask_in_turn(asked, message, response)))
             tasks = tasks or self._create_tasks(asked)
             answers = await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
+        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
         ruling = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
-        return self._settle(asked, response, ruling, n_places(is_async=True))
+        return self._settle(asked, response, ruling)
 
     @hook_config(can_jump_to=["model", "end"])
     def after_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -264,16 +314,42 @@ class CoECouncil(GuardsTools[CouncilState]):
         _emit(runtime, settled.decision)
         vouched = self._vouch(pending["action_key"], settled.message_id, settled.calls, "person")
         now = {**turn, "vouched": vouched, "n_blocked": 0, "jump": None, "pending": None}
-        return {**settled.update, _KEY: now, "council": settled.decision}
+        return {**settled.update, _KEY: {self.name: now}, "council": settled.decision}
+
+    @property
+    def _asks_at_once(self) -> bool:
+        """Whether the members are asked while the driver is: all are, and about every turn."""
+        return self._gated is None and not self._adaptive
+
+    def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> Asked:
+        own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
+        must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
+        require(not own, must, own, "Give these members other models")
+        return Asked(request, n_places(is_async=is_async))
+
+    def _proposals(self, asked: Asked, message: AIMessage, response: ModelResponse[Any], replies: Replies) -> Proposals:
+        found = asked.proposals(message, response, replies)
+        return found if self._gated is None else replace(found, gated=self._gated_keys)
 
     def _ask(self, agent: Agent, asked: Asked) -> Steps[AgentReply | Exception]:
         try:
-            reply: AgentReply = yield Call(agent.sample, agent.asample, (asked.for_members(), asked.config))
+            reply: Any = yield Call(agent.sample, agent.asample, (asked.for_member(agent), asked.config))
+            return check_reply(reply)
         except Exception as error:  # whatever a model's client raises: this member then supports nothing
             if is_control_flow(error):
                 raise
             return error
-        return reply
+
+    def _ask_in_turn(self, asked: Asked, message: AIMessage, response: ModelResponse[Any]) -> Steps[Ruling]:
+        """Asks one member after another until no vote can change what goes on, and rules on what they proposed."""
+        replies: Replies = {}
+        for agent in [agent for agent in self._agents if agent.weight > 0]:
+            replies[agent.name] = yield from self._ask(agent, asked)
+            proposals = self._proposals(asked, message, response, replies)
+            if (yield Call(self._deliberation.is_settled, None, (proposals,))):  # a clusterer may ask a model
+                break
+        ruling: Ruling = yield Call(self._deliberation.rule, None, (proposals,))
+        return ruling
 
     def _start(self, asked: Asked) -> list[Future[AgentReply | Exception]]:
         return [start_call(run_steps, self._ask(agent, asked)) for agent in self._agents]
@@ -284,23 +360,23 @@ class CoECouncil(GuardsTools[CouncilState]):
     def _judged(self, asked: Asked, response: ModelResponse[Any]) -> AIMessage | None:
         """Returns the driver's message if the council is to judge it."""
         message = asked.message_of(response)
+        if any(isinstance(one, ToolMessage) and is_refusal(one) for one in response.result):
+            return None  # another council behind this one has withheld it
         if message is None or self._gated is None:
             return message
         names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
         return message if any(tool_key(name or "") in self._gated_keys for name in names) else None
 
-    def _settle(
-        self, asked: Asked, response: ModelResponse[Any], ruling: Ruling, places: float
-    ) -> ExtendedModelResponse[Any]:
+    def _settle(self, asked: Asked, response: ModelResponse[Any], ruling: Ruling) -> ExtendedModelResponse[Any]:
         driver = asked.message_of(response)
-        ruling = self._check_places(ruling, driver, asked, places)
+        ruling = self._check_places(asked, driver, ruling)
         decision = ruling.decision
         if ruling.message is not None:
             chosen = response if ruling.message is driver else asked.respond(ruling.message)
             if chosen is not None:
                 return self._returned(asked, chosen, decision, vouched=asked.message_of(chosen))
             reason = "the chosen message gives no structured answer that can be read"
-            decision = {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
+            decision = _closed(decision, reason)
         if driver is None:
             return self._returned(asked, response, None)
         if self._on_uncertain == "interrupt" and ruling.is_readable:
@@ -324,26 +400,19 @@ class CoECouncil(GuardsTools[CouncilState]):
         withheld = ModelResponse(list(block_calls(driver, decision)))
         return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="model")
 
-    def _check_places(self, ruling: Ruling, driver: AIMessage | None, asked: Asked, places: float) -> Ruling:
-        """Returns the ruling; one that lets nothing pass where more calls would wait for each other than ever can."""
+    def _check_places(self, asked: Asked, driver: AIMessage | None, ruling: Ruling) -> Ruling:
+        """Returns the ruling; one that lets nothing pass if more calls would wait for each other than ever can."""
         asks_person = self._on_uncertain == "interrupt" and ruling.is_readable
         message = driver if ruling.message is None and asks_person else ruling.message
         calls = [] if message is None else message.tool_calls
         n_calls = sum(self._gates(call["name"]) and call["name"] not in asked.outputs for call in calls)
-        if n_calls <= places:
+        if n_calls <= asked.n_places:
             return ruling
         reason = (
-            f"{n_calls} calls of one message would have to run together, and this run has places for {places:g} "
-            '("max_concurrency" of its config); propose fewer calls at once'
+            f"{n_calls} calls of one message would have to run together, and this run has places for "
+            f'{asked.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
         )
-        closed: CouncilDecision = {
-            **ruling.decision,
-            "action": "abstain",
-            "reason": reason,
-            "proposer": None,
-            "calls": None,
-        }
-        return Ruling(closed, None, is_readable=False)
+        return Ruling(_closed(ruling.decision, reason), None, is_readable=False)
 
     def _returned(
         self,
@@ -374,14 +443,14 @@ class CoECouncil(GuardsTools[CouncilState]):
             jump=jump,
             pending=pending,
         )
-        update: dict[str, Any] = {_KEY: turn}
+        update: dict[str, Any] = {_KEY: {self.name: turn}}
         if decision is not None:
             update["council"] = decision
             _emit(asked.request.runtime, decision)
         return ExtendedModelResponse(response, Command(update=update))
 
     def _turn(self, state: Any) -> _Turn:
-        found: _Turn = state.get(_KEY) or _Turn()
+        found: _Turn = (state.get(_KEY) or {}).get(self.name) or _Turn()
         return found
 
     def _vouch(
@@ -422,6 +491,11 @@ class CoECouncil(GuardsTools[CouncilState]):
         return VouchedAction(key, frozenset(vouched["ids"]))
 
 
+def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:
+    """Returns a decision by which nothing goes on, though a proposal would have."""
+    return {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
+
+
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
     writer = getattr(runtime, "stream_writer", None)
     if writer is not None:
@@ -447,3 +521,18 @@ def _check_agents(agents: object) -> list[Agent]:
     weights = [agent.weight for agent in members]
     require(any(weight > 0 for weight in weights), 'one of "agents" must have a weight above 0', weights, "Omit them")
     return members
+
+
+def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int | None) -> Policy:
+    """Returns the policy, by default that a strict majority of all members must vote for what goes on."""
+    n_members = sum(agent.weight > 0 for agent in members)
+    if policy is None:
+        policy = SupportPolicy(0.0, min_votes=n_members // 2 + 1 if min_votes is None else min_votes)
+    has_method(policy, "decide", '"policy"', advice="Pass SupportPolicy(0.6), for example")
+    for where, wanted in (
+        ('"min_votes" of CoECouncil', min_votes),
+        ('"min_votes" of its policy', getattr(policy, "min_votes", None)),
+    ):
+        if wanted is not None:
+            integer(wanted, where, least=1, most=n_members, advice="There are as many members of a weight above 0")
+    return policy

@@ -7,19 +7,25 @@ from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_openai_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.middleware.withheld import without_withheld
+from coe_agents.types import Agent, AgentReply, AgentRequest
 
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 Replies = dict[str, AgentReply | Exception]
+
+_USUAL = {"n_samples": 1, "timeout": 30.0}
+"""What a member is asked for where its own settings leave it open: a person, or a run, waits for it at each call."""
 
 
 class Asked:
@@ -29,26 +35,42 @@ class Asked:
         tools: The driver's tools as OpenAI's function schemas, with those of a structured answer. Tools that run at a
             model's provider, such as its search, are omitted: the members cannot have them.
         outputs: The tools by which the driver gives a structured answer, by name.
+        n_places: How many calls can be at their tools at the same time.
     """
 
-    def __init__(self, request: ModelRequest[Any]) -> None:
-        self.request = request
+    def __init__(self, request: ModelRequest[Any], n_places: float) -> None:
+        self.request, self.n_places = request, n_places
         outputs = _outputs(request)
         schemas = [*map(_to_schema, request.tools), *(schema for schema, _ in outputs.values())]
         self.tools = [schema for schema in schemas if schema is not None]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
-        self.config: RunnableConfig = disable_streaming(ensure_config())
+        self.config: RunnableConfig = _unseen(disable_streaming(ensure_config()))
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
         self._for_members: AgentRequest | None = None
 
+    def for_member(self, agent: Agent) -> AgentRequest:
+        """Returns what a member is asked; where a `ModelAgent` has no settings of its own, one sample in a short time.
+
+        Raises:
+            ValueError: As `for_members` does.
+        """
+        usual: Any = (
+            {name: value for name, value in _USUAL.items() if name in agent.unset}
+            if isinstance(agent, ModelAgent)
+            else {}
+        )
+        return {**self.for_members(), **usual}
+
     def for_members(self) -> AgentRequest:
-        """Returns what each member is asked: the driver's system prompt and messages, and its tools.
+        """Returns what all members are asked: the driver's system prompt and messages, and its tools.
+
+        Calls that were withheld are left out, and why: a member that read them might propose them, too.
 
         Raises:
             ValueError: If a message holds something that OpenAI's format has no form for; a failure of each member.
         """
         if self._for_members is None:
-            system, messages = self.request.system_message, self.request.messages
+            system, messages = self.request.system_message, without_withheld(self.request.messages)
             texts = (str(one.text).strip() for one in reversed(messages) if isinstance(one, HumanMessage))
             self._for_members = AgentRequest(
                 question=next(filter(None, texts), ""),
@@ -126,6 +148,19 @@ class Asked:
         content = getattr(response_format, "tool_message_content", None) or f"Returning structured response: {answer}"
         reply = ToolMessage(content, tool_call_id=call["id"], name=call["name"])
         return ModelResponse([message, reply], structured_response=answer)
+
+
+def _unseen(config: RunnableConfig) -> RunnableConfig:
+    """Returns a config under which `astream_events` and `astream_log` show nothing of what models say; traces do."""
+    manager = config.get("callbacks")
+    handlers = manager.handlers if isinstance(manager, BaseCallbackManager) else manager or []
+    streaming = [one for one in handlers if hasattr(one, "tap_output_iter")]
+    if not isinstance(manager, BaseCallbackManager):
+        return {**config, "callbacks": [one for one in handlers if one not in streaming]}
+    manager = manager.copy()
+    for one in streaming:
+        manager.remove_handler(one)
+    return {**config, "callbacks": manager}
 
 
 def _outputs(request: ModelRequest[Any]) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:

@@ -8,17 +8,20 @@ import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
 
+from coe_agents._plurals import quantity
 from coe_agents.actions import check_proposal, compare_actions
+from coe_agents.actions.canonical import tool_key
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer
-from coe_agents.errors import InvalidReplyError, is_control_flow
+from coe_agents.errors import InvalidReplyError, in_words, is_control_flow
 from coe_agents.group_decision import Proposed
 from coe_agents.policy import Decision, Measurement, Policy, Rules, Spent, measure, settle
-from coe_agents.policy.base import quorum, regime_thresholds
+from coe_agents.policy.base import regime_thresholds
+from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.policy.settle import representative_of
 from coe_agents.redaction import redact, secrets_of
 from coe_agents.text import for_log
@@ -44,13 +47,20 @@ class CouncilDecision(Proposed):
         mode: "verify" or "choose".
         proposer: Whose message goes on; None if none does.
         calls: Its tool calls, each with "name", "args" and "id"; [] of a text. None if none goes on.
-        support: Of each participant, how probable the others find what it proposed first: see `proposal_support` of
-            `coe_agents.policy.Measurement`. Empty if nothing was measured.
+        support: Of each participant that gave a proposal, how probable the others find what it proposed first: see
+            `proposal_support` of `coe_agents.policy.Measurement`. None, like `contested`, if it was not measured.
+        votes: Who besides its proposer is known to vote for what goes on, or else for the driver's proposal ("verify")
+            or the leading one ("choose"). A vote is more than half of a participant's own samples. None if nothing was
+            measured.
+        n_asked: How many members were asked; fewer than all where the others could not change what goes on.
     """
 
     action: Action
     mode: Mode
     proposer: str | None
+    support: dict[str, float] | None
+    votes: list[str] | None
+    n_asked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +84,12 @@ class Proposals:
 
     Attributes:
         driver: The driver's message.
-        replies: The reply of each member, or what was raised instead, by name.
+        replies: The reply of each member, or what was raised instead, by name; of those that were asked.
         tools: The tools that all were shown, as OpenAI's function schemas.
         question: The last text of the user.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
+        gated: The gated tools, as `tool_key` writes their names: only their calls are compared. None for all tools.
     """
 
     driver: AIMessage
@@ -86,6 +97,7 @@ class Proposals:
     tools: Sequence[dict[str, Any]]
     question: str
     finishing: Collection[str] = field(default=())
+    gated: Collection[str] | None = None
 
 
 class Deliberation:
@@ -96,16 +108,28 @@ class Deliberation:
         mode: "verify" or "choose".
         policy: Decides on the measurement.
         clusterer: Compares the proposals; by default `ActionMatch` of the turn's tools.
+        min_votes: How many members must vote for what goes on, whatever the policy says.
     """
 
-    def __init__(self, agents: Sequence[Agent], *, mode: Mode, policy: Policy, clusterer: Clusterer | None) -> None:
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        *,
+        mode: Mode,
+        policy: Policy,
+        clusterer: Clusterer | None,
+        min_votes: int | None = None,
+    ) -> None:
         self._agents, self._mode, self._policy, self._clusterer = agents, mode, policy, clusterer
+        # what a message says beside its calls is not judged, and whoever fails is counted
+        self._rules = Rules(min_agents=0, min_votes=min_votes, answerable=get_args(AnswerKind))
         self._aleatoric_threshold, self._epistemic_threshold = regime_thresholds(policy)
         self._weights = {agent.name: agent.weight for agent in agents} | {DRIVER: 1.0}
 
     def rule(self, proposals: Proposals) -> Ruling:
         """Returns the ruling; nothing goes on if anything fails."""
         failed, rows = self._read_members(proposals)
+        unasked = self._unasked(proposals)
         decision = CouncilDecision(
             action="abstain",
             reason="",
@@ -113,7 +137,9 @@ class Deliberation:
             mode=self._mode,
             proposer=None,
             calls=None,
-            support={},
+            support=None,
+            votes=None,
+            n_asked=len(proposals.replies),
             contested=None,
             failed_agents=failed,
             tokens=_tokens(proposals),
@@ -125,8 +151,10 @@ class Deliberation:
             if self._mode == "verify":
                 return Ruling({**decision, "reason": _plain(str(error).partition("\n")[0])}, None, is_readable=False)
             own = None
+        driver = _failure(DRIVER, "it cannot be read") if own is None else own
+        missing = [_failure(name, "it was not asked") for name in unasked]  # `is_settled`: as any other votes
         try:
-            measurement, found = self._decide([*([] if own is None else [own]), *rows], proposals)
+            measurement, found = self._decide([driver, *rows, *missing], proposals)
         except Exception as error:  # a user's clusterer or policy may raise anything
             if is_control_flow(error):
                 raise
@@ -135,34 +163,61 @@ class Deliberation:
             reason = f"judging the proposals failed with {type(error).__name__}"
             return Ruling({**decision, "reason": reason}, None, is_readable=own is not None)
         decision["action"], decision["reason"] = found.action, _plain(found.reason)
-        if measurement is not None:
-            decision["support"] = {name: float(value) for name, value in measurement.proposal_support.items()}
-            decision["contested"] = None if measurement.contested is None else dict(measurement.contested)
-        if found.action != "answer" or measurement is None:
-            return Ruling(decision, None, is_readable=own is not None)
         action = representative_of(measurement, found.answer)
+        judged, besides = (measurement.proposals[DRIVER], DRIVER) if self._mode == "verify" else (action, None)
+        votes = decision["votes"] = measurement.voters(judged, besides=besides)
+        if unasked:
+            decision["reason"] = _early(len(votes), len(proposals.replies), len(unasked))
+        else:
+            support = measurement.proposal_support
+            decision["support"] = {name: float(value) for name, value in support.items() if name not in failed}
+            decision["contested"] = None if measurement.contested is None else dict(measurement.contested)
+        if found.action != "answer":
+            return Ruling(decision, None, is_readable=own is not None)
         if own is not None and measurement.proposals[DRIVER] == action:
             return _goes_on(decision, DRIVER, proposals.driver)
         return self._choose(decision, action, measurement, rows, proposals, own=own)
 
-    def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Measurement | None, Decision]:
-        """Returns the decision, and what it is on; None without a quorum of the members."""
-        trusted = [agent.name for agent in self._agents if agent.weight > 0]
-        answered = {row["agent"] for row in responses if row["agent"] in trusted}
-        has_quorum = len(answered) >= quorum(len(trusted), None)
-        measurement = self._measure(responses, proposals) if has_quorum else None
-        rules = Rules(answerable=get_args(AnswerKind))  # what a message says beside its calls is not judged
-        return measurement, settle(self._policy, measurement, rules, asked=trusted, answered=answered, spent=Spent())
+    def is_settled(self, proposals: Proposals) -> bool:
+        """Returns whether no reply of the members that were not asked yet can change what goes on.
+
+        That holds where it goes on without their votes, or does not even with all of them: a vote more never closes the
+        gate of a `SupportPolicy`.
+        """
+        if not (unasked := self._unasked(proposals)):
+            return True
+        try:
+            own = _read_driver(proposals)
+            known = [own, *self._read_members(proposals)[1]]
+            failing = [_failure(name, "") for name in unasked]
+            agreeing: list[Response] = [{**own, "agent": name} for name in unasked]
+            goes_on = [self._decide([*known, *rest], proposals)[1].action == "answer" for rest in (failing, agreeing)]
+        except Exception as error:  # `rule` says what failed
+            if is_control_flow(error):
+                raise
+            return True
+        return goes_on[0] or not goes_on[1]
+
+    def _unasked(self, proposals: Proposals) -> list[str]:
+        return [agent.name for agent in self._agents if agent.weight > 0 and agent.name not in proposals.replies]
+
+    def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Measurement, Decision]:
+        """Returns the decision, and what it is on."""
+        measurement = self._measure(responses, proposals)
+        asked = [*self._weights]
+        return measurement, settle(self._policy, measurement, self._rules, asked=asked, answered=asked, spent=Spent())
 
     def _measure(self, responses: Sequence[Response], proposals: Proposals) -> Measurement:
         clusterer = compare_actions(self._clusterer, proposals.tools)
-        actions = [row["answer"] or "" for row in responses]
-        labels = [0] * len(actions)
-        if len(set(actions)) > 1:  # an `ActionMatch` needs no order, and there are no refusals among actions
-            [labels] = clusterer.cluster([actions], [proposals.question])
+        judged = responses[0]["answer"] if self._mode == "verify" else None
+        actions = {row["answer"] or "" for row in responses if row["error"] is None}
+        label_of = _cluster(clusterer, actions, judged, proposals.question)
+        # whoever failed counts as one that proposed something that nobody else does
+        keys = [row["agent"] if row["error"] is not None else label_of[row["answer"] or ""] for row in responses]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         return measure(
             responses,
-            labels,
+            [numbers[key] for key in keys],
             weights=self._weights,
             n_resamples=0,
             aleatoric_threshold=self._aleatoric_threshold,
@@ -173,22 +228,23 @@ class Deliberation:
         )
 
     def _read_members(self, proposals: Proposals) -> tuple[dict[str, str], list[Response]]:
-        """Returns why members gave no proposal, by name, and the proposals of the others."""
+        """Returns why members that were asked gave no proposal, by name, and a row for each sample of them all."""
         failed: dict[str, str] = {}
         rows: list[Response] = []
-        known: dict[str, str] = {}
+        known: dict[str, tuple[list[dict[str, Any]], str]] = {}
         for agent in self._agents:
-            reply = proposals.replies[agent.name]
-            if isinstance(reply, Exception):
-                failed[agent.name] = redact(f"{type(reply).__name__}: {reply}", secrets_of(agent))
+            if (reply := proposals.replies.get(agent.name)) is None:
                 continue
-            own = [
-                _as_proposal(row, agent.name, place, proposals, known) for place, row in enumerate(reply["responses"])
-            ]
-            if good := usable(own):
-                rows += good
+            if isinstance(reply, Exception):
+                own = [_failure(agent.name, redact(in_words(reply), secrets_of(agent)))]
             else:
-                failed[agent.name] = own[0]["error"] or "" if own else "it gave no response"
+                given = reply["responses"]
+                own = [_as_proposal(row, agent.name, place, proposals, known) for place, row in enumerate(given)]
+                n_wanted = _n_asked(reply)
+                own += [_failure(agent.name, "it gave no response", place) for place in range(len(own), n_wanted)]
+            rows += own
+            if not usable(own):
+                failed[agent.name] = own[0]["error"] or "it gave no response"
         return failed, rows
 
     def _choose(
@@ -203,7 +259,7 @@ class Deliberation:
     ) -> Ruling:
         """Returns the ruling that lets a member's message with this very action go on."""
         reason = "no member's message has the chosen action"
-        same = [row for row in rows if row["answer"] == action and self._weights[row["agent"]] > 0]
+        same = [row for row in usable(rows) if row["answer"] == action and self._weights[row["agent"]] > 0]
         most = measurement.writings.get(action)
 
         def rank(row: Response) -> tuple[bool, str, str, str]:
@@ -235,32 +291,103 @@ def _read_driver(proposals: Proposals) -> Response:
     calls, action = read_proposal(proposals.driver, proposals.tools)
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
         raise InvalidReplyError(f"the proposal is invalid: {problem}", retryable=False)
+    if proposals.gated is not None:
+        calls = _gated(calls, proposals)
+        action = check_proposal(calls, tools=proposals.tools)
     return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=calls)
 
 
-def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals, known: dict[str, str]) -> Response:
+def check_reply(reply: Any) -> AgentReply:
+    """Returns the reply of a member if it has the form of one; its responses are read one by one later.
+
+    Raises:
+        InvalidReplyError: It has not.
+    """
+    match reply:
+        case {"responses": [_, *_], "usage": {"input_tokens": int(), "output_tokens": int()}}:
+            if isinstance(reply.get("messages", {}), Mapping):
+                return cast("AgentReply", reply)
+    raise InvalidReplyError("its reply must hold responses and their usage in tokens", retryable=False)
+
+
+def _n_asked(reply: AgentReply) -> int:
+    """Returns how many samples a member was asked for, as far as its reply says: what it failed to give is no vote."""
+    match reply.get("sampling"):
+        case {"n_requested": int(n_requested), "counted": "each"}:
+            return min(n_requested, MOST_SAMPLES)
+    return 0
+
+
+def _failure(agent: str, why: str, place: int = 0) -> Response:
+    return create_response(agent, "", index=place, error=why)
+
+
+def _gated(calls: Sequence[dict[str, Any]], proposals: Proposals) -> list[dict[str, Any]]:
+    """Returns the calls that are compared; the others of a message run or are withheld with them."""
+    gated = proposals.gated
+    return [call for call in calls if gated is None or tool_key(call["name"]) in gated]
+
+
+def _cluster(clusterer: Clusterer, actions: Collection[str], judged: str | None, question: str) -> dict[str, int]:
+    """Returns the cluster of each action.
+
+    Each is compared with the judged one by itself. Under a tolerance, which is not transitive, a third proposal would
+    else decide whether two are equal, and a vote more could cost another.
+    """
+    others = sorted({*actions} - {judged})
+    label_of = {} if judged is None else {judged: 0}
+    if judged is not None and others:
+        pairs = clusterer.cluster([[judged, other] for other in others], [question] * len(others))
+        label_of |= {other: 0 for other, (own, label) in zip(others, pairs, strict=True) if own == label}
+    rest = [other for other in others if other not in label_of]
+    [labels] = clusterer.cluster([rest], [question]) if len(rest) > 1 else [[0] * len(rest)]
+    return label_of | {other: 1 + label for other, label in zip(rest, labels, strict=True)}
+
+
+def _as_proposal(
+    row: Response, agent: str, place: int, proposals: Proposals, known: dict[str, tuple[list[dict[str, Any]], str]]
+) -> Response:
     """Returns a member's response as a proposal; one that calls nothing is a proposal, too.
 
-    `known`: the canonical forms of calls that were checked already; members often propose the same.
+    `known`: the gated calls and the canonical form of calls that were checked already; members often propose the same.
     """
-    row = {**row, "agent": agent, "round": 0, "index": place}
-    if row["error"] is not None:
-        return row
-    calls = [call for call in row.get("calls") or [] if call["name"] not in proposals.finishing]
     try:
+        if row["error"] is not None:
+            return _failure(agent, str(row["error"]) or "it says no reason", place)
+        calls = _all_calls(row, proposals)
         written = json.dumps(calls)
         if written not in known:
-            known[written] = check_proposal(calls, tools=proposals.tools)
-        return {**row, "calls": calls, "answer": known[written]}
-    except (ValueError, TypeError) as error:
-        return {**row, "calls": None, "error": f"{type(error).__name__}: {error}"}
+            check_proposal(calls, tools=proposals.tools)
+            compared = _gated(calls, proposals)
+            known[written] = compared, check_proposal(compared, tools=proposals.tools)
+        compared, action = known[written]
+        match row:
+            case {"text": str(text), "logprob": int() | float() | None, "n_tokens": int() | None}:
+                read = create_response(agent, text, index=place, answer=action, calls=compared)
+                return {**read, "logprob": row["logprob"], "n_tokens": row["n_tokens"]}
+        raise TypeError("the response has no text, or no number where one must be")
+    except Exception as error:  # a member may return anything
+        return _failure(agent, in_words(error), place)
+
+
+def _all_calls(row: Response, proposals: Proposals) -> list[dict[str, Any]]:
+    return [call for call in row.get("calls") or [] if call["name"] not in proposals.finishing]
+
+
+def _early(n_votes: int, n_asked: int, n_others: int) -> str:
+    """Returns why no more members were asked."""
+    asked, others = quantity(n_asked, "member"), quantity(n_others, "other")
+    verb = "proposes" if n_votes == 1 else "propose"
+    return f"{n_votes} of {asked} asked {verb} the same, and the votes of {others} would not change the decision"
 
 
 def _message(row: Response, proposals: Proposals) -> AIMessage:
     """Returns the message of a member's proposal: its own where the member gave it, else one with the same calls."""
     reply = proposals.replies[row["agent"]]
-    calls = row["calls"] or []
-    own = None if isinstance(reply, Exception) else (reply.get("messages") or {}).get(row["index"])
+    if isinstance(reply, Exception):  # such a member has no proposal
+        raise reply
+    calls = _all_calls(reply["responses"][row["index"]], proposals)
+    own = (reply.get("messages") or {}).get(row["index"])
     if isinstance(own, AIMessage) and not own.invalid_tool_calls:
         given = [{"name": call["name"], "args": call["args"]} for call in own.tool_calls]
         if given == calls:
@@ -274,7 +401,8 @@ def _message(row: Response, proposals: Proposals) -> AIMessage:
 
 def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> Ruling:
     calls = [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in message.tool_calls]
-    return Ruling({**decision, "proposer": proposer, "calls": calls}, message)
+    votes = [name for name in decision["votes"] or [] if name != proposer]
+    return Ruling({**decision, "proposer": proposer, "calls": calls, "votes": votes}, message)
 
 
 def _plain(text: str) -> str:

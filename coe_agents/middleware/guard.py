@@ -33,6 +33,15 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     is it known what runs.
     """
 
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+        self._name = name or type(self).__name__
+
+    @property
+    def name(self) -> str:
+        """The name, by which create_agent tells middleware apart."""
+        return self._name
+
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
         """Runs the tool if exactly this call may run; otherwise says why not."""
         return run_steps(self._refuse(request)) or handler(self._guarded(request))

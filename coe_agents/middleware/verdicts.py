@@ -115,19 +115,13 @@ class CoEVerdicts(GuardsTools[VerdictState]):
         trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(name)
         self._gated, must = check_names(tools), '"tools" must name at least one tool'
         require(bool(tools) or self._judges_answers, must, tools, 'Write tools=["transfer_money"]')
         one_of(on_error, '"on_error"', get_args(OnError), advice='"block" is safe')
         self._graph = check_compiled(graph)
         self._question, self._approves, self._on_error = question, approves, on_error
         self._include_results, self._trust_edits = include_results, trust_edits
-        self._name = name or type(self).__name__
-
-    @property
-    def name(self) -> str:
-        """The name, by which create_agent tells middleware apart."""
-        return self._name
 
     def before_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Answers calls on which the user, asked to decide, wrote another message instead: they were not run."""

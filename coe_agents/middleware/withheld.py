@@ -2,7 +2,8 @@
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
@@ -25,22 +26,56 @@ def refusal(decision: CouncilDecision) -> AIMessage:
 
 
 def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessage]:
-    """Returns the withheld message, and for each of its calls a reply that says why it was not run.
+    """Returns the withheld message without its text, and for each of its calls a reply that says why it was not run.
 
-    A call without an id, or with that of an earlier one, is given an id of its own: it would have no reply.
+    A call without an id, or with that of an earlier one, is given an id of its own: it would have no reply. So is one
+    that cannot be read, which a provider is sent like any other. Reasoning stays: providers want back what they signed.
     """
-    seen = set[str | None]()
-    calls = list[ToolCall]()
-    for place, call in enumerate(message.tool_calls):
+    seen = set[str]()
+
+    def with_own_id(call: Any, place: int) -> Any:
         id_ = call["id"]
         if not id_ or id_ in seen:
             id_ = f"call_{hashlib.sha256(f'{message.id} {place}'.encode()).hexdigest()[:24]}"
         seen.add(id_)
-        calls.append({**call, "id": id_})
-    withheld = message if calls == message.tool_calls else message.model_copy(update={"tool_calls": calls})
-    unread = {call["id"]: call["name"] or "" for call in message.invalid_tool_calls if call["id"]}
-    named = [*((call["name"], call["id"] or "") for call in calls), *((name, id_) for id_, name in unread.items())]
-    return [withheld, *(not_run(name, id_, _why(decision)) for name, id_ in named if id_)]
+        return {**call, "id": id_}
+
+    calls: list[ToolCall] = [with_own_id(call, place) for place, call in enumerate(message.tool_calls)]
+    unread = [with_own_id(call, len(calls) + place) for place, call in enumerate(message.invalid_tool_calls)]
+    changes: dict[str, Any] = {"content": _without_text(message.content)}
+    if [*calls, *unread] != [*message.tool_calls, *message.invalid_tool_calls]:
+        changes |= {"tool_calls": calls, "invalid_tool_calls": unread}
+    replies = [not_run(call["name"] or "", call["id"], _why(decision)) for call in [*calls, *unread]]
+    return [message.model_copy(update=changes), *replies]
+
+
+def _without_text(content: Any) -> Any:
+    """Returns the content of a message without what a reader would see as its text."""
+    if isinstance(content, str):
+        return ""
+    return [block for block in content if isinstance(block, Mapping) and block.get("type") not in ("text", "refusal")]
+
+
+def is_refusal(message: ToolMessage) -> bool:
+    """Returns whether a reply says that its call was not run."""
+    return bool(message.response_metadata.get(NOT_RUN))
+
+
+def without_withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Returns a conversation as if no call had been withheld: without these calls, the texts beside them, and why."""
+    shown = list[AnyMessage]()
+    for place, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            replies = takewhile(lambda one: not isinstance(one, AIMessage), messages[place + 1 :])
+            withheld = {one.tool_call_id for one in replies if isinstance(one, ToolMessage) and is_refusal(one)}
+            calls = [call for call in message.tool_calls if call["id"] not in withheld]
+            if withheld and calls:
+                shown.append(AIMessage("", id=message.id, tool_calls=calls))
+            if withheld:
+                continue
+        if not (isinstance(message, ToolMessage) and is_refusal(message)):
+            shown.append(message)
+    return shown
 
 
 def not_run(

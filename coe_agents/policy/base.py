@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, get_args, runtime_checkable
 
+from coe_agents._plurals import quantity
 from coe_agents.checks import number, one_of
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
@@ -25,8 +26,8 @@ class Decision:
         answer: The answer; None unless the action is "answer".
         reason: Why, with the numbers, in one clause without a full stop. The graph prepends who says what.
         strategy: How another round is asked: the name of one of the graph's strategies; None leaves it to the regime.
-        trusted_answer: Whether the answer was chosen by learned trust in the agents, not by the ensemble mean; a tie of
-            the ensemble mean does not forbid such an answer.
+        trusted_answer: Whether the answer was not chosen as the leading one of the ensemble mean, but by learned trust
+            in the agents, or because it is the proposal that is judged; a tie does not forbid such an answer.
     """
 
     action: Action
@@ -46,8 +47,8 @@ class Policy(Protocol):
     Optional: the hook `SettlingPolicy`; the base class `Tunable`; and both attributes `aleatoric_threshold` and
     `epistemic_threshold`, in nats, the boundaries of the regimes, which a graph uses instead of the default ones.
 
-    If several answers tie for the lead (`measurement.tied`), a graph does not answer unless learned trust chose the
-    answer. Its action is then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
+    If several answers tie for the lead (`measurement.tied`), nothing is answered but a `trusted_answer`. The action is
+    then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
     `actions`. Thresholds in nats are compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`,
     which are `coe` and `epistemic` under "kl".
     """
@@ -127,12 +128,28 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
     """Returns a policy's decision, or its `otherwise` where it answers a tie.
 
     Only trust breaks a tie, never a name, an order or a seed: weights that differ, or an answer that a policy chose by
-    what it learned about the agents (`trusted_answer`).
+    what it learned about the agents (`trusted_answer`). A proposal that is judged needs no lead: it is compared with
+    what it must have, so that a rival with as much does not block what less agreement would let pass.
     """
     if decision.action != "answer" or not measurement.tied or decision.trusted_answer:
         return decision
     reason = f"{len(measurement.tied)} answers share the lead, and a tie is never answered"
     return Decision(otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason)
+
+
+def count_votes(
+    measurement: Measurement, representative: str, min_votes: int, *, proposer: str | None
+) -> tuple[bool, str]:
+    """Returns whether enough agents other than its proposer vote for a proposal, and how many do, in words.
+
+    Where no proposer is judged, whoever proposed it votes for it, too: one vote more is needed.
+    """
+    n_votes = len(measurement.voters(representative, besides=proposer))
+    n_voters = len(measurement.votes.keys() - {proposer})
+    wanted, who = (min_votes + 1, "agent") if proposer is None else (min_votes, "member")
+    verb = "proposes" if n_votes == 1 else "propose"
+    said = f"{n_votes} of {quantity(n_voters, who)} {verb} the same; at least {wanted} must"
+    return n_votes >= wanted, said
 
 
 def otherwise(policy: object) -> Action:

@@ -218,17 +218,15 @@ class Calibration:
     def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index in `representatives` of the cluster to answer with; None on a tie.
 
-        Where an agent's proposal is judged, that is its cluster. A learned gate chooses the cluster that its trust in
-        the agents favours, which may break a tie of the ensemble mean; without either it is the leading cluster.
+        Where an agent's proposal is judged, that is its cluster, whatever leads. A learned gate chooses the cluster
+        that its trust in the agents favours, which may break a tie of the ensemble mean; without either it is the
+        leading cluster.
         """
         if isinstance(self.gate, LearnedGate):
             return self.gate.choose_cluster(measurement)
-        if measurement.tied:
-            return None
-        judged = self.proposer_of(measurement)
-        if judged is None:
-            return measurement.leading
-        return measurement.representatives.index(measurement.proposals[judged])
+        if (judged := self.proposer_of(measurement)) is not None:
+            return measurement.representatives.index(measurement.proposals[judged])
+        return None if measurement.tied else measurement.leading
 
     def answer(self, measurement: Measurement) -> str | None:
         """Returns the text to answer with where the uncertainty allows it; None on a tie."""
@@ -336,7 +334,8 @@ class CalibratedPolicy:
             reason = f"{what} is at most the calibrated {threshold:g} {claim}"
             if proposer is None and (measurement.tied or answer != measurement.answer):
                 reason = f'the agents\' learned weights favour "{for_prompt(answer, limit=80)}"; {reason}'
-            return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
+            is_trusted = proposer is not None or isinstance(calibration.gate, LearnedGate)
+            return Decision("answer", answer, reason, trusted_answer=is_trusted)
         return refuse(f"{what} exceeds the calibrated {threshold:g} {claim}")
 
     def mismatches(self, measurement: Measurement) -> list[str]:

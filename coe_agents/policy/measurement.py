@@ -75,6 +75,8 @@ class Measurement:
         proposal_support: The support of each agent's own first response: the mean probability that the *other* agents
             give to its cluster, by their weights, in [0, 1]. An agent without others of a weight above 0 is omitted.
         proposals: The representative of the cluster of each agent's own first response.
+        votes: By agent of a weight above 0: the representative of the cluster that holds more than half of its
+            responses; None if no cluster does.
         proposer: The agent whose proposal is judged; None where the group decides together.
         calls: The tool calls of the leading proposal, as they were proposed; () if it calls nothing. None if no
             response is a proposal.
@@ -107,6 +109,7 @@ class Measurement:
     agents: Mapping[str, AgentMeasurement]
     proposal_support: Mapping[str, float] = field(default_factory=dict)
     proposals: Mapping[str, str] = field(default_factory=dict)
+    votes: Mapping[str, str | None] = field(default_factory=dict)
     proposer: str | None = None
     calls: tuple[dict[str, Any], ...] | None = None
     writings: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -133,6 +136,10 @@ class Measurement:
         leaders = np.flatnonzero(shares_lead(np.array(self.support))).tolist()
         return int(min(leaders, key=lambda cluster: self.representatives[cluster]) if self.tied else leaders[0])
 
+    def voters(self, representative: str, *, besides: str | None = None) -> list[str]:
+        """Returns the names of the agents that vote for a cluster, besides one of them, in sorted order."""
+        return sorted(name for name, vote in self.votes.items() if vote == representative and name != besides)
+
 
 def measure(
     responses: Sequence[Response],
@@ -153,7 +160,8 @@ def measure(
     """Measures clustered responses.
 
     Args:
-        responses: At least one, without failures.
+        responses: At least one. Failures are omitted, or count: one with a cluster of its own supports nothing else,
+            and nobody contests it.
         labels: The cluster of each response, 0..n_clusters-1.
         weights: Of the agents by name, renormalised over those that responded; uniform by default.
         weighting: How responses count within their agent: "frequency" each 1; "probability" by exp(logprob / n_tokens)
@@ -207,16 +215,9 @@ def measure(
         chosen = writings.get(representatives[leading])
         answer, kind, calls = _leading_proposal(responses, labels, mass, leading, answer, calls=chosen)
         if with_contested:
-            disagreement = contested(
-                [response_text(response) for response in responses],
-                mass,
-                [response["agent"] for response in responses],
-                labels,
-                leading=None if proposer is None else firsts.get(proposer),
-                values=proposed,
-                clusterer=clusterer,
-                question=question,
-            )
+            judged = None if proposer is None else firsts.get(proposer)
+            how: dict[str, Any] = {"leading": judged, "clusterer": clusterer, "question": question}
+            disagreement = _contested(responses, labels, mass, **how)
     scale = epistemic_scale(measured.weights, divergence)
     return Measurement(
         coe=coe.total,
@@ -252,6 +253,7 @@ def measure(
             {name: columns[labels[firsts[name]]] for name in names}, normalized.tolist()
         ),
         proposals={name: representatives[labels[firsts[name]]] for name in names},
+        votes=_votes(agents, labels, representatives, dict(zip(names, normalized.tolist(), strict=True))),
         proposer=proposer,
         calls=calls,
         writings=writings,
@@ -262,13 +264,56 @@ def measure(
 
 
 def _first_places(responses: Sequence[Response]) -> dict[str, int]:
-    """Returns the place of each agent's first response, that of the lowest round and index."""
-    firsts: dict[str, tuple[int, int, int]] = {}
+    """Returns the place of each agent's first response, that of the lowest round and index; failures come last."""
+    firsts: dict[str, tuple[bool, int, int, int]] = {}
     for place, response in enumerate(responses):
-        name, own = response["agent"], (response["round"], response["index"], place)
+        own = (response["error"] is not None, response["round"], response["index"], place)
+        name = response["agent"]
         if name not in firsts or own < firsts[name]:
             firsts[name] = own
-    return {name: place for name, (_, _, place) in firsts.items()}
+    return {name: own[-1] for name, own in firsts.items()}
+
+
+def _votes(
+    agents: np.ndarray, labels: Sequence[int], representatives: Sequence[str], weights: Mapping[str, float]
+) -> dict[str, str | None]:
+    """Returns what each agent of a weight above 0 votes for: the cluster of the strict majority of its responses."""
+    counts = np.zeros((len(weights), len(representatives)), dtype=int)
+    np.add.at(counts, (agents, np.asarray(labels)), 1)
+    leading = counts.argmax(axis=1)
+    is_majority = 2 * counts.max(axis=1) > counts.sum(axis=1)
+    return {
+        name: representatives[leading[place]] if is_majority[place] else None
+        for place, (name, weight) in enumerate(weights.items())
+        if weight > 0
+    }
+
+
+def _contested(
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    mass: np.ndarray,
+    *,
+    leading: int | None,
+    clusterer: Clusterer | None,
+    question: str,
+) -> dict[str, Any] | None:
+    """Returns what the proposals disagree about, without the failures; `leading`: the place of the judged one."""
+    places = [place for place, response in enumerate(responses) if response["error"] is None]
+    given = [responses[place] for place in places]
+    total = mass[places].sum() if len(given) < len(responses) else 1.0
+    if total == 0:
+        return None
+    return contested(
+        [response_text(response) for response in given],
+        mass[places] / total,
+        [response["agent"] for response in given],
+        [labels[place] for place in places],
+        leading=places.index(leading) if leading in places else None,
+        values=[response.get("calls") for response in given],
+        clusterer=clusterer,
+        question=question,
+    )
 
 
 def _proposal_support(columns: Mapping[str, Sequence[float]], weights: Sequence[float]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Owns the step from a measurement and a policy to a decision: the graph, the replay and the council take this one.
 
 A policy only proposes. What no policy can overrule is applied here, in one order: a quorum, the ties, the limits of the
-caller, the kinds that may be answered, whose proposal is judged, and the bounds of the run.
+caller, the kinds that may be answered, whose proposal is judged, its votes, and the bounds of the run.
 """
 
 import math
@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from coe_agents._plurals import quantity
 from coe_agents.checks import instance
 from coe_agents.clustering import answer_kind
-from coe_agents.policy.base import Decision, Policy, SettlingPolicy, otherwise, quorum, without_tie
+from coe_agents.policy.base import (
+    Decision,
+    Policy,
+    SettlingPolicy,
+    count_votes,
+    otherwise,
+    quorum,
+    without_tie,
+)
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.wording import coe_in_words
@@ -30,12 +38,14 @@ class Rules:
         bounds: Of the run, which the policy is told.
         limits: Of the caller, at least as strict; None where the caller sets none. The policy is not told.
         min_agents: How many agents must answer; None for a majority of those that are asked.
+        min_votes: How many agents other than its proposer must vote for what is answered; None for no such number.
         answerable: The kinds that may be answered.
     """
 
     bounds: Bounds = field(default_factory=lambda: Bounds(max_rounds=1))
     limits: Bounds | None = None
     min_agents: int | None = None
+    min_votes: int | None = None
     answerable: Collection[AnswerKind] = ANSWERABLE
 
 
@@ -91,9 +101,13 @@ def settle(
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind not in rules.answerable:
         return _abstain(_NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here"), decision.reason)
-    judged = measurement.proposer
-    if judged is not None and measurement.proposals.get(judged) != representative_of(measurement, answer):
+    judged, chosen = measurement.proposer, representative_of(measurement, answer)
+    if judged is not None and measurement.proposals.get(judged) != chosen:
         return _abstain(f"the group is confident of another action than the {judged}'s", decision.reason)
+    if rules.min_votes is not None:
+        is_enough, votes = count_votes(measurement, chosen, rules.min_votes, proposer=judged)
+        if not is_enough:
+            return Decision(otherwise(policy), None, votes)
     return replace(decision, answer=answer)
 
 

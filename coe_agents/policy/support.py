@@ -1,12 +1,12 @@
-"""Owns `SupportPolicy`: lets a proposal pass if the other agents would have proposed the same."""
+"""Owns `SupportPolicy`: lets a proposal pass if enough of the other agents would have proposed the same."""
 
 from collections.abc import Mapping
 from functools import partial
 
 from coe_agents.actions import called_tools
 from coe_agents.actions.canonical import tool_key
-from coe_agents.checks import share
-from coe_agents.policy.base import Decision, check_otherwise, without_tie
+from coe_agents.checks import integer, share
+from coe_agents.policy.base import Decision, check_otherwise, count_votes, without_tie
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action
 from coe_agents.uncertainty.answers import TIE
@@ -20,12 +20,16 @@ class SupportPolicy:
     a `CoECouncil` sets, or `proposer`. Where neither is known, the group decides together, and what is compared is the
     share of the ensemble mean that the leading cluster has.
 
+    An agent votes for what more than half of its own responses propose. In a council, an agent or a response that
+    failed counts as one that proposed something else.
+
     Whether to call at all is another question than which call. Models share the urge to act, so agreement on a call
     says little about whether any call is right: choose the thresholds on labelled proposals
     (`coe-agents calibrate --proposer`), apart for those that call nothing.
 
     Args:
         min_support: The least support, in [0, 1].
+        min_votes: How many agents other than its proposer must vote for the proposal; by default no number of them.
         no_call_min_support: The least support of a proposal that calls nothing; `min_support` by default.
         tools: The least support by tool. Of several tools that a proposal calls, the highest counts, and of a tool that
             is not named `min_support`.
@@ -33,7 +37,7 @@ class SupportPolicy:
         otherwise: "abstain", "escalate" or "another_round".
 
     Raises:
-        ValueError: If a threshold is not in [0, 1].
+        ValueError: If a threshold is not in [0, 1], or `min_votes` is below 1.
 
     Example:
         >>> from coe_agents.policy import measure
@@ -46,8 +50,9 @@ class SupportPolicy:
 
     def __init__(
         self,
-        min_support: float,
+        min_support: float = 0.5,
         *,
+        min_votes: int | None = None,
         no_call_min_support: float | None = None,
         tools: Mapping[str, float] | None = None,
         proposer: str | None = None,
@@ -60,15 +65,18 @@ class SupportPolicy:
         self.tools = {
             tool_key(name): least(own, f'"tools" ({name}) of SupportPolicy') for name, own in (tools or {}).items()
         }
-        self.proposer = proposer
+        if min_votes is not None:
+            integer(min_votes, '"min_votes" of SupportPolicy', least=1, advice="Omit it to compare the support alone")
+        self.min_votes, self.proposer = min_votes, proposer
         self.otherwise = check_otherwise(otherwise, policy="SupportPolicy", instead="To answer always, set 0")
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
-        """Returns "answer" with the judged proposal, or `otherwise`, also where several answers share the lead.
+        """Returns "answer" with the judged proposal, or `otherwise`.
 
-        An agent without a usable proposal, or without other agents, has no support.
+        An agent without a usable proposal, or without other agents, has no support. Where the group decides together,
+        several answers that share the lead are not answered.
         """
-        proposer = measurement.proposer if self.proposer is None else self.proposer
+        proposer = measurement.proposer or self.proposer
         leading = measurement.representatives[measurement.leading]
         if proposer is None:
             support, proposal, whose = measurement.support[measurement.leading], leading, "the group supports it"
@@ -80,10 +88,15 @@ class SupportPolicy:
         least = self._least(proposal, is_action=measurement.calls is not None)
         if support < least - TIE:
             return Decision(self.otherwise, None, f"{whose} with {support:.2f}, less than {least:g}")
+        reasons = [f"{whose} with {support:.2f}, at least {least:g}"] if least > 0 or self.min_votes is None else []
+        if self.min_votes is not None:
+            is_enough, votes = count_votes(measurement, proposal, self.min_votes, proposer=proposer)
+            if not is_enough:
+                return Decision(self.otherwise, None, votes)
+            reasons.append(votes)
         answer = measurement.answer if proposal == leading else proposal
-        return without_tie(
-            Decision("answer", answer, f"{whose} with {support:.2f}, at least {least:g}"), measurement, self
-        )
+        is_judged = proposer is not None
+        return without_tie(Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged), measurement, self)
 
     def _least(self, proposal: str, *, is_action: bool) -> float:
         names = called_tools(proposal) if is_action else None
@@ -92,4 +105,4 @@ class SupportPolicy:
         return max((self.tools.get(name, self.min_support) for name in names), default=self.no_call_min_support)
 
     def __repr__(self) -> str:
-        return f"SupportPolicy({self.min_support!r}, otherwise={self.otherwise!r})"
+        return f"SupportPolicy({self.min_support!r}, min_votes={self.min_votes!r}, otherwise={self.otherwise!r})"

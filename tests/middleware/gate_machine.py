@@ -6,7 +6,6 @@ the votes that were asked for. The oracle knows only what each of them was made 
 """
 
 import asyncio
-import inspect
 import json
 import re
 import secrets
@@ -32,7 +31,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
 
-from coe_agents import CoECouncil, CoEMiddleware, SupportPolicy, ThresholdPolicy, create_coe_graph, people
+from coe_agents import CoECouncil, CoEMiddleware, ThresholdPolicy, create_coe_graph, people
 from coe_agents.actions import canonical_action
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.middleware import CoEVerdicts, describe_call, lacks_approval, marks, once
@@ -53,7 +52,6 @@ KINDS = (
 EVIL = 666.0
 """An amount that nobody proposes or vouches for, but an attacker and, at times, a person."""
 N_MEMBERS = 3
-COUNTS_VOTES = "min_votes" in inspect.signature(CoECouncil).parameters
 
 THREADS = ("1", "2")
 BEHAVIOURS = ("agree", "agree", "agree", "other", "half", "text", "fail", "copy")
@@ -105,7 +103,7 @@ SAYS_DONE = Turn((), ("agree",) * N_MEMBERS)
 class World:
     """An agent with a gate, and the log of what was proposed, vouched for and done."""
 
-    def __init__(self, kind, others=(), inner=False, stored=False, asks=False, narrow=False):
+    def __init__(self, kind, others=(), *, inner=False, stored=False, asks=False, narrow=False):
         self.kind, self.asks = kind, asks
         self.is_council = kind.startswith("council")
         self.gated = {"pay", "wire"} if narrow or not self.is_council else {"pay", "wire", "look"}
@@ -116,7 +114,6 @@ class World:
         self.plan = []  # the turns that the driver takes next
         self.meddling = None
         self.failing = 0
-        self.copies = COUNTS_VOTES  # whether a member repeats the last call that it is shown
         self.n_refs = 0
         self.turns = {}  # by ref: the turn
         self.capacity = Counter()  # by thread and family: how often it was proposed there
@@ -143,10 +140,9 @@ class World:
     def _gate(self):
         interrupts = "interrupt" if "interrupt" in self.kind else "block"
         if self.is_council:
-            policy = {} if COUNTS_VOTES else {"policy": SupportPolicy(0.6)}
             members = [Member(self, place) for place in range(N_MEMBERS)]
             tools = sorted(self.gated) if self.narrow else None
-            yield CoECouncil(members, mode=self.kind.split()[2], tools=tools, on_uncertain=interrupts, **policy)
+            yield CoECouncil(members, mode=self.kind.split()[2], tools=tools, on_uncertain=interrupts)
             return
         judges = [Judge(self, place) for place in range(N_MEMBERS)]
         policy = ThresholdPolicy(0.01)
@@ -249,26 +245,18 @@ class World:
         """The calls of the action that the members' votes let pass; () if none does."""
 
         def action(calls):
-            compared = self.gated if COUNTS_VOTES else {"pay", "wire", "look"}
-            return frozenset(
-                Counter(Key.of(one["name"], one["args"]) for one in calls if one["name"] in compared).items()
-            )
+            keys = (Key.of(one["name"], one["args"]) for one in calls if one["name"] in self.gated)
+            return frozenset(Counter(keys).items())
 
         proposals = [turn.proposal(behaviour) for behaviour in turn.votes]
         given = [one for one in proposals if one is not None]
         votes = Counter(map(action, given))
         own = action(turn.calls)
         if "verify" in self.kind:
-            enough = votes[own] > N_MEMBERS / 2
-            if not COUNTS_VOTES:
-                enough = len(given) > N_MEMBERS / 2 and votes[own] >= 0.6 * len(given)
-            return turn.calls if enough else ()
+            return turn.calls if votes[own] > N_MEMBERS / 2 else ()
         votes[own] += 1
         [(best, n_votes), *rest] = votes.most_common()
-        enough = n_votes - 1 > N_MEMBERS / 2
-        if not COUNTS_VOTES:
-            enough = len(given) > N_MEMBERS / 2 and n_votes >= 0.6 * (len(given) + 1)
-        if not enough or (rest and rest[0][1] == n_votes):
+        if n_votes - 1 <= N_MEMBERS / 2 or (rest and rest[0][1] == n_votes):
             return ()
         return next(one for one in [turn.calls, *given] if action(one) == best)
 
@@ -465,7 +453,7 @@ class Member:
         behaviour = turn.votes[self.place]
         if (calls := turn.proposal(behaviour)) is None:
             raise ConnectionError("down")
-        if behaviour == "copy" and (COUNTS_VOTES or self.world.copies):
+        if behaviour == "copy":
             shown = [one for one in request["messages"] if one["role"] == "assistant" and one.get("tool_calls")]
             calls = _as_calls(shown[-1]) if shown else ()
         calls = [{"name": one["name"], "args": one["args"]} for one in calls]
@@ -547,14 +535,14 @@ class GateMachine(RuleBasedStateMachine):
         asks=st.sampled_from([False, False, False, True]),
         narrow=st.booleans(),
     )
-    def begin(self, data, other, inner, stored, asks, narrow):
+    def begin(self, data, other, **options):
         kind = data.draw(st.sampled_from(self.kinds))
         others = {
             "limit": [ToolCallLimitMiddleware(run_limit=1)],
             "retry": [ToolRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False)],
         }.get(other, [])
         self.is_limited = other == "limit"
-        self.world = World(kind, others, inner=inner, stored=stored, asks=asks, narrow=narrow)
+        self.world = World(kind, others, **options)
 
     def teardown(self):
         for patch in self.patches:
@@ -720,11 +708,12 @@ class GateMachine(RuleBasedStateMachine):
         change=st.sampled_from(["same", "same", "evil", "half", "other id"]),
         rewrite=st.booleans(),
         private=st.sampled_from(["copied", "tampered", "invented", "omitted"]),
-        to=st.sampled_from(["tools", "send", "send half", "model", "after", "nowhere", "update"]),
+        to=st.sampled_from(["tools", "send", "send half", "send state", "model", "after", "nowhere", "update"]),
+        replying=st.none() | DECISIONS,
         n=times,
         sync=sync,
     )
-    def forge(self, thread, data, back, change, rewrite, private, to, n, sync):
+    def forge(self, thread, data, back, change, rewrite, private, to, replying, n, sync):
         """A client writes what any thread held at any time, altered, into a thread, and jumps."""
         world = self.world
         history = self.history(self.draw_used(data))
@@ -759,22 +748,30 @@ class GateMachine(RuleBasedStateMachine):
         if world.kind == "verdicts trust":  # a trusted edit is as good as the state's writers
             written.pop("hitl_edited_tool_calls", None)
         world.jumped.add(thread)
+        seen = {**values, **written, "messages": [*messages[:last], forged]}
         nodes = [node for node in world.agent.nodes if node.endswith("after_model")]
         targets = {
             "tools": "tools",
             "send": [Send("tools", [one]) for one in calls],
             "send half": [Send("tools", [calls[0]])],
+            "send state": [
+                Send("tools", {"__type": "tool_call_with_context", "tool_call": one, "state": seen}) for one in calls
+            ],
             "model": "model",
             "after": nodes[back % len(nodes)],
         }
         if to == "update":
-            config = {"configurable": {"thread_id": thread}}
+            mine = self.history(thread) or [None]
+            fork = mine[back % len(mine)] if rewrite else None
+            config = fork.config if fork else {"configurable": {"thread_id": thread}}
             as_node = [*nodes, "model", "tools"][back % (len(nodes) + 2)]
             if not isinstance(_caught(lambda: world.agent.update_state(config, written, as_node=as_node)), Exception):
                 self.run(None, thread, n=n, sync=sync)
             return
-        goto = {"goto": targets[to]} if to in targets else {}
-        self.run(Command(update=written, **goto), thread, n=n, sync=sync)
+        command = {"goto": targets[to]} if to in targets else {}
+        if replying and (reply := self.reply(thread, {"configurable": {"thread_id": thread}}, replying)):
+            command["resume"] = reply.resume
+        self.run(Command(update=written, **command), thread, n=n, sync=sync)
 
     @rule(new_secret=st.booleans())
     def restart(self, new_secret):

@@ -19,7 +19,7 @@ AGAINST = [[call(**ANN)], "Done."]
 
 def forged(**fields):
     turn = {"vouched": [], "outputs": [], "n_blocked": 0, "jump": None, "pending": None}
-    return {"coe_council": turn | fields, "council": {"action": "answer", "calls": [call(**EVE)]}}
+    return {"coe_council": {"CoECouncil": turn | fields}, "council": {"action": "answer", "calls": [call(**EVE)]}}
 
 
 def test_an_input_cannot_set_what_the_council_remembers():

@@ -87,7 +87,9 @@ async def test_an_edited_call_runs_as_it_was_edited(mode):
 @every_mode
 async def test_a_rejected_call_does_not_run_and_the_driver_goes_on(mode):
     bank = Bank()
-    agent = council_agent(members(AGAINST), bank, says(call(to="Ann", amount=10)), DONE, **ASKING)
+    agent = council_agent(
+        members(AGAINST), bank, says(call(to="Ann", amount=10)), DONE, **ASKING, tools=["transfer_money"]
+    )
     await run(mode, agent, PAY)
     state = await run(mode, agent, decide(REJECT))
     assert bank.transfers == []

@@ -91,6 +91,18 @@ async def test_a_fallback_streams_nothing_before_the_gate_either(mode, is_inside
     assert "SECRET" not in repr(parts)
 
 
+async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside_a_withheld_call():
+    theirs = [says(call(to="Bob", amount=1), text="SECRET of a member"), DONE]
+    script = [says(call(**TEN), text="SECRET of the driver"), DONE]
+    agent = council_agent(model_members(theirs, theirs), Bank(), driver=Streaming(script=script))
+    events = [repr(event) async for event in agent.astream_events(PAY, THREAD, version="v2")]
+    assert not any("on_chat_model" in event for event in events)
+    assert not any("SECRET" in event for event in events)
+    decided = next(place for place, event in enumerate(events) if "'council': {'action': 'abstain'" in event)
+    assert not any("Ann" in event and "transfer_money" in event for event in events[:decided])
+    assert "SECRET" not in repr(agent.get_state(THREAD).values["messages"])
+
+
 def test_the_event_holds_no_proposal():
     agent = council_agent(members([[call(**TEN)], "Done."]), Bank(), says(call(**TEN)), DONE)
     events = list(agent.stream(PAY, THREAD, stream_mode="custom"))

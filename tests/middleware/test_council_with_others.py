@@ -123,7 +123,7 @@ async def test_beside_langchains_other_middleware(mode, on_uncertain):
     ]
     script = [says(call(**ANN)), says(call(id="c2", **BOB)), DONE]
     agents = members([[call(**ANN)], [call(**ANN)], "Done."])
-    agent = council_agent(agents, bank, *script, before=before, on_uncertain=on_uncertain)
+    agent = council_agent(agents, bank, *script, before=before, on_uncertain=on_uncertain, tools=["transfer_money"])
     state = await run(mode, agent, PAY)
     if on_uncertain == "interrupt":
         assert "__interrupt__" in state

@@ -4,7 +4,7 @@ import pytest
 
 from coe_agents import SupportPolicy
 from coe_agents.actions import ActionMatch, canonical_action
-from coe_agents.policy import measure
+from coe_agents.policy import Rules, Spent, measure, settle
 from coe_agents.testing import create_response
 
 
@@ -111,9 +111,65 @@ def test_a_judged_proposal_that_does_not_lead_is_answered_with_itself_only():
     assert (decision.action, decision.answer) == ("answer", canonical_action(pay(5)))
 
 
-def test_a_tied_lead_is_not_answered():
+def test_a_tied_lead_is_not_answered_unless_it_is_what_is_judged():
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6)), propose("d", pay(6))]
-    assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).action == "abstain"
+    assert decide(SupportPolicy(0.1), measured(*rows)).action == "abstain"
+    assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).answer == canonical_action(pay(5))
+    assert decide(SupportPolicy(0.1), measured(*rows[:1], *rows[2:], proposer="a")).action == "abstain"
+
+
+def test_a_vote_is_the_strict_majority_of_an_agents_own_responses():
+    rows = [propose("a", pay(5)), *(propose("b", pay(amount), index=i) for i, amount in enumerate([5, 5, 6]))]
+    rows += [propose("c", pay(amount), index=i) for i, amount in enumerate([5, 6])]
+    rows += [propose("d", pay(5)), propose("e", pay(6))]
+    weights = {"a": 1.0, "b": 0.1, "c": 1.0, "d": 0.0, "e": 1.0}
+    votes = measured(*rows, weights=weights, proposer="a").votes
+    five, six = canonical_action(pay(5)), canonical_action(pay(6))
+    assert votes == {"a": five, "b": five, "c": None, "e": six}  # c is split, and d has no weight
+
+
+def test_a_failed_response_supports_nothing_and_contests_nothing():
+    good = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5))]
+    failed = [create_response("c", "", index=1, error="down"), create_response("d", "", error="down")]
+    found = measure([*good, *failed], [0, 0, 0, 1, 2], clusterer=ActionMatch(), proposer="a")
+    assert found.votes["c"] is None
+    assert found.proposal_support["a"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert found.proposals["c"] == canonical_action(pay(5))
+    assert found.contested is None
+
+
+def test_votes_are_counted_besides_the_support():
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5)), propose("d", pay(6))]
+    judged, group = measured(*rows, proposer="a"), measured(*rows)
+    assert decide(SupportPolicy(0.6, min_votes=2), judged).reason == (
+        "the other agents support the proposal with 0.67, at least 0.6; "
+        "2 of 3 members propose the same; at least 2 must"
+    )
+    assert decide(SupportPolicy(0.0, min_votes=3), judged).reason == "2 of 3 members propose the same; at least 3 must"
+    assert decide(SupportPolicy(0.7, min_votes=2), judged).action == "abstain"
+    # where the group decides together, whoever proposes it is one of those that vote for it
+    assert decide(SupportPolicy(0.0, min_votes=2), group).reason == "3 of 4 agents propose the same; at least 3 must"
+    assert decide(SupportPolicy(0.0, min_votes=3), group).action == "abstain"
+
+
+@pytest.mark.parametrize("min_votes", [0, 1.5, True])
+def test_a_number_of_votes_is_a_number_from_1(min_votes):
+    with pytest.raises((ValueError, TypeError), match='"min_votes" of SupportPolicy must be'):
+        SupportPolicy(min_votes=min_votes)
+
+
+@pytest.mark.parametrize("min_votes", [1, 2, 3])
+def test_votes_that_a_caller_asks_for_are_counted_whatever_the_policy(min_votes):
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5)), propose("d", pay(6))]
+    found = settle(
+        SupportPolicy(0.0, min_votes=2, otherwise="escalate"),
+        measured(*rows, proposer="a"),
+        Rules(min_votes=min_votes),
+        asked="abcd",
+        answered="abcd",
+        spent=Spent(),
+    )
+    assert found.action == ("answer" if min_votes <= 2 else "escalate")
 
 
 def test_without_a_proposer_the_leading_cluster_is_judged():

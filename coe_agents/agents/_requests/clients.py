@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableBinding
 
+_SAMPLING = frozenset(("temperature", "top_p", "top_k", "seed", "n", "max_tokens", "logprobs", "stream", "streaming"))
 _ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_url", "endpoint_url", "api_base")
 
 
@@ -115,6 +116,23 @@ def without_retries(model: BaseChatModel) -> BaseChatModel:
             clients[root] = client.with_options(max_retries=0)
             clients[used] = clients[root].chat.completions
     return model.model_copy(update=clients)
+
+
+def is_same_model(given: BaseChatModel | str, model: BaseChatModel) -> bool:
+    """Returns whether two models are one: one object, or what is asked for the same name at the same address.
+
+    Settings of sampling make no other model. Of a class that says nothing of its models, each object is one.
+    """
+    if isinstance(given, str):
+        known = model._get_ls_params()
+        return given in (f"{known.get('ls_provider')}:{known.get('ls_model_name')}", known.get("ls_model_name"))
+    if given is model or type(given) is not type(model):
+        return given is model
+    own, other = (
+        {name: value for name, value in one._identifying_params.items() if name not in _SAMPLING}
+        for one in (given, model)
+    )
+    return bool(own) and own == other and address_of(given) == address_of(model)
 
 
 def address_of(model: BaseChatModel) -> str:

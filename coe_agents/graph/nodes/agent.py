@@ -10,7 +10,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import get_runtime
 
-from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureError, InvalidReplyError, is_control_flow
+from coe_agents.errors import (
+    AgentError,
+    AgentTimeoutError,
+    IgnoredTemperatureError,
+    InvalidReplyError,
+    in_words,
+    is_control_flow,
+)
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AskedRequest
@@ -42,7 +49,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
             raise error
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
         secrets = secrets_of(agent)
-        message = redact(f"{type(error).__name__}: {error}", secrets)
+        message = redact(in_words(error), secrets)
         execution = get_runtime().execution_info
         if may_retry and (1 if execution is None else execution.node_attempt) < attempts:
             if prints_secret(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes

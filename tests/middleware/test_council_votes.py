@@ -1,0 +1,433 @@
+"""Votes: what of a group's proposals opens the gate, whoever fails, and how many members are asked."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
+from coe_agents.actions import ActionMatch, Within, canonical_action
+from coe_agents.middleware.withheld import without_withheld
+from coe_agents.policy import CalibratedPolicy
+from coe_agents.policy.calibrated import CalibratedAgent, Calibration
+from coe_agents.testing import create_response
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import ANN, BOB, MODES, PAY, THREAD, Bank, call, replies, run, says
+from tests.middleware.council import Member, council_agent, members
+
+every_mode = pytest.mark.parametrize("mode", MODES)
+DONE = AIMessage("Done.")
+GATED = ["transfer_money"]
+TEN = {"to": "Ann", "amount": 10}
+AGREES, DISSENTS, FAILS = [[call(**TEN)]], [[call(to="Ann", amount=9)]], [RuntimeError("down")]
+WAYS = {"a": AGREES, "d": DISSENTS, "f": FAILS}
+
+
+def ruled(ways, agents=None, **options):
+    """Whether the driver's call ran, and the decision, for members that agree, dissent or fail, a letter each."""
+    bank = Bank()
+    agents = agents or members(*(WAYS[way] for way in ways))
+    agent = council_agent(agents, bank, says(call(**TEN)), DONE, **{"tools": GATED, "policy": None, **options})
+    decision = agent.invoke(PAY, THREAD)["council"]
+    assert (decision["action"] == "answer") == bool(bank.transfers)
+    return bool(bank.transfers), decision
+
+
+def calibrated(names):
+    told = {name: CalibratedAgent(1, 1, "frequency") for name in names}
+    return CalibratedPolicy(
+        Calibration(
+            risk=0.1,
+            confidence=0.95,
+            threshold=0.34,
+            n_questions=100,
+            n_answered=50,
+            n_wrong=1,
+            bound=0.1,
+            agents=told,
+            clusterer="ActionMatch",
+            correctness="reference",
+            date="2026-11-22",
+            uncertainties=(0.0, 0.34, 1.0),
+            proposer="driver",
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("ways", "options", "runs"),
+    [
+        ("aa", {}, True),
+        ("ad", {}, False),  # a strict majority of two is both
+        ("aaf", {}, True),
+        ("aff", {}, False),
+        ("aaff", {}, False),
+        ("aadff", {}, False),
+        ("aaf", {"policy": SupportPolicy(1.0)}, False),
+        ("aaddd", {"policy": SupportPolicy(0.6)}, False),
+        ("aadff", {"policy": SupportPolicy(0.6)}, False),
+        ("aaaff", {"policy": SupportPolicy(0.6)}, True),
+        ("aaf", {"policy": calibrated(["driver", "member0", "member1", "member2"])}, True),  # 1 - 2/3 is at most 0.34
+        ("aff", {"policy": calibrated(["driver", "member0", "member1", "member2"])}, False),
+        ("aff", {"policy": ThresholdPolicy(0.5)}, False),
+        ("addd", {"min_votes": 1}, True),  # the rivals' lead, or their tie with the driver, blocks nothing
+        ("aaddd", {"min_votes": 2}, True),
+        ("aaddd", {"min_votes": 3}, False),
+        ("aaddd", {"min_votes": 2, "policy": SupportPolicy(0.0, min_votes=3)}, False),
+        ("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)}, False),
+        ("aaddd", {"policy": SupportPolicy(0.4)}, True),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the calibrated risk does not hold")
+def test_what_opens_the_gate(ways, options, runs):
+    assert ruled(ways, **options)[0] == runs
+
+
+def test_the_decision_reports_the_votes():
+    _, decision = ruled("aad")
+    assert (decision["votes"], decision["n_asked"]) == (["member0", "member1"], 3)
+    assert decision["reason"] == "2 of 3 members propose the same; at least 2 must"
+    assert ruled("add")[1]["reason"] == "1 of 3 members proposes the same; at least 2 must"
+
+
+class Several(Member):
+    """A member that gives several samples; None is one that failed."""
+
+    def __init__(self, name, *samples, weight=1.0, n_requested=None):
+        super().__init__(name, weight=weight)
+        self.samples, self.n_requested = samples, n_requested
+
+    def sample(self, request, config=None):
+        self.requests.append(request)
+        rows = [
+            create_response(self.name, "", index=place, error="late")
+            if calls is None
+            else create_response(self.name, "", index=place, answer=canonical_action(calls), calls=calls)
+            for place, calls in enumerate(self.samples)
+        ]
+        reply = {"responses": rows, "usage": {"input_tokens": 1, "output_tokens": 1}}
+        if self.n_requested is not None:
+            reply["sampling"] = {"n_requested": self.n_requested, "counted": "each"}
+        return reply
+
+
+SAME, OTHER = [call(**TEN)], [call(to="Ann", amount=9)]
+
+
+@pytest.mark.parametrize(
+    ("member", "votes"),
+    [
+        (Several("a", SAME, SAME, OTHER), True),
+        (Several("a", SAME, OTHER), False),
+        (Several("a", SAME, None, None), False),
+        (Several("a", SAME, SAME, None), True),
+        (Several("a", SAME, n_requested=3), False),
+        (Several("a", SAME, SAME, n_requested=3), True),
+        (Several("a", SAME, weight=0.0), False),
+        (Several("a", SAME, weight=0.1), True),
+    ],
+)
+def test_a_vote_is_the_strict_majority_of_a_members_own_samples(member, votes):
+    runs, decision = ruled("", [member, Member("b", *DISSENTS)], min_votes=1)
+    assert (runs, decision["votes"]) == (votes, ["a"] if votes else [])
+
+
+def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer():
+    bob = [[call(**BOB)]]
+    for others, runs in ((2, True), (1, False)):  # of three members two must agree with the one that proposes it
+        bank = Bank()
+        agents = members(bob, *[bob] * others, *[AGREES] * (2 - others))
+        agent = council_agent(agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED)
+        decision = agent.invoke(PAY, THREAD)["council"]
+        assert bool(bank.transfers) == runs
+        assert len(decision["votes"]) == 2  # the proposer is not counted, where there is one
+
+
+def test_a_member_without_a_weight_writes_no_message_that_goes_on():
+    bank, bob = Bank(), [[call(**BOB)]]
+    agents = [Member("a", *bob, weight=0.0), *(Member(name, *bob) for name in "bcd")]
+    agent = council_agent(agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED)
+    assert agent.invoke(PAY, THREAD)["council"]["proposer"] == "b"
+    assert bank.transfers == [("Bob", 2.0)]
+
+
+NEAR = ActionMatch(compare={"transfer_money.amount": Within(absolute=1)})
+AMOUNTS = (10, 9, 8, 7, None, "down")
+"""With a tolerance of 1 a chain, so that equality is not transitive; None calls nothing."""
+
+
+def proposing(name, said, weight):
+    return Several(
+        name,
+        *(None if one == "down" else [] if one is None else [call(to="Ann", amount=one)] for one in said),
+        weight=weight,
+    )
+
+
+SAID = st.lists(
+    st.tuples(st.lists(st.sampled_from(AMOUNTS), min_size=1, max_size=3), st.sampled_from([1.0, 1.0, 0.5, 0.0])),
+    min_size=1,
+    max_size=5,
+).filter(lambda said: any(weight > 0 for _, weight in said))
+OPTIONS = st.sampled_from(
+    [
+        {},
+        {"min_votes": 1},
+        {"policy": SupportPolicy(0.5)},
+        {"policy": SupportPolicy(0.3)},
+        {"policy": SupportPolicy(0.6, min_votes=1)},
+        {"clusterer": NEAR},
+        {"clusterer": NEAR, "policy": SupportPolicy(0.4)},
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SAID, OPTIONS, st.integers(0, 4))
+def test_no_vote_more_closes_the_gate(said, options, turned):
+    place = turned % len(said)
+    more = [*said]
+    more[place] = [10], said[place][1]
+    runs = [ruled("", [proposing(f"m{i}", *one) for i, one in enumerate(each)], **options)[0] for each in (said, more)]
+    assert runs[0] <= runs[1]
+
+
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+async def test_asking_as_few_as_needed_rules_as_asking_all(mode):
+    @settings(max_examples=50, deadline=None)
+    @given(SAID, OPTIONS)
+    def check(said, options):
+        decisions, ran = [], []
+        for adaptive in (False, True):
+            bank, agents = Bank(), [proposing(f"m{i}", *one) for i, one in enumerate(said)]
+            agent = council_agent(
+                agents, bank, says(call(**TEN)), DONE, tools=GATED, adaptive=adaptive, **{"policy": None, **options}
+            )
+            decisions.append(finished(mode, agent)["council"])
+            ran.append(bank.transfers)
+            assert decisions[-1]["n_asked"] == sum(len(agent.requests) for agent in agents)
+        full, few = decisions
+        assert (few["action"], few["calls"], few["proposer"]) == (full["action"], full["calls"], full["proposer"])
+        assert ran[0] == ran[1]
+        trusted = [f"m{i}" for i, (_, weight) in enumerate(said) if weight > 0]
+        if few["n_asked"] == len(trusted):
+            assert few["votes"] == full["votes"]
+        else:
+            assert set(few["votes"]) <= set(full["votes"])
+            assert few["support"] is None
+            assert few["contested"] is None
+
+    check()
+
+
+def finished(mode, agent):
+    if mode == "invoke":
+        return agent.invoke(PAY, THREAD)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, agent.ainvoke(PAY, THREAD)).result()
+
+
+def test_members_that_could_not_change_the_decision_are_not_asked():
+    agents = members(AGREES, AGREES, FAILS)
+    runs, decision = ruled("", agents, adaptive=True)
+    assert runs
+    assert [len(agent.requests) for agent in agents] == [1, 1, 0]
+    assert decision["n_asked"] == 2
+    assert decision["failed_agents"] == {}
+    assert decision["reason"] == (
+        "2 of 2 members asked propose the same, and the votes of 1 other would not change the decision"
+    )
+    agents = members(DISSENTS, FAILS, AGREES)
+    assert not ruled("", agents, adaptive=True)[0]
+    assert [len(agent.requests) for agent in agents] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("options", [{"mode": "choose"}, {"policy": ThresholdPolicy(0.5)}])
+def test_only_votes_of_which_more_are_never_worse_can_be_asked_for_in_turn(options):
+    with pytest.raises(ValueError, match='"adaptive" of CoECouncil must go with mode="verify" and a SupportPolicy'):
+        CoECouncil(members(AGREES), adaptive=True, **options)
+
+
+@pytest.mark.parametrize("options", [{"min_votes": 4}, {"min_votes": 0}, {"policy": SupportPolicy(min_votes=4)}])
+def test_no_more_votes_are_asked_for_than_there_are_members(options):
+    agents = [*members(AGREES, AGREES, AGREES), Member("x", *AGREES, weight=0.0)]
+    with pytest.raises(ValueError, match='"min_votes" of'):
+        CoECouncil(agents, **options)
+
+
+class MuteError(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class Replying(Member):
+    def sample(self, request, config=None):
+        if isinstance(self.script[0], Exception):
+            raise self.script[0]
+        return self.script[0]
+
+
+GOOD = create_response("x", "", answer="[]", calls=[{"name": "transfer_money", "args": TEN}])
+USAGE = {"input_tokens": 1, "output_tokens": 1}
+MALFORMED = {
+    "nothing": None,
+    "a text": "approve",
+    "no usage": {"responses": [GOOD]},
+    "usage that is none": {"responses": [GOOD], "usage": None},
+    "usage without numbers": {"responses": [GOOD], "usage": {"input_tokens": "1", "output_tokens": None}},
+    "no responses": {"usage": USAGE},
+    "responses that are none": {"responses": None, "usage": USAGE},
+    "not one response": {"responses": [], "usage": USAGE},
+    "a response that is none": {"responses": [None], "usage": USAGE},
+    "a response without fields": {"responses": [{}], "usage": USAGE},
+    "a call without a name": {"responses": [{**GOOD, "calls": [{"args": TEN}]}], "usage": USAGE},
+    "a call that is none": {"responses": [{**GOOD, "calls": [None]}], "usage": USAGE},
+    "arguments in a list": {"responses": [{**GOOD, "calls": [{"name": "balance", "args": [1]}]}], "usage": USAGE},
+    "a log-probability in words": {"responses": [{**GOOD, "logprob": "high"}], "usage": USAGE},
+    "no text": {"responses": [{**GOOD, "text": None}], "usage": USAGE},
+    "messages in a list": {"responses": [GOOD], "usage": USAGE, "messages": ["m"]},
+    "an error without text": {"responses": [{**GOOD, "error": ""}], "usage": USAGE},
+    "an exception without text": TimeoutError(),
+    "an exception that cannot be read": MuteError(),
+}
+
+
+@pytest.mark.parametrize("reply", MALFORMED.values(), ids=MALFORMED)
+@pytest.mark.parametrize("how", ["verify", "choose", "adaptive"])
+def test_a_malformed_reply_is_a_failure(reply, how):
+    options = {"adaptive": True} if how == "adaptive" else {"mode": how}
+    agents = [Replying("x", reply), Member("a", *AGREES), Member("b", *AGREES)]
+    runs, decision = ruled("", agents, **options)
+    assert runs
+    assert set(decision["failed_agents"]) == {"x"}
+    assert decision["failed_agents"]["x"].strip(": ")
+    runs, decision = ruled("", agents[:2], **options)
+    assert not runs
+
+
+class Copying(Member):
+    """A member that proposes again the last call that it is shown, and Bob's else."""
+
+    def sample(self, request, config=None):
+        seen = [one for message in request["messages"] for one in message.get("tool_calls", ())]
+        args = json.loads(seen[-1]["function"]["arguments"]) if seen else BOB
+        self.script = ([{"name": "transfer_money", "args": args}],)
+        return super().sample(request, config)
+
+
+@every_mode
+async def test_members_that_copy_their_history_run_nothing_that_was_withheld(mode):
+    bank, agents = Bank(), [Copying("a"), Copying("b")]
+    script = [says(call(id=f"c{place}", **TEN), text="I pay Ann.") for place in range(3)]
+    state = await run(mode, council_agent(agents, bank, *script, DONE, tools=GATED, policy=None), PAY)
+    assert bank.transfers == []
+    assert len(agents[0].requests) == 3
+    for request in agents[0].requests:
+        assert [message["role"] for message in request["messages"]] == ["user"]
+        assert "Ann." not in str(request["messages"][1:])
+    assert [reply.status for reply in replies(state)] == ["error"] * 2  # the driver reads why; the last is a refusal
+
+
+def test_a_conversation_without_what_was_withheld():
+    mark = {"status": "error", "response_metadata": {"coe_not_run": True}}
+    ran = says(call("balance", id="c1", x=1))
+    messages = [
+        HumanMessage("Pay."),
+        ran,
+        ToolMessage("100", tool_call_id="c1"),
+        AIMessage([{"type": "text", "text": "I pay."}], tool_calls=[call(id="c1", **TEN), call(id="c2", **BOB)]),
+        ToolMessage("sent", tool_call_id="c1"),
+        ToolMessage("not run", tool_call_id="c2", **mark),
+        says(call(id="c3", **BOB)),
+        ToolMessage("not run", tool_call_id="c3", **mark),
+        AIMessage("Shall I?"),
+    ]
+    shown = without_withheld(messages)
+    assert shown[:3] == messages[:3]
+    assert (shown[3].text, [one["id"] for one in shown[3].tool_calls]) == ("", ["c1"])
+    assert shown[4:] == [messages[4], messages[-1]]
+
+
+def test_only_the_gated_calls_of_a_message_are_compared():
+    look = call("balance", id="c0")
+    look["args"] = {}
+    for ways, runs in (("aad", True), ("add", False)):
+        bank = Bank()
+        agent = council_agent(
+            members(*(WAYS[way] for way in ways)), bank, says(look, call(**TEN)), DONE, tools=GATED, policy=None
+        )
+        state = agent.invoke(PAY, THREAD)
+        assert bool(bank.transfers) == runs
+        assert [reply.status for reply in replies(state)] == ["success" if runs else "error"] * 2
+
+
+@pytest.mark.parametrize("sibling", [call("nonsense", id="c0", x=1), call("balance", id="c0", x=1)])
+def test_a_sibling_that_does_not_fit_blocks_the_message(sibling):
+    bank = Bank()
+    agent = council_agent(members(AGREES, AGREES), bank, says(sibling, call(**TEN)), DONE, tools=GATED, policy=None)
+    state = agent.invoke(PAY, THREAD)
+    assert bank.transfers == []
+    assert [reply.status for reply in replies(state)] == ["error"] * 2
+
+
+@every_mode
+@pytest.mark.parametrize(("first", "second"), [("aa", "aa"), ("aa", "dd"), ("dd", "aa")])
+async def test_several_councils_of_one_agent_must_all_vouch(mode, first, second):
+    bank = Bank()
+    outer = CoECouncil([Member(f"o{i}", *WAYS[way]) for i, way in enumerate(first)], tools=GATED, name="outer")
+    inner = [Member(f"i{i}", *WAYS[way]) for i, way in enumerate(second)]
+    agent = council_agent(inner, bank, says(call(**TEN)), DONE, tools=GATED, policy=None, before=[outer])
+    state = await run(mode, agent, PAY)
+    assert bool(bank.transfers) == (first == second == "aa")
+    assert state["messages"][-1].text == "Done."
+    assert len(replies(state)) == 1
+
+
+def test_councils_of_other_tools_have_other_members():
+    bank, looking = Bank(), Member("looker", [call("balance")])
+    looking.script[0][0]["args"] = {}
+    look = {**call("balance", id="c0"), "args": {}}
+    outer = CoECouncil([looking], tools=["balance"], name="looking")
+    payers = members(AGREES)
+    script = [says(look), says(call(**TEN)), DONE]
+    agent = council_agent(payers, bank, *script, tools=GATED, policy=None, before=[outer])
+    state = agent.invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert (len(looking.requests), len(payers[0].requests)) == (1, 1)
+    assert [reply.status for reply in replies(state)] == ["success"] * 2
+
+
+def test_the_drivers_own_model_is_no_member():
+    driver = ScriptedDriver(script=[says(call(**TEN)), DONE])
+    agent = council_agent([ModelAgent("a", driver)], Bank(), driver=driver)
+    with pytest.raises(ValueError, match="must have other models than the driver"):
+        agent.invoke(PAY, THREAD)
+    other = ScriptedDriver(script=driver.script)
+    council_agent([ModelAgent("a", other)], Bank(), driver=driver).invoke(PAY, THREAD)
+
+
+class Spied(ModelAgent):
+    def sample(self, request, config=None):
+        self.requests = [*getattr(self, "requests", ()), request]
+        return super().sample(request, config)
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({}, {"n_samples": 1, "timeout": 30.0}),
+        ({"n_samples": 5}, {"timeout": 30.0}),
+        ({"timeout": 600.0}, {"n_samples": 1}),
+        ({"n_samples": 3, "timeout": None}, {}),
+    ],
+)
+def test_a_member_without_settings_of_its_own_gives_one_sample_in_a_short_time(options, asked):
+    spied = Spied("a", ScriptedDriver(script=[says(call(**TEN)), DONE]), on_greedy="trust", **options)
+    runs, _ = ruled("", [spied])
+    assert runs
+    assert {name: value for name, value in spied.requests[0].items() if name in ("n_samples", "timeout")} == asked
+    assert (ModelAgent("a", "openai:x").n_samples, ModelAgent("a", "openai:x").timeout) == (5, 600.0)

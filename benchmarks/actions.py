@@ -57,6 +57,10 @@ def main() -> None:
     for title, proposals in (("a call is right", calls), ("no call is right", mixed.where(~mixed.is_call))):
         show_support(f"prompts where {title}", proposals)
     show_support("mixed", mixed)
+    for title, proposals in (("a call is right", calls), ("mixed", mixed)):
+        show_exactness(title, proposals)
+    for title, proposals in (("a call is right", calls), ("mixed", mixed)):
+        show_votes(title, proposals)
     show_learned(mixed)
     show_councils(calls)
     show_contested([each for each in found if each["kind"] == "call"])
@@ -72,6 +76,7 @@ class Proposals:
         records: The prompts, as they are on disk.
         names: The systems.
         labels: Shape `(n_prompts, n_systems)`: the cluster of each proposal, by the package's `ActionMatch`.
+        loose: The same, with `text="loose"`, the rule of 0.2.
         hashes: The same, by the data's own rules (equal but for case, space and punctuation).
         right: Shape `(n_prompts, n_systems)`: the checker's verdicts.
         nothing: Whether each proposal calls nothing.
@@ -81,6 +86,7 @@ class Proposals:
     records: Sequence[dict]
     names: tuple[str, ...]
     labels: np.ndarray
+    loose: np.ndarray
     hashes: np.ndarray
     right: np.ndarray
     nothing: np.ndarray
@@ -89,14 +95,17 @@ class Proposals:
     @classmethod
     def of(cls, found: Sequence[dict], names: tuple[str, ...]) -> "Proposals":
         kept = sorted((each for each in found if all(each["responses"].get(n) for n in names)), key=lambda r: r["id"])
-        with samples_of(kept, names) as questions:
-            statistics = list(iter_statistics(questions, clusterer=ActionMatch()))
-        assert [each.question.id for each in statistics] == [each["id"] for each in kept]
+        labels = []
+        for text in ("exact", "loose"):
+            with samples_of(kept, names) as questions:
+                statistics = list(iter_statistics(questions, clusterer=ActionMatch(text=text)))
+            assert [each.question.id for each in statistics] == [each["id"] for each in kept]
+            labels.append(np.array([each.labels for each in statistics]))
         first = [[each["responses"][name][0] for name in names] for each in kept]
         return cls(
             kept,
             names,
-            np.array([each.labels for each in statistics]),
+            *labels,
             np.array([[hash(one["action"]) for one in row] for row in first]),
             np.array([[bool(one["correct"]) for one in row] for row in first]),
             np.array([[not one["calls"] for one in row] for row in first]),
@@ -104,7 +113,7 @@ class Proposals:
         )
 
     def where(self, rows: np.ndarray) -> "Proposals":
-        arrays = (self.labels, self.hashes, self.right, self.nothing, self.is_call)
+        arrays = (self.labels, self.loose, self.hashes, self.right, self.nothing, self.is_call)
         return Proposals([self.records[i] for i in np.flatnonzero(rows)], self.names, *(each[rows] for each in arrays))
 
     @property
@@ -254,6 +263,49 @@ def show_support(title: str, proposals: Proposals) -> None:
         print(
             f"  coverage at {risk:.0%} wrong: support of 3 {covered}, CoE {by_coe}; difference {covered.less(by_coe)}"
         )
+
+
+def show_exactness(title: str, proposals: Proposals) -> None:
+    """What it costs that two texts must be the same to the last character."""
+    others = {i: tuple(j for j in proposals.places if j != i) for i in proposals.places}
+    right = [proposals.right[:, i].astype(float) for i in proposals.places]
+    print(f'\nexact equality, and text="loose" (case and white space do not count), support of all others, {title}:')
+
+    def compare(name: str, make) -> None:
+        exact, loose = (
+            make([support(labels, i, others[i]) for i in proposals.places])
+            for labels in (proposals.labels, proposals.loose)
+        )
+        print(f"  {name:21} exact {exact}, loose {loose}, difference {exact.less(loose)}")
+
+    compare("AUROC", lambda scores: Figure(list(zip(right, scores, strict=True))))
+    compare("mean support", lambda scores: Mean(1.0 - np.mean(scores, axis=0)))
+    for risk in (0.05, 0.1):
+        name = f"coverage at {risk:.0%} wrong"
+        compare(name, lambda scores, risk=risk: Figure(list(zip(right, scores, strict=True)), coverage_at(risk)))
+
+
+def show_votes(title: str, proposals: Proposals) -> None:
+    """Of the proposed calls, how many have so many votes, and how many of these are wrong."""
+    called = ~proposals.nothing
+    wrong = (called & ~proposals.right).sum() / called.sum()
+    print(f"\nvotes: of n other systems at least k propose the same call, over all choices of these, {title}")
+    print(f"  {'ungated':12} let through 1.000, wrong {wrong:.3f}")
+    n_others = len(proposals.names) - 1
+    for n, least in ((3, (2, 3)), (4, (3, 4)), (5, (3, 4)), (7, (4, 5))):
+        if n > n_others:
+            print(f"  n = {n}: not in these data, which have {n_others} other systems")
+            continue
+        for k in least:
+            n_called, n_passed, n_wrong = 0, 0, 0
+            for i in proposals.places:
+                for chosen in proposals.subsets(i, n):
+                    votes = (proposals.labels[:, list(chosen)] == proposals.labels[:, [i]]).sum(axis=1)
+                    passes = called[:, i] & (votes >= k)
+                    n_called += called[:, i].sum()
+                    n_passed += passes.sum()
+                    n_wrong += (passes & ~proposals.right[:, i]).sum()
+            print(f"  n = {n}, k = {k} let through {n_passed / n_called:.3f}, wrong {n_wrong / n_passed:.3f}")
 
 
 def show_learned(mixed: Proposals) -> None:

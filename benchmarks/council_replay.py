@@ -7,8 +7,8 @@ FOLDER holds `act_bfcl_open.dev.jsonl.gz`, one prompt a line: "question" (OpenAI
 `create_agent` is driven by one model's proposal, the others are the members, and the tools only note that they ran.
 Each prompt is run under "verify" and "choose", synchronously and asynchronously in turn. What ran must be what went
 on: under "verify" the driver's calls or none, under "choose" the calls of a participant or none; each once, and with
-its replies in the order of the calls. Under "verify" each prompt is run again with `adaptive=True`, for the default
-policy too: what goes on must be the same. Exits with 1 if a prompt differs.
+its replies in the order of the calls. "verify" is run for a majority and for two votes, and again with `adaptive=True`:
+what goes on must be the same. Exits with 1 if a prompt differs.
 """
 
 import argparse
@@ -50,7 +50,8 @@ def replay(args: argparse.Namespace) -> int:
     asked = {name: Counter[str]() for name in VERIFYING}
     for place, prompt in enumerate(read(args.folder / "act_bfcl_open.dev.jsonl.gz")[: args.limit]):
         how: dict[str, Any] = {"prompt": prompt, "driver": args.driver, "is_async": bool(place % 2)}
-        outcome, fault, _ = check(**how, mode="choose", policy=SupportPolicy(0.4))
+        # after a withheld message the run ends, since the group might choose a call then, too
+        outcome, fault, _ = check(**how, mode="choose", policy=SupportPolicy(0.4), max_blocked=1)
         counts[f"choose: {outcome}"] += 1
         said = [("choose", fault)]
         for name, options in VERIFYING.items():

@@ -191,8 +191,10 @@ class AgentRequest(TypedDict):
             choice, of one token, with its probability as `logprob`.
         tools: The tools that the agent is shown, as OpenAI's function schemas; its responses are proposals then. They
             replace its own tools.
+        parses_calls: Whether who asks parses proposed calls by the tools themselves. The agent then checks only whether
+            the tools and arguments exist: their schemas may say less.
 
-    A `ModelAgent` honours the last eight; another agent may ignore them.
+    A `ModelAgent` honours the last nine; another agent may ignore them.
     """
 
     question: str
@@ -206,6 +208,7 @@ class AgentRequest(TypedDict):
     is_review: NotRequired[bool]
     graded: NotRequired[bool]
     tools: NotRequired[list[dict[str, Any]]]
+    parses_calls: NotRequired[bool]
 
 
 class AgentReply(TypedDict):

@@ -48,6 +48,8 @@ POLICIES = st.sampled_from(
         ThresholdPolicy(0.5, otherwise="escalate"),
         ThresholdPolicy(0.3, otherwise="another_round"),
         RegimePolicy(0.5, 0.3),
+        SupportPolicy(0.3, min_votes=1),
+        SupportPolicy(0.0, min_votes=2),
     ]
 )
 SAID = st.lists(

@@ -2,56 +2,94 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from coe_agents.actions.schemas import find_parameters, resolve
+from coe_agents.actions.schemas import Reading, find_parameters, fits, is_fixed, readings, schemas_of, stated_fields
 from coe_agents.checks import several
+from coe_agents.documents import parse_json
 
 MAX_CHARS = 100_000
 """An action whose canonical form is longer is refused."""
 MAX_DEPTH = 32
 """Arguments that are nested deeper are refused."""
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+_STEP = 8
+"""The characters that a step of work counts as: it bounds the time, too."""
+
+Parser = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Returns the arguments as a tool's function would receive them, as JSON values; raises ValueError if it would not."""
 
 
-def canonical_action(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None = None) -> str:
-    """Returns one line of JSON that is equal for equal actions.
+def canonical_action(
+    calls: Sequence[Mapping[str, Any]],
+    *,
+    tools: Sequence[Any] | None = None,
+    parsers: Mapping[str, Parser] | None = None,
+) -> str:
+    """Returns one line of JSON that is equal for equal actions: those that would run exactly alike.
 
-    Calls are equal if their tools and arguments are. Arguments are compared by the tool's JSON schema:
+    Calls are equal if their tools and arguments are. Case, white space, order and every digit count. Where a tool has a
+    parser, the parsed values are compared. Otherwise the JSON is, by the tool's JSON schema:
 
     - An argument that is left out has the `default` of the schema, if that states one.
-    - Numbers count by value, to 9 decimals: 1 and 1.0 are equal. No string equals a number, no boolean either.
-    - Strings are equal but for case and white space. Where the schema has an `enum` or a `const`, they are compared as
-      they are.
-    - The keys of objects have no order, nor have the items of an array whose schema says `uniqueItems`.
+    - Numbers count by value: 1 and 1.0 are equal, and -0.0 is 0. No string equals a number, no boolean either.
+    - The keys of objects have no order.
     - In a tool's name "." is "_", since several providers forbid dots.
 
-    Several calls are one action; their order does not count, repetitions do.
+    Several calls are one action; their order does not count, repetitions do. The names of arguments whose text the
+    schema fixes, by "enum", "const" or "format", stand in "exact": no rule loosens these.
 
     Args:
         calls: Each with a "name" and "args"; other fields, such as "id", are ignored. Empty: the action of calling
             nothing, "[]".
         tools: LangChain tools, OpenAI's function schemas or bare ones (`name`, `parameters`). Calls of a tool that is
             not among them are compared without a schema.
+        parsers: By the tool's name, with "_" for ".".
 
     Raises:
         TypeError: A call has no name, or its arguments are not JSON values.
-        ValueError: A number is not finite, or the action is longer than 100,000 characters or nested deeper than 32
-            levels.
+        ValueError: A number is not finite; a value fits several alternatives of the schema with different results, or
+            none; a parser refuses the arguments; or the action is longer than 100,000 characters, nested deeper than 32
+            levels, or takes too much work to read.
 
     Example:
         >>> pay = {"name": "pay", "parameters": {"properties": {"unit": {"type": "string", "default": "EUR"}}}}
-        >>> canonical_action([{"name": "pay", "args": {"to": " Ann", "sum": 5.0}}], tools=[pay])
-        '[{"args":{"sum":5,"to":"ann","unit":"eur"},"name":"pay"}]'
+        >>> canonical_action([{"name": "pay", "args": {"to": "Ann", "sum": 5.0}}], tools=[pay])
+        '[{"args":{"sum":5,"to":"Ann","unit":"EUR"},"name":"pay"}]'
     """
     several(calls, '"calls"', of="calls", advice="Wrap a single call in a list")
-    parameters = find_parameters(tools or ())
-    room = _Room()
-    action = f"[{','.join(sorted(_line(call, parameters, room) for call in calls))}]"
+    parameters, room = find_parameters(tools or ()), _Room()
+    action = f"[{','.join(sorted(to_line(_canonical(call, parameters, parsers or {}, room)) for call in calls))}]"
     if len(action) > MAX_CHARS:
         raise ValueError(f"an action must have at most {MAX_CHARS} characters; got {len(action)}. Refuse the proposal")
     return action
+
+
+def read_action(action: str) -> list[dict[str, Any]] | None:
+    """Returns the calls of a canonical action, each with "name" and "args"; None of a text that is none.
+
+    Example:
+        >>> read_action('[{"args":{},"name":"pay"}]'), read_action("[]"), read_action("Paris")
+        ([{'args': {}, 'name': 'pay'}], [], None)
+    """
+    try:
+        calls = parse_json(action, is_strict=True) if len(action) <= MAX_CHARS else None
+    except ValueError:
+        return None
+    if not isinstance(calls, list) or not all(map(_is_call, calls)):
+        return None
+    return [{**call, "name": tool_key(call["name"])} for call in calls]
+
+
+def find_undeclared(args: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
+    """Returns the first argument, by name, that a tool's schema neither declares nor allows; None without one.
+
+    Raises:
+        ValueError: As in `canonical_action`.
+    """
+    return next(filter(_Form(schema, _Room()).is_undeclared, sorted(args)), None)
 
 
 def tool_key(name: str) -> str:
@@ -60,91 +98,236 @@ def tool_key(name: str) -> str:
 
 
 def to_line(value: Any) -> str:
-    """Returns a canonical value as one line of JSON."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    """Returns a value as one line of JSON. Lines tell 1 from 1.0 and from true, which Python's `==` does not."""
+    return repr(value) if type(value) is int else _ENCODER.encode(value)  # mostly a short value
+
+
+def _is_call(call: Any) -> bool:
+    if not isinstance(call, dict) or not isinstance(call.get("args"), dict):
+        return False
+    return isinstance(call.get("name"), str) and bool(call["name"]) and isinstance(call.get("exact", []), list)
 
 
 class _Room:
-    """The characters that an action may still have; defaults may multiply along references before it is written."""
+    """The work that an action may still take; defaults may multiply along references before it is written."""
 
     def __init__(self) -> None:
-        self._left = MAX_CHARS
+        self._left = _STEP * MAX_CHARS
 
-    def take(self, n_chars: int) -> None:
-        self._left -= n_chars
+    def take(self, n_chars: int = 0) -> None:
+        self._left -= _STEP + n_chars
         if self._left < 0:
-            raise ValueError(f"an action must have at most {MAX_CHARS} characters; got more. Refuse the proposal")
-
-
-def canonical_value(value: Any, schema: Any, *, root: Any, room: _Room, depth: int = 0) -> Any:
-    """Returns a JSON value in the form in which equal values are equal.
-
-    Args:
-        value: The value.
-        schema: Its JSON schema; anything but a mapping says nothing.
-        root: The schema that references in `schema` point into.
-        room: What is left for the action.
-        depth: The number of values around it.
-    """
-    if depth > MAX_DEPTH:
-        raise ValueError(f"arguments must be nested at most {MAX_DEPTH} levels deep. Refuse the proposal")
-    room.take(1)
-    schema = resolve(schema, value, root)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        text = value if "enum" in schema or "const" in schema else " ".join(value.casefold().split())
-        room.take(len(text))
-        return text
-    if isinstance(value, Real):
-        return _number(value)
-    if isinstance(value, Mapping):
-        return _fields(value, schema, root=root, room=room, depth=depth)
-    if isinstance(value, list | tuple):
-        stated = schema.get("prefixItems")
-        places = stated if isinstance(stated, list | tuple) else ()
-        items = [
-            canonical_value(
-                item, places[i] if i < len(places) else schema.get("items"), root=root, room=room, depth=depth + 1
+            raise ValueError(
+                f"an action must have at most {MAX_CHARS} characters, and take no more work to read; got more. "
+                "Refuse the proposal"
             )
-            for i, item in enumerate(value)
-        ]
-        return sorted(items, key=to_line) if schema.get("uniqueItems") else items
-    raise TypeError(f"arguments must be JSON values; got {type(value).__name__}. Convert it")
 
 
-def _line(call: object, parameters: Mapping[str, Any], room: _Room) -> str:
+class _MisfitError(Exception):
+    """A value is none that an alternative allows."""
+
+
+class _DoubtError(ValueError):
+    """A value fits several alternatives differently, or none."""
+
+
+def _canonical(
+    call: object, parameters: Mapping[str, Any], parsers: Mapping[str, Parser], room: _Room
+) -> dict[str, Any]:
     name, args = (call.get("name"), call.get("args")) if isinstance(call, Mapping) else (None, None)
     if not isinstance(name, str) or not name or not isinstance(args, Mapping):
         raise TypeError(
             f'a call must have a "name" and a mapping "args"; got {call!r:.200}. Pass what the model called'
         )
-    schema = parameters.get(tool_key(name), {})
-    return to_line({"name": tool_key(name), "args": canonical_value(args, schema, root=schema, room=room)})
+    name = tool_key(name)
+    form = _Form(parameters.get(name, {}), room)
+    given = copy_json(args)
+    found: Any = form.of_call(given) if name not in parsers else copy_json(parsers[name](given), most=3 * MAX_DEPTH)
+    exact = [one for one, value in sorted(found.items()) if isinstance(value, str) and form.is_fixed(one)]
+    return {"name": name, "args": found, **({"exact": exact} if exact else {})}
 
 
-def _fields(
-    given: Mapping[Any, Any], schema: Mapping[str, Any], *, root: Any, room: _Room, depth: int
-) -> dict[str, Any]:
-    if not all(isinstance(name, str) for name in given):
-        raise TypeError("the names of arguments must be strings. Convert them")
-    stated = schema.get("properties")
-    known: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
-    defaults = {name: own["default"] for name, own in known.items() if isinstance(own, Mapping) and "default" in own}
-    room.take(sum(map(len, {**defaults, **given})))
-    return {
-        name: canonical_value(
-            value, known.get(name, schema.get("additionalProperties")), root=root, room=room, depth=depth + 1
-        )
-        for name, value in {**defaults, **given}.items()
-    }
+def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
+    """Returns a copy of a JSON value in plain types, in which -0.0 is 0.0; tuples are arrays.
 
-
-def _number(value: Real) -> int | float:
+    Raises:
+        TypeError: It is no JSON value.
+        ValueError: A number is not finite, or it is nested deeper than `most` levels.
+    """
+    if depth > most:
+        raise ValueError(f"arguments must be nested at most {most} levels deep. Refuse the proposal")
+    if value is None or isinstance(value, str | bool) or type(value) is int:
+        return value
     if isinstance(value, Integral):
         return int(value)
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"numbers must be finite; got {number}. Refuse the proposal")
-    rounded = round(number, 9)
-    return int(rounded) if rounded.is_integer() else rounded
+    if isinstance(value, Real):
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError(f"numbers must be finite; got {number}. Refuse the proposal")
+        return number + 0.0
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise TypeError("the names of arguments must be strings. Convert them")
+        return {name: copy_json(own, most=most, depth=depth + 1) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [copy_json(own, most=most, depth=depth + 1) for own in value]
+    raise TypeError(f"arguments must be JSON values; got {type(value).__name__}. Convert it")
+
+
+class _Form:
+    """The canonical form of the arguments of one call under the JSON schema of its tool."""
+
+    def __init__(self, root: Mapping[str, Any], room: _Room) -> None:
+        self._root, self._room = root, room
+        # both by id: every schema that is read is kept, and so is every value, as long as this is
+        self._readings: dict[int, tuple[Any, list[Reading]]] = {}
+        self._known: dict[tuple[int, int], Any] = {}
+        self._joined: dict[tuple[int, ...], Any] = {}
+
+    def of_call(self, args: dict[str, Any]) -> Any:
+        """Returns the arguments with defaults, and numbers by value."""
+        return self._of(args, self._root, depth=0, is_strict=False) if self._root else _by_value(args)
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether the schema fixes the text of an argument."""
+        stated = [schema for way in self._ways(self._root) for schema in schemas_of(name, way) or ()]
+        return any(is_fixed(self._ways(schema)) for schema in stated)
+
+    def is_undeclared(self, name: str) -> bool:
+        """Whether no reading of the schema allows an argument."""
+        return all(schemas_of(name, way) is None for way in self._ways(self._root))
+
+    def _ways(self, schema: Any) -> list[Reading]:
+        if id(schema) not in self._readings:
+            self._readings[id(schema)] = schema, readings(schema, self._root, self._room.take)
+        return self._readings[id(schema)][1]
+
+    def _of(self, value: Any, schema: Any, *, depth: int, is_strict: bool) -> Any:
+        """Returns a value under a schema, by the one alternative that it fits.
+
+        Args:
+            value: A JSON value in plain types.
+            schema: Its schema.
+            depth: The number of values around it; also defaults are bounded.
+            is_strict: Whether a value that the schema does not allow is a misfit. It matters for alternatives alone:
+                the tool's own validation checks values.
+        """
+        if depth > MAX_DEPTH:
+            raise ValueError(f"arguments must be nested at most {MAX_DEPTH} levels deep. Refuse the proposal")
+        ways = self._ways(schema)
+        if len(ways) == 1:
+            return self._under(value, ways[0], depth=depth, is_strict=is_strict)
+        key = (id(value), id(schema))
+        if key not in self._known:
+            self._known[key] = self._choose(value, ways, depth=depth), value
+        found = self._known[key][0]
+        if isinstance(found, _MisfitError) and not is_strict:
+            found = _DoubtError("a value fits none of the alternatives in the tool's schema. Refuse the proposal")
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _choose(self, value: Any, ways: Sequence[Reading], *, depth: int) -> Any:
+        """Returns the form of a value under the alternatives that it fits, or what is wrong."""
+        forms: dict[str, Any] = {}
+        for way in ways:
+            try:
+                form = self._under(value, way, depth=depth, is_strict=True)
+            except _MisfitError:
+                continue
+            except _DoubtError as doubt:
+                return doubt
+            forms[to_line(form)] = form
+        if len(forms) > 1:
+            return _DoubtError(
+                "a value fits several alternatives in the tool's schema differently. Refuse the proposal"
+            )
+        return next(iter(forms.values()), _MisfitError())
+
+    def _under(self, value: Any, way: Reading, *, depth: int, is_strict: bool) -> Any:
+        self._room.take(len(value) if isinstance(value, str) else 0)
+        if is_strict and not all(fits(part, value) for part in way):
+            raise _MisfitError
+        if isinstance(value, dict):
+            return self._fields(value, way, depth=depth, is_strict=is_strict)
+        if isinstance(value, list):
+            pairs = [(item, self._join(_item_schemas(place, way))) for place, item in enumerate(value)]
+            return self._all(dict(enumerate(pairs)), depth=depth, is_strict=is_strict, kind=list)
+        return _by_value(value)
+
+    def _fields(self, given: dict[str, Any], way: Reading, *, depth: int, is_strict: bool) -> Any:
+        pairs = {}
+        for name, value in given.items():
+            stated = schemas_of(name, way)
+            if stated is None and is_strict:
+                raise _MisfitError
+            self._room.take(len(name))
+            pairs[name] = value, self._join(stated or [])
+        form = self._all(pairs, depth=depth, is_strict=is_strict, kind=dict)
+        for name in stated_fields(way):
+            if name not in given and (found := self._default(name, way, depth=depth)):
+                self._room.take(len(name))
+                form[name] = found[0]
+        return form
+
+    def _all(self, pairs: dict[Any, tuple[Any, Any]], *, depth: int, is_strict: bool, kind: type) -> Any:
+        """Returns the forms of values under their schemas; a misfit among them comes before a doubt."""
+        forms, doubt = {}, None
+        for key, (value, schema) in pairs.items():
+            try:
+                forms[key] = self._of(value, schema, depth=depth + 1, is_strict=is_strict)
+            except _DoubtError as error:
+                doubt = error
+        if doubt is not None:
+            raise doubt
+        return forms if kind is dict else list(forms.values())
+
+    def _default(self, name: str, way: Reading, *, depth: int) -> list[Any]:
+        """Returns the default of a field that is left out, in a list; [] without one."""
+        stated, forms = schemas_of(name, way) or [], {}
+        for schema in stated:
+            own = [schema] if isinstance(schema, Mapping) and "default" in schema else self._only_way(schema)
+            for part in own:
+                if "default" in part:
+                    form = self._of_default(part["default"], self._join(stated), depth=depth)
+                    forms[to_line(form)] = form
+        if len(forms) > 1:
+            raise _DoubtError(f"the tool's schema states several defaults of {name[:80]!r}. Refuse the proposal")
+        return list(forms.values())
+
+    def _only_way(self, schema: Any) -> Reading:
+        ways = self._ways(schema)
+        return ways[0] if len(ways) == 1 else []
+
+    def _of_default(self, default: Any, schema: Any, *, depth: int) -> Any:
+        copied = copy_json(default)
+        try:
+            return self._of(copied, schema, depth=depth + 1, is_strict=False)
+        except _DoubtError:  # one that could not be proposed
+            return self._of(copied, None, depth=depth + 1, is_strict=False)
+
+    def _join(self, stated: list[Any]) -> Any:
+        if len(stated) < 2:
+            return stated[0] if stated else None
+        return self._joined.setdefault(tuple(map(id, stated)), {"allOf": stated})
+
+
+def _by_value(value: Any) -> Any:
+    """Returns a JSON value in which 1.0 is 1."""
+    if isinstance(value, dict):
+        return {name: _by_value(own) for name, own in value.items()}
+    if isinstance(value, list):
+        return list(map(_by_value, value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _item_schemas(place: int, way: Reading) -> list[Any]:
+    found = []
+    for part in way:
+        stated = part.get("prefixItems")
+        places = stated if isinstance(stated, list | tuple) else ()
+        if place < len(places):
+            found.append(places[place])
+        elif "items" in part:
+            found.append(part["items"])
+    return found

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.actions.canonical import MAX_CHARS, to_line
-from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions, first_equals
+from coe_agents.actions.canonical import canonical_action, to_line
+from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.uncertainty.answers import TIE
@@ -66,8 +66,8 @@ def contested(
         labels: The cluster of each.
         leading: The place of the leading proposal; by default that of the most probable action in the most probable
             cluster, ties broken by text.
-        values: The calls of each action as they were proposed ("name" and "args"), None where unknown. Candidates are
-            then shown as proposed, not in canonical form.
+        values: The calls of each action as they were proposed ("name" and "args"), None where unknown. Candidates that
+            are the same, or for which JSON has no value, such as dates, are then shown as proposed.
         clusterer: That gave the labels. The rules of an `ActionMatch` are used; for any other, and by default, all are
             exact.
         question: For rules that read it (`Meaning`). Values that the clusterer has just compared for this question are
@@ -81,6 +81,8 @@ def contested(
         - "candidates": by "tool.argument", the values proposed: {"value", "agents"}, most mass first, ties by text. The
           value stands for all that equal it; it is the first in canonical order, null where the argument is omitted.
           Where the tools differ, "tool" has their names: a string, a list if several are called, null for no call.
+        - "texts": the keys of "candidates" whose values are texts without a rule, which `Text` would loosen; omitted
+          where there are none.
 
         It does not depend on agents' names nor on the order of actions.
 
@@ -100,12 +102,15 @@ def contested(
     entropies = split.entropy.arguments
     names = [name for name in entropies if max(entropies[name], votes.get(name, 0.0)) > _NOTHING]
     names.sort(key=lambda name: (-round(votes.get(name, 0.0) / TIE), name))
+    shown = frozenset(names)
+    texts = sorted({one.path for one in split.arguments if one.is_text and one.is_contested and one.name in shown})
     found = {
         "tool": split.entropy.tool,
         "arguments": {name: entropies[name] for name in names},
         "candidates": _Proposals(actions, agents, values, split).list_candidates(names),
         "rest": split.entropy.rest,
         "call": split.entropy.call,
+        **({"texts": texts} if texts else {}),
     }
     # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
     plain: dict[str, Any] = json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
@@ -124,6 +129,11 @@ class _Argument:
     firsts: list[int]
     nats: float
     is_contested: bool
+    is_text: bool
+
+    @property
+    def path(self) -> str:
+        return f"{self.tool}.{self.name}"
 
 
 class _Split:
@@ -191,12 +201,13 @@ class _Split:
         parts: list[Any] = [None] * len(masses)
         before, found = _entropy([math.fsum(masses)]), []
         for one in self.match.compare_arguments(group, question, reuse=True):
-            firsts = first_equals(one.equal)
-            parts = by_first_appearance(zip(parts, firsts, strict=True))
+            parts = by_first_appearance(zip(parts, one.firsts, strict=True))
             after = _entropy(_sums(parts, masses).values())
-            is_contested = sum(mass > _NOTHING for mass in _sums(firsts, masses).values()) > 1
+            is_contested = sum(mass > _NOTHING for mass in _sums(one.firsts, masses).values()) > 1
             nats = max(0.0, after - before)
-            found.append(_Argument(group, one.place, one.tool, one.name, one.values, firsts, nats, is_contested))
+            found.append(
+                _Argument(group, one.place, one.tool, one.name, one.values, one.firsts, nats, is_contested, one.is_text)
+            )
             before = after
         return found
 
@@ -213,12 +224,14 @@ class _Proposals:
     ) -> None:
         self._split = split
         self._agents: dict[str, set[str]] = defaultdict(set)
+        self._places = {text: place for place, text in enumerate(sorted(set(actions)))}
         for text, agent in zip(actions, agents, strict=True):
             self._agents[text].add(agent)
-        lines = [_to_raw_line(calls, split.match) for calls in values or [None] * len(actions)]
-        # of several ways to write an action the last in this order: the first by text
-        written = dict(sorted(((text, line) for text, line in zip(actions, lines, strict=True) if line), reverse=True))
-        self._written = {text: split.match.align_calls(json.loads(line)) for text, line in written.items()}
+        written: dict[str, str] = {}
+        for text, calls in zip(actions, values or (), strict=False):
+            if calls is not None and (line := _to_raw_line(calls)) is not None:
+                written[text] = min(line, written.get(text, line))  # of several ways to write it the first by text
+        self._written = {text: json.loads(line) for text, line in written.items()}
 
     def list_candidates(self, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
         """Returns the candidates of the tool, if that is contested, and of some arguments."""
@@ -232,15 +245,16 @@ class _Proposals:
         order = {name: place for place, name in enumerate(names)}
         shown = [one for one in split.arguments if one.name in order and one.is_contested]
         for one in sorted(shown, key=lambda one: order[one.name]):
-            own = found.setdefault(f"{one.tool}.{one.name}", {})
+            own = found.setdefault(one.path, {})
             for text, first in zip(one.group.texts, one.firsts, strict=True):
                 line = None if one.values[first] is MISSING else to_line(one.values[first])
                 own.setdefault(line, (self._value(one, first), set()))[1].add(text)
         return {key: self._rank(list(own.values())) for key, own in found.items()}
 
     def _rank(self, candidates: list[tuple[Any, set[str]]]) -> list[dict[str, Any]]:
-        def rank(candidate: tuple[Any, set[str]]) -> tuple[int, str]:
-            return -round(math.fsum(self._split.mass[text] for text in candidate[1]) / TIE), min(candidate[1])
+        def rank(candidate: tuple[Any, set[str]]) -> tuple[int, int]:
+            mass = math.fsum(self._split.mass[text] for text in candidate[1])
+            return -round(mass / TIE), min(self._places[text] for text in candidate[1])
 
         return [
             {"value": value, "agents": sorted(set().union(*(self._agents[text] for text in texts)))}
@@ -248,28 +262,23 @@ class _Proposals:
         ]
 
     def _value(self, one: _Argument, first: int) -> Any:
-        """Returns a value as it was proposed, or in canonical form if that is not known."""
+        """Returns a value as it was proposed, if that is known to be the same, or in canonical form."""
         canonical = one.values[first]
         if canonical is MISSING:
             return None
-        written = self._written.get(one.group.texts[first], [])
-        if len(written) != len(one.group.tools):
-            return canonical
-        call, raw = written[one.place]
-        same = call["name"] == one.tool and to_line(call["args"].get(one.name)) == to_line(canonical)
-        return raw["args"].get(one.name, canonical) if same else canonical
+        written = self._written.get(one.group.texts[first], ())
+        own = [call["args"] for call in written if call["name"] == one.tool]
+        raw = own[0].get(one.name, canonical) if len(own) == 1 else canonical
+        is_same = raw == canonical or '"$' in to_line(canonical)  # 5 for 5.0, or what JSON has no value for
+        return raw if is_same else canonical
 
 
-def _to_raw_line(calls: _Calls | None, match: ActionMatch) -> str | None:
+def _to_raw_line(calls: _Calls) -> str | None:
     """Returns calls as they were proposed as one line of JSON; None if they cannot be shown as such."""
-    if calls is None:
-        return None
     try:
-        match.align_calls(calls)  # refuses what is no call, or nested too deep
-        line = to_line([{"name": call["name"], "args": call["args"]} for call in calls])
+        return canonical_action(calls)
     except (TypeError, ValueError):
         return None
-    return line if len(line) <= MAX_CHARS else None
 
 
 def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Sequence[int]) -> str:

@@ -2,20 +2,21 @@
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from coe_agents.actions.canonical import canonical_action, to_line, tool_key
-from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Within
+from coe_agents.actions.canonical import read_action, to_line, tool_key
+from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Text, Within
 from coe_agents.actions.schemas import find_parameters
-from coe_agents.checks import has_method
+from coe_agents.checks import has_method, one_of
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance, check_batch
-from coe_agents.documents import parse_json
 
+_Where = tuple[str, str, str]
+"""A tool, an argument and a question."""
 MISSING: Any = object()
 """The value of an argument in an action that omits it."""
 
@@ -27,7 +28,7 @@ class AlignedActions:
     Attributes:
         tools: The tool called at each place; () for the action of calling nothing.
         texts: The actions as they were given, in canonical order.
-        calls: The calls of each action, with canonical arguments.
+        calls: The calls of each action, as `read_action` returns them.
     """
 
     tools: tuple[str, ...]
@@ -37,21 +38,26 @@ class AlignedActions:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentComparison:
-    """One argument of one call, over aligned actions.
+    """One argument of one call in which aligned actions differ.
 
     Attributes:
         place: The place of the call in the action.
         tool: The tool called there.
         name: The argument's name.
         values: Its canonical value in each action, or `MISSING`.
-        equal: Whether its values in two actions are equal by its rule, shape `(n_actions, n_actions)`.
+        firsts: The place of the first action whose value is equal, or whose part the value joins: see `first_equals`.
+        equal: Whether its values in two actions are equal by its rule, shape `(n_actions, n_actions)`; None where they
+            are compared exactly.
+        is_text: Whether its values are texts that nothing but a rule could make equal.
     """
 
     place: int
     tool: str
     name: str
     values: list[Any]
-    equal: Equalities
+    firsts: list[int]
+    equal: Equalities | None
+    is_text: bool
 
 
 class ActionMatch:
@@ -63,12 +69,16 @@ class ActionMatch:
     of one cluster equal its first action, and perhaps not each other.
 
     Args:
-        tools: As in `canonical_action`.
-        compare: The rule of an argument, by "tool.argument" or, for all tools, "argument"; `Exact` for others.
+        tools: Whose arguments `compare` may name, and in which order they are reported. What is equal does not depend
+            on them: actions are compared as `canonical_action` wrote them.
+        compare: The rule of an argument, by "tool.argument" or, for all tools, "argument"; `Exact` for others. But for
+            `Ignore`, none applies to a text that the tool's schema fixes ("exact" in `canonical_action`).
+        text: "exact", or "loose", the rule of 0.2, for scoring benchmarks: all other texts are equal but for case and
+            white space, and numbers to 9 decimals.
 
     Raises:
         TypeError: A rule is not a `Rule`, or something in `tools` is not a tool.
-        ValueError: `compare` names a tool or an argument that no tool has.
+        ValueError: `compare` names a tool or an argument that no tool has, or `text` is another word.
 
     Example:
         >>> from coe_agents.actions import Within
@@ -78,10 +88,17 @@ class ActionMatch:
         [[0, 0, 1]]
     """
 
-    def __init__(self, tools: Sequence[Any] | None = None, *, compare: Mapping[str, Rule] | None = None) -> None:
-        self._tools = tools
+    def __init__(
+        self,
+        tools: Sequence[Any] | None = None,
+        *,
+        compare: Mapping[str, Rule] | None = None,
+        text: Literal["exact", "loose"] = "exact",
+    ) -> None:
+        self._tools, self._text = tools, text
         self._parameters = find_parameters(tools or ())
         self._rules = _check_rules(compare or {}, self._parameters)
+        self._is_loose = one_of(text, '"text" of ActionMatch', ("exact", "loose")) == "loose"
         self._known = _Comparisons()
 
     @property
@@ -90,18 +107,12 @@ class ActionMatch:
         return not all(isinstance(rule, _WITHOUT_MODEL) for rule in self._rules.values())
 
     def with_tools(self, tools: Sequence[Any]) -> "ActionMatch":
-        """Returns a clusterer with the same rules that knows these tools, too, and of equal names only these.
+        """Returns a clusterer with the same rules that reports arguments in the order of these tools, too.
 
         Raises:
             TypeError: Something is not a tool.
-
-        Example:
-            >>> pay = {"name": "pay", "parameters": {"properties": {"unit": {"default": "EUR"}}}}
-            >>> actions = [canonical_action([{"name": "pay", "args": args}]) for args in ({}, {"unit": "eur"})]
-            >>> [one.cluster([actions], [""]) for one in (ActionMatch(), ActionMatch().with_tools([pay]))]
-            [[[0, 1]], [[0, 0]]]
         """
-        other = ActionMatch([*(self._tools or ()), *tools])
+        other = ActionMatch([*(self._tools or ()), *tools], text=self._text)
         other._rules = self._rules
         return other
 
@@ -135,20 +146,12 @@ class ActionMatch:
                 group.calls.append(calls)
         return list(groups.values())
 
-    def align_calls(self, calls: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
-        """Returns calls as they were proposed, each after its canonical form, in the places that `align` gives them.
-
-        Raises:
-            TypeError: As in `canonical_action`.
-            ValueError: As in `canonical_action`.
-        """
-        pairs = [(json.loads(canonical_action([call], tools=self._tools))[0], call) for call in calls]
-        return sorted(pairs, key=lambda pair: _sort_key(pair[0]))
-
     def compare_arguments(
         self, actions: AlignedActions, question: str, *, reuse: bool = False
     ) -> Iterator[ArgumentComparison]:
-        """Yields the comparison of each argument: call by call, in the order of the tool's schema, then by name.
+        """Yields the comparison of each argument that is not the same everywhere.
+
+        They come call by call, in the order of the tool's schema, then by name.
 
         Args:
             actions: From `align`.
@@ -157,40 +160,61 @@ class ActionMatch:
                 model.
         """
         for place, tool in enumerate(actions.tools):
-            args = [calls[place]["args"] for calls in actions.calls]
-            for name in self._argument_names(tool, args):
-                rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or Exact()
-                values = [own.get(name, MISSING) for own in args]
+            calls = [own[place] for own in actions.calls]
+            for name in self._argument_names(tool, [call["args"] for call in calls]):
+                values = [call["args"].get(name, MISSING) for call in calls]
                 lines = [None if value is MISSING else to_line(value) for value in values]
-                given = sorted({line for line in lines if line is not None})
-                where, may_ask = (tool, name, question), not isinstance(rule, _WITHOUT_MODEL)
-                equal = self._known.find(where, given) if reuse and may_ask else None
-                if equal is None:
-                    equal = _compare(rule, given, question)
-                    if may_ask:
-                        self._known.keep(where, given, equal)
-                yield ArgumentComparison(place, tool, name, values, _extend(equal, rule, given, lines))
+                if len(set(lines)) == 1:
+                    continue
+                fixed = {line for line, call in zip(lines, calls, strict=True) if name in call.get("exact", ())}
+                rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or Exact()
+                equal = self._equal(rule, lines, fixed, where=(tool, name, question), reuse=reuse)
+                firsts = _first_places(lines) if equal is None else first_equals(equal)
+                are_texts = all(value is MISSING or isinstance(value, str) for value in values)
+                is_text = are_texts and isinstance(rule, Exact) and not fixed and len({*lines} - {None}) > 1
+                yield ArgumentComparison(place, tool, name, values, firsts, equal, is_text)
+
+    def _equal(
+        self, rule: Rule, lines: Sequence[str | None], fixed: Collection[str | None], *, where: _Where, reuse: bool
+    ) -> Equalities | None:
+        """Returns whether values, as lines of JSON, are equal by a rule; None if lines need only be compared."""
+        ruled = sorted({line for line in lines if line is not None and (line not in fixed or isinstance(rule, Ignore))})
+        if isinstance(rule, Exact) or not ruled:
+            return None
+        may_ask = not isinstance(rule, _WITHOUT_MODEL)
+        equal = self._known.find(where, ruled) if reuse and may_ask else None
+        if equal is None:
+            equal = _compare(rule, ruled, where[-1])
+            if may_ask:
+                self._known.keep(where, ruled, equal)
+        return _extend(equal, rule, ruled, lines)
 
     def _labels(self, texts: Sequence[str], question: str) -> list[int]:
+        if not self._rules and not self._is_loose:
+            return by_first_appearance(texts)
         firsts = {text: text for text in texts}
         for actions in self.align(texts):
-            n_actions = len(actions.texts)
-            equal = np.ones((n_actions, n_actions), dtype=np.bool_)
-            for argument in self.compare_arguments(actions, question):
-                equal &= argument.equal
+            compared = list(self.compare_arguments(actions, question))
+            exact = [one.firsts for one in compared if one.equal is None]
+            labels = np.array(by_first_appearance(zip(*exact, strict=True)) if exact else [0] * len(actions.texts))
+            equal = np.equal.outer(labels, labels)
+            for argument in compared:
+                if argument.equal is not None:
+                    equal &= argument.equal
             firsts |= {
                 text: actions.texts[first] for text, first in zip(actions.texts, first_equals(equal), strict=True)
             }
         return by_first_appearance([firsts[text] for text in texts])
 
     def _read(self, text: str) -> list[dict[str, Any]] | None:
-        try:
-            action = parse_json(text, is_strict=True)
-            canonical = canonical_action(action, tools=self._tools)
-        except (ValueError, TypeError):
+        calls = read_action(text)
+        if calls is None:
             return None
-        found: list[dict[str, Any]] = json.loads(canonical)
-        return sorted(found, key=_sort_key)
+        if self._is_loose:
+            for call in calls:
+                kept = call.get("exact", ())
+                call["args"] = {name: own if name in kept else _loosen(own) for name, own in call["args"].items()}
+        return sorted(calls, key=_sort_key)
 
     def _argument_names(self, tool: str, args: Sequence[Mapping[str, Any]]) -> list[str]:
         given = {name for own in args for name in own}
@@ -202,7 +226,7 @@ class ActionMatch:
 def compare_actions(clusterer: Clusterer | None, tools: Sequence[Any] | None = None) -> ActionMatch:
     """Returns the clusterer of proposals: an `ActionMatch` itself, with its rules, or else one in place of another.
 
-    It knows the tools of the turn, whose schemas say what equal arguments are.
+    It reports arguments in the order of the turn's tools.
 
     A clusterer of texts reads calls as prose. To `NormalizedMatch`, "rm -rf a" and "rm rf an a" are the same words.
     """
@@ -235,7 +259,24 @@ def _sort_key(call: Mapping[str, Any]) -> tuple[str, str]:
     return call["name"], to_line(call)
 
 
-_WITHOUT_MODEL = (Exact, Ignore, AnyOrder, Within)
+def _first_places(lines: Sequence[str | None]) -> list[int]:
+    places: dict[str | None, int] = {}
+    return [places.setdefault(line, place) for place, line in enumerate(lines)]
+
+
+def _loosen(value: Any) -> Any:
+    """Returns a value in the form in which 0.2 compared it."""
+    if isinstance(value, str):
+        return " ".join(value.casefold().split())
+    if isinstance(value, float):
+        rounded = round(value, 9)
+        return int(rounded) if rounded.is_integer() else rounded
+    if isinstance(value, dict):
+        return {name: _loosen(own) for name, own in value.items()}
+    return [_loosen(own) for own in value] if isinstance(value, list) else value
+
+
+_WITHOUT_MODEL = (Exact, Ignore, AnyOrder, Within, Text)
 
 
 class _Comparisons:
@@ -243,13 +284,13 @@ class _Comparisons:
 
     def __init__(self) -> None:
         # one operation on a deque is atomic, and unlike a lock it can be pickled
-        self._last: deque[tuple[tuple[str, str, str], dict[str, int], Equalities]] = deque(maxlen=256)
+        self._last: deque[tuple[_Where, dict[str, int], Equalities]] = deque(maxlen=256)
 
-    def keep(self, where: tuple[str, str, str], lines: Sequence[str], equal: Equalities) -> None:
+    def keep(self, where: _Where, lines: Sequence[str], equal: Equalities) -> None:
         """Keeps whether values are equal, at a tool and an argument, for a question."""
         self._last.append((where, {line: place for place, line in enumerate(lines)}, equal))
 
-    def find(self, where: tuple[str, str, str], lines: Sequence[str]) -> Equalities | None:
+    def find(self, where: _Where, lines: Sequence[str]) -> Equalities | None:
         """Returns whether values are equal, if all of them were compared with each other."""
         for own, places, equal in reversed([*self._last]):
             if own == where and all(line in places for line in lines):
@@ -260,8 +301,6 @@ class _Comparisons:
 
 def _compare(rule: Rule, lines: Sequence[str], question: str) -> Equalities:
     """Returns whether different values, as lines of JSON, are equal by a rule."""
-    if not lines:
-        return np.ones((0, 0), dtype=np.bool_)
     found = np.asarray(rule.compare([json.loads(line) for line in lines], question))
     if found.shape != (len(lines), len(lines)) or found.dtype != np.bool_:
         raise ValueError(
@@ -271,14 +310,12 @@ def _compare(rule: Rule, lines: Sequence[str], question: str) -> Equalities:
     return found
 
 
-def _extend(equal: Equalities, rule: Rule, given: Sequence[str], lines: Sequence[str | None]) -> Equalities:
-    """Returns whether the values of actions are equal: one that is left out equals another such, or any if ignored."""
-    size = len(given) + 1
-    extended = np.full((size, size), isinstance(rule, Ignore))
-    extended[:-1, :-1] = equal
-    extended[-1, -1] = True
-    places = {line: place for place, line in enumerate(given)}
-    chosen = [len(given) if line is None else places[line] for line in lines]
+def _extend(equal: Equalities, rule: Rule, ruled: Sequence[str], lines: Sequence[str | None]) -> Equalities:
+    """Returns whether the values of actions are equal: what no rule compared equals itself, or any if ignored."""
+    places: dict[str | None, int] = {line: place for place, line in enumerate(ruled)}
+    chosen = [places.setdefault(line, len(places)) for line in lines]
+    extended = np.eye(len(places), dtype=np.bool_) | isinstance(rule, Ignore)
+    extended[: len(ruled), : len(ruled)] = equal
     return np.asarray(extended[np.ix_(chosen, chosen)])
 
 

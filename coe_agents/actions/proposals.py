@@ -4,29 +4,30 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents.actions.canonical import canonical_action, tool_key
+from coe_agents.actions.canonical import Parser, canonical_action, find_undeclared, read_action, tool_key
 from coe_agents.actions.schemas import read_tools
-from coe_agents.documents import parse_json
 from coe_agents.types import Response
 
 NO_CALL = "no call"
 """How an action that calls nothing is shown."""
 
 
-def check_proposal(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) -> str:
+def check_proposal(
+    calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any], parsers: Mapping[str, Parser] | None = None
+) -> str:
     """Returns the canonical form of a proposal that fits the tools; see `canonical_action`.
 
-    Missing arguments and values of another type are not looked for: the tool's own validation does that.
+    Without a parser, missing arguments and values of another type are not looked for: the tool's own validation does
+    that.
 
     Args:
         calls: What a model proposes to call, each with "name" and "args". It is untrusted.
         tools: The tools that the model was shown.
+        parsers: As in `canonical_action`.
 
     Raises:
-        TypeError: A call has no name, or its arguments are not JSON values.
-        ValueError: A call names a tool that was not shown, or one of two whose names are equal but for "." and "_"; or
-            an argument that is not among the `properties` of the tool's schema, unless the schema sets
-            `additionalProperties`; a number is not finite; or the proposal is too long or nested too deep.
+        TypeError: As in `check_calls`.
+        ValueError: As in `check_calls` and `canonical_action`.
 
     Example:
         >>> pay = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}
@@ -35,7 +36,20 @@ def check_proposal(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) 
             ...
         ValueError: the proposal gives "pay" the argument 'amount', which it does not have
     """
-    action = canonical_action(calls, tools=tools)  # first, since it checks the shape of the calls
+    check_calls(calls, tools=tools)
+    return canonical_action(calls, tools=tools, parsers=parsers)
+
+
+def check_calls(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) -> str:
+    """Returns the canonical form, without schemas, of calls whose tools and arguments exist.
+
+    Raises:
+        TypeError: A call has no name, or its arguments are not JSON values.
+        ValueError: A call names a tool that was not shown, or one of two whose names are equal but for "." and "_"; or
+            an argument that the tool's schema neither declares nor allows in so many words, by `additionalProperties`
+            or `patternProperties`; a number is not finite; or the proposal is too long or nested too deep.
+    """
+    line = canonical_action(calls)  # first, since it checks the shape of the calls
     shown = read_tools(tools)
     for call in calls:
         name = call["name"]
@@ -47,12 +61,9 @@ def check_proposal(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) 
                 f'the proposal calls {name[:80]!r}, and the name of another tool is equal but for "." and "_"'
             )
         [schema] = alike.values()
-        known = schema.get("properties")
-        if not isinstance(known, Mapping) or schema.get("additionalProperties"):
-            continue
-        if unknown := sorted(call["args"].keys() - known.keys()):
-            raise ValueError(f'the proposal gives "{name}" the argument {unknown[0][:80]!r}, which it does not have')
-    return action
+        if (unknown := find_undeclared(call["args"], schema)) is not None:
+            raise ValueError(f'the proposal gives "{name}" the argument {unknown[:80]!r}, which it does not have')
+    return line
 
 
 def has_proposals(responses: Sequence[Response]) -> bool:
@@ -64,9 +75,9 @@ def has_proposals(responses: Sequence[Response]) -> bool:
 def compared_answer(response: Response) -> str:
     """Returns what is compared of a response to a question that is about actions.
 
-    Of proposed calls it is their canonical action, whatever the response says is its answer: the answer itself if that
-    is an action, which then was written with the tools' schemas. A text that would be read as an action is changed: it
-    was not proposed as one.
+    Of proposed calls it is the canonical action that is stored as the answer, which was written with the tools' schemas
+    or parsers; where none is, that of the calls. A text that would be read as an action is changed: it was not proposed
+    as one.
 
     Raises:
         TypeError: As in `canonical_action`.
@@ -74,16 +85,8 @@ def compared_answer(response: Response) -> str:
     """
     calls, text = response.get("calls"), response["text"] if response["answer"] is None else response["answer"]
     if calls is None:
-        return f"(no proposal: {text!r})" if _is_action(text) else text
-    return text if _is_action(text) else canonical_action(calls)
-
-
-def _is_action(text: str) -> bool:
-    try:
-        canonical_action(parse_json(text, is_strict=True))
-    except (ValueError, TypeError):
-        return False
-    return True
+        return f"(no proposal: {text!r})" if read_action(text.strip()) is not None else text
+    return text if read_action(text) is not None else canonical_action(calls)
 
 
 def describe_action(action: str) -> str:
@@ -107,11 +110,5 @@ def called_tools(action: str) -> list[str] | None:
         >>> called_tools('[{"args":{},"name":"pay"}]'), called_tools("[]"), called_tools("Paris")
         (['pay'], [], None)
     """
-    try:
-        calls = json.loads(action)
-        if not isinstance(calls, list) or not all(isinstance(call["args"], dict) for call in calls):
-            return None
-        names = {call["name"] for call in calls}
-        return sorted(names) if all(isinstance(name, str) for name in names) else None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
+    calls = read_action(action)
+    return None if calls is None else sorted({call["name"] for call in calls})

@@ -1,5 +1,7 @@
 """Owns the rules that say when two values of an argument are equal."""
 
+import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +16,8 @@ from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.clustering.protocols import by_first_appearance
 
 Equalities = npt.NDArray[np.bool_]
+DECIMAL = "$decimal"
+"""The field of the object that stands for a `Decimal` in a parsed value."""
 
 
 @runtime_checkable
@@ -81,21 +85,38 @@ class Within:
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
         equal = Exact().compare(values, question)
-        numbers = [
-            i for i, value in enumerate(values) if isinstance(value, int | float) and not isinstance(value, bool)
-        ]
-        for i in numbers:
-            for j in numbers:
-                equal[i, j] |= self._are_close(values[i], values[j])
+        numbers = {i: number for i, value in enumerate(values) if (number := _to_number(value)) is not None}
+        for i, a in numbers.items():
+            for j, b in numbers.items():
+                equal[i, j] |= self._are_close(a, b)
         return equal
 
-    def _are_close(self, a: float, b: float) -> bool:
-        try:
-            # rounded as the values are, so that 5.01 is within 0.01 of 5
-            return round(abs(a - b) - max(self.absolute, self.relative * max(abs(a), abs(b))), 9) <= 0
-        except OverflowError:  # an integer that no double holds
-            most = max(Fraction(self.absolute), Fraction(self.relative) * max(abs(Fraction(a)), abs(Fraction(b))))
-            return abs(Fraction(a) - Fraction(b)) <= most
+    def _are_close(self, a: float | Fraction, b: float | Fraction) -> bool:
+        if not isinstance(a, Fraction) and not isinstance(b, Fraction):
+            try:
+                # doubles are off by half of the distance to the next: 5.01 is within 0.01 of 5
+                rounding = 2 * math.ulp(max(abs(a), abs(b)))
+                return abs(a - b) <= max(self.absolute, self.relative * max(abs(a), abs(b))) + rounding
+            except OverflowError:  # an integer that no double holds
+                pass
+        a, b = Fraction(a), Fraction(b)
+        most = max(Fraction(repr(self.absolute)), Fraction(repr(self.relative)) * max(abs(a), abs(b)))
+        return abs(a - b) <= most
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Texts are equal but for case, white space and punctuation; other values as in `Exact`.
+
+    Inside a word with a digit only marks at its end do not count: "1.5" is not "15", nor "-5" the same as "5".
+
+    Example:
+        >>> Text().compare(["Ann  Smith", "ann smith.", "Ann Smyth"], "")[0].tolist()
+        [True, True, False]
+    """
+
+    def compare(self, values: Sequence[Any], question: str) -> Equalities:
+        return _same([_words(value) if isinstance(value, str) else to_line(value) for value in values])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +124,7 @@ class Meaning:
     """Texts are equal if a clusterer places them in one cluster; other values as in `Exact`.
 
     Args:
-        clusterer: For example `BidirectionalEntailment`. It sees the texts in lower case.
+        clusterer: For example `BidirectionalEntailment`. It sees the texts as they were proposed.
     """
 
     clusterer: Clusterer
@@ -119,3 +140,21 @@ class Meaning:
 def _same(keys: Sequence[Any]) -> Equalities:
     labels = np.array(by_first_appearance(keys), dtype=np.int64)
     return np.equal.outer(labels, labels)
+
+
+def _to_number(value: Any) -> float | Fraction | None:
+    """Returns a number, also one that a tool's parser made a `Decimal`; None of anything else."""
+    if isinstance(value, dict) and value.keys() == {DECIMAL}:
+        return Fraction(value[DECIMAL])
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Returns the words of a text without case and punctuation; the text itself if nothing else is in it."""
+    return tuple(word for part in text.casefold().split() for word in _bare(part)) or (text,)
+
+
+def _bare(part: str) -> list[str]:
+    if any(map(str.isdigit, part)):
+        return [part.rstrip(".,;:!?")]
+    return "".join(" " if unicodedata.category(one)[0] == "P" else one for one in part).split()

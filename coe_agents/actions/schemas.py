@@ -1,18 +1,18 @@
-"""Owns the reading of tools' JSON schemas, in the dialects in which they come.
+"""Owns the reading of tools' JSON schemas, in the dialects in which they come."""
 
-Nothing is validated: a schema that says something unknown is read as if it did not say it, since the only question is
-which values are equal.
-"""
-
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coe_agents.checks import several
 
-_MAX_REFERENCES = 16
-_MAX_PARTS = 64
+Reading = list[Mapping[str, Any]]
+"""The parts of a schema that all hold for a value: without references, "allOf" and alternatives."""
+MAX_READINGS = 1024
+_MAX_REFERENCES = 64
+_MAX_NAME = 256
 _ALTERNATIVES = ("anyOf", "oneOf")
-_COMPOSED = ("$ref", "allOf", *_ALTERNATIVES)
+_FIXED = ("enum", "const", "format")
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "object": Mapping,
     "dict": Mapping,
@@ -57,29 +57,74 @@ def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return found
 
 
-def resolve(schema: Any, value: Any, root: Any) -> Mapping[str, Any]:
-    """Returns what a schema says about a value, by itself, by references, and by alternatives, its own words first.
+def readings(schema: Any, root: Any, work: Callable[[], None], within: tuple[int, ...] = ()) -> list[Reading]:
+    """Returns every way to read a schema: one for each choice among its alternatives.
 
-    Of alternatives the first one counts that the value fits: by its type, and by the constants that tell objects apart.
+    A reference that leads in a circle, or nowhere, says nothing.
+
+    Args:
+        schema: A JSON schema; anything but a mapping says nothing.
+        root: The schema that references point into.
+        work: Called at each step, to end what takes too long.
+        within: The ids of the schemas around it.
+
+    Raises:
+        ValueError: There are more than 1,024 ways, or references lead further than 64 steps.
     """
-    found: dict[str, Any] = {}
-    pending = [schema]
-    for _ in range(_MAX_PARTS):
-        if not pending:
-            break
-        part = pending.pop(0)
-        if not isinstance(part, Mapping):
-            continue
-        for key, stated in part.items():
-            if key == "properties" and isinstance(stated, Mapping) and isinstance(found.get(key), Mapping):
-                found[key] = {**stated, **found[key]}
-            elif key not in _COMPOSED:
-                found.setdefault(key, stated)
-        if "$ref" in part:
-            pending.append(_target(part["$ref"], root))
-        pending += [_alternative(part[key], value, root) for key in _ALTERNATIVES if isinstance(part.get(key), list)]
-        pending += part["allOf"] if isinstance(part.get("allOf"), list) else []
+    work()
+    if not isinstance(schema, Mapping) or id(schema) in within:
+        return [[]]
+    if len(within) > _MAX_REFERENCES:
+        raise ValueError(f"a schema must lead from reference to reference at most {_MAX_REFERENCES} times. Simplify it")
+    found, within = [[schema]], (*within, id(schema))
+    choices = [[_target(schema["$ref"], root)]] if "$ref" in schema else []
+    choices += [[part] for part in _list(schema, "allOf")]
+    choices += [options for key in _ALTERNATIVES if (options := _list(schema, key))]
+    for options in choices:
+        ways = [way for option in options for way in readings(option, root, work, within)]
+        found = [[*one, *way] for one in found for way in ways]
+        if len(found) > MAX_READINGS:
+            raise ValueError(f"a schema must have at most {MAX_READINGS} alternatives; got more. Simplify the tool")
     return found
+
+
+def fits(part: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value has the type of one part of a schema, is among what it lists, and has what it requires."""
+    stated = part.get("type")
+    names = stated if isinstance(stated, list) else [] if stated is None else [stated]
+    if names and not any(_is_of(str(name), value) for name in names):
+        return False
+    if ("const" in part and not _equal(part["const"], value)) or (
+        isinstance(part.get("enum"), list) and not any(_equal(one, value) for one in part["enum"])
+    ):
+        return False
+    return not isinstance(value, Mapping) or all(name in value for name in _list(part, "required"))
+
+
+def schemas_of(name: str, reading: Reading) -> list[Any] | None:
+    """Returns what a reading says about a field of an object; None if it states fields and this is none of them."""
+    found, is_declared, states_fields = list[Any](), False, False
+    for part in reading:
+        own = [properties[name]] if name in (properties := _mapping(part, "properties")) else []
+        if "patternProperties" in part:
+            patterns = _mapping(part, "patternProperties")
+            own += [schema for pattern, schema in patterns.items() if _matches(pattern, name)]
+        if not own and part.get("additionalProperties", False) is not False:
+            own = [part["additionalProperties"]]
+        found += own
+        is_declared |= bool(own)
+        states_fields |= isinstance(part.get("properties"), Mapping) or part.get("additionalProperties") is False
+    return found if is_declared or not states_fields else None
+
+
+def stated_fields(reading: Reading) -> list[str]:
+    """Returns the fields that a reading names."""
+    return list(dict.fromkeys(name for part in reading for name in _mapping(part, "properties")))
+
+
+def is_fixed(ways: Sequence[Reading]) -> bool:
+    """Whether a schema says what a text may be: by "enum", "const" or "format" in any of its readings."""
+    return any(key in part for way in ways for part in way for key in _FIXED)
 
 
 def _schema_of(tool: Any) -> Mapping[str, Any]:
@@ -87,56 +132,52 @@ def _schema_of(tool: Any) -> Mapping[str, Any]:
     arguments = getattr(tool, "tool_call_schema", None)
     if arguments is None or not isinstance(getattr(tool, "name", None), str):
         raise TypeError(f"a tool must have a name; got {tool!r:.200}. Pass a LangChain tool or its JSON schema")
-    parameters = arguments if isinstance(arguments, Mapping) else arguments.model_json_schema()
-    return {"name": tool.name, "parameters": parameters}
+    if isinstance(arguments, Mapping):
+        return {"name": tool.name, "parameters": arguments}
+    to_schema = getattr(arguments, "model_json_schema", None) or arguments.schema  # the second of pydantic 1
+    return {"name": tool.name, "parameters": to_schema()}
 
 
 def _target(reference: Any, root: Any) -> Any:
     found = root
     for part in str(reference).removeprefix("#").split("/")[1:]:
-        found = found.get(part) if isinstance(found, Mapping) else None
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+        else:
+            found = found.get(key) if isinstance(found, Mapping) else None
     return found
 
 
-def _alternative(options: Sequence[Any], value: Any, root: Any) -> Any:
-    """Returns the alternative that a value fits, or the first one of its type."""
-    followed = [_follow(option, root) for option in options]
-    of_type = [option for option in followed if _is_of_type(option, value)]
-    return next((option for option in of_type if _has_constants(option, value)), of_type[0] if of_type else {})
-
-
-def _follow(option: Any, root: Any) -> Any:
-    for _ in range(_MAX_REFERENCES):
-        if not isinstance(option, Mapping) or "$ref" not in option:
-            return option
-        option = _target(option["$ref"], root)
-    return {}
-
-
-def _is_of_type(option: Any, value: Any) -> bool:
-    stated = option.get("type") if isinstance(option, Mapping) else None
-    names = stated if isinstance(stated, list) else [stated]
+def _is_of(name: str, value: Any) -> bool:
     if isinstance(value, bool):
-        return "boolean" in names
-    return any(isinstance(value, _TYPES.get(str(name), object)) for name in names)
+        return name == "boolean" or name not in _TYPES
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES.get(name, object))
 
 
-def _has_constants(option: Any, value: Any) -> bool:
-    """Whether a value is among those that an alternative lists, and so are the fields of an object."""
-    if not isinstance(option, Mapping):
-        return True
-    if "const" in option and option["const"] != value:
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two JSON values are equal; True is not 1."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_equal(value, b[name]) for name, value in a.items())
+    return isinstance(a, bool) is isinstance(b, bool) and bool(a == b)
+
+
+def _matches(pattern: Any, name: str) -> bool:
+    try:
+        return len(name) <= _MAX_NAME and re.search(pattern, name) is not None
+    except (re.error, TypeError):
         return False
-    if isinstance(option.get("enum"), list) and value not in option["enum"]:
-        return False
-    fields = option.get("properties")
-    if not isinstance(value, Mapping) or not isinstance(fields, Mapping):
-        return True
-    required = option.get("required")
-    if isinstance(required, list) and any(isinstance(name, str) and name not in value for name in required):
-        return False
-    return all(
-        _has_constants({key: own[key] for key in ("const", "enum") if key in own}, value[name])
-        for name, own in fields.items()
-        if isinstance(own, Mapping) and name in value
-    )
+
+
+def _list(schema: Mapping[str, Any], key: str) -> list[Any]:
+    stated = schema.get(key)
+    return list(stated) if isinstance(stated, list | tuple) else []
+
+
+def _mapping(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    stated = schema.get(key)
+    return stated if isinstance(stated, dict | Mapping) else {}

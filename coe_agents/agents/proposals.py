@@ -5,17 +5,22 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from coe_agents.actions import check_proposal
+from coe_agents.actions import check_calls, check_proposal
+from coe_agents.actions.canonical import Parser
 from coe_agents.documents import parse_json
 from coe_agents.errors import InvalidReplyError
 
 
-def read_proposal(message: AIMessage, tools: Sequence[Any]) -> tuple[list[dict[str, Any]], str]:
+def read_proposal(
+    message: AIMessage, tools: Sequence[Any], *, parsers: Mapping[str, Parser] | None = None, is_compared: bool = True
+) -> tuple[list[dict[str, Any]], str]:
     """Returns the calls of a message, each with "name" and "args", and their canonical form.
 
     Args:
         message: What the model said. It is untrusted.
         tools: The tools that the model was shown.
+        parsers: As in `coe_agents.actions.canonical_action`.
+        is_compared: Whether the canonical form is compared; if not, it is written without schemas.
 
     Raises:
         InvalidReplyError: A call cannot be read, for example because its JSON names an argument twice, or it does not
@@ -29,7 +34,9 @@ def read_proposal(message: AIMessage, tools: Sequence[Any]) -> tuple[list[dict[s
     try:
         for arguments in _as_sent(message):
             parse_json(arguments, is_strict=True)
-        return calls, check_proposal(calls, tools=tools)
+        if not is_compared:
+            return calls, check_calls(calls, tools=tools)
+        return calls, check_proposal(calls, tools=tools, parsers=parsers)
     except (ValueError, TypeError) as error:
         raise _invalid(str(error)) from error
 

@@ -1,6 +1,6 @@
 """Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from coe_agents.evaluation.calibration import Judged
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
+_RARE, _ENOUGH, _LISTED = 0.1, 20, 5
+"""The share of agreement up to which an argument is listed, its fewest comparisons, and the most that are listed."""
 DRIFT_EPILOG = (
     f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; 130 after Ctrl-C."
 )
@@ -115,6 +117,7 @@ def calibrate(
     calibration = policy.calibration
     if proposer is not None:
         _print_support(calibration)
+        _print_disagreement([row.measurement.proposals for row in rows], proposer)
     elif calibration.threshold is None:
         print_lines(
             f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on "
@@ -255,6 +258,19 @@ def _print_support(calibration: "Calibration") -> None:
         )
     if len(groups) > 1:
         print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
+
+
+def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> None:
+    """Prints the arguments that almost never agree: hardly any call with one of them has support."""
+    from coe_agents.actions.agreement import argument_agreement
+
+    rare = [one for one in argument_agreement(groups, proposer) if one.share <= _RARE and one.n >= _ENOUGH]
+    if rare:
+        shown = ", ".join(f'"{clean(one.path, 80)}" in {one.share:.1%} of {one.n}' for one in rare[:_LISTED])
+        print_lines(
+            f"Arguments on which the others almost never agree with {clean(proposer)}: {shown}. To compare one less "
+            'strictly, give it a rule in the clusterer\'s options: compare = { "tool.argument" = "text" }'
+        )
 
 
 def _judge_samples(

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from coe_agents.actions import AnyOrder, Exact, Ignore, Rule, Within
-from coe_agents.checks import is_number
+from coe_agents.actions import AnyOrder, Exact, Ignore, Rule, Text, Within
+from coe_agents.checks import is_number, one_of
 
-_NAMED: Mapping[str, Rule] = {"exact": Exact(), "ignore": Ignore(), "any_order": AnyOrder()}
-_FORMS = '"exact", "ignore", "any_order", { within = 0.01 } or { within_relative = 0.05 }'
+_NAMED: Mapping[str, Rule] = {"exact": Exact(), "ignore": Ignore(), "any_order": AnyOrder(), "text": Text()}
+_FORMS = '"exact", "ignore", "any_order", "text", { within = 0.01 } or { within_relative = 0.05 }'
 _WITHIN = {"within": "absolute", "within_relative": "relative"}
 
 
@@ -21,13 +21,14 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
         >>> read_options({"compare": {"transfer.amount": {"within": 0.01}, "note": "ignore"}})
         {'compare': {'transfer.amount': Within(absolute=0.01, relative=0.0), 'note': Ignore()}}
     """
-    for name in options.keys() - {"compare"}:
-        raise ValueError(f'"{name}" is not an option of "actions". Its option is compare')
+    for name in options.keys() - {"compare", "text"}:
+        raise ValueError(f'"{name}" is not an option of "actions". Its options are compare and text')
+    text = {"text": one_of(options["text"], '"text"', ("exact", "loose"))} if "text" in options else {}
     compare = options.get("compare", {})
     if not isinstance(compare, Mapping):
         raise ValueError(f'"compare" must be a table of rules by argument; got {type(compare).__name__}')
     rules = {name: _read_rule(name, stated) for name, stated in compare.items()}
-    return {"compare": rules} if rules else {}
+    return {"compare": rules, **text} if rules else text
 
 
 def _read_rule(name: str, stated: Any) -> Rule:

@@ -190,8 +190,8 @@ class ActionsClusterer(_Section):
     """Clusters tool calls by equality, argument by argument; `options` are those of `ActionMatch` but `tools`.
 
     Attributes:
-        options: "compare", by "tool.argument" or "argument": "exact", "ignore", "any_order", `{within = 0.01}` or
-            `{within_relative = 0.05}`.
+        options: "compare", by "tool.argument" or "argument": "exact", "ignore", "any_order", "text", `{within = 0.01}`
+            or `{within_relative = 0.05}`; and "text", "exact" or "loose".
     """
 
     kind: Literal["actions"]

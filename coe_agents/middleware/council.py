@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware import hook_config
@@ -36,7 +35,6 @@ from coe_agents.middleware.deliberation import (
     CouncilDecision,
     Deliberation,
     Mode,
-    Proposals,
     Ruling,
     check_reply,
 )
@@ -269,7 +267,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         if self._adaptive:
             return self._settle(asked, response, run_steps(self._ask_in_turn(asked, message, response)))
         answers = [future.result() for future in early or self._start(asked)]
-        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
+        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
         return self._settle(asked, response, self._deliberation.rule(proposals))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
@@ -288,7 +286,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
+        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
         ruling = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
         return self._settle(asked, response, ruling)
 
@@ -325,11 +323,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not own, must, own, "Give these members other models")
-        return Asked(request, n_places(is_async=is_async))
-
-    def _proposals(self, asked: Asked, message: AIMessage, response: ModelResponse[Any], replies: Replies) -> Proposals:
-        found = asked.proposals(message, response, replies)
-        return found if self._gated is None else replace(found, gated=self._gated_keys)
+        return Asked(request, self._gated_keys or None, n_places(is_async=is_async))
 
     def _ask(self, agent: Agent, asked: Asked) -> Steps[AgentReply | Exception]:
         try:
@@ -345,7 +339,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         replies: Replies = {}
         for agent in [agent for agent in self._agents if agent.weight > 0]:
             replies[agent.name] = yield from self._ask(agent, asked)
-            proposals = self._proposals(asked, message, response, replies)
+            proposals = asked.proposals(message, response, replies)
             if (yield Call(self._deliberation.is_settled, None, (proposals,))):  # a clusterer may ask a model
                 break
         ruling: Ruling = yield Call(self._deliberation.rule, None, (proposals,))

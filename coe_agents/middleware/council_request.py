@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
@@ -17,6 +17,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
+from coe_agents.middleware.parsing import parsers_of
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.types import Agent, AgentReply, AgentRequest
 
@@ -31,29 +32,31 @@ _USUAL = {"n_samples": 1, "timeout": 30.0}
 class Asked:
     """One turn: what the driver and the members are asked, and how.
 
+    Args:
+        request: What the driver is asked.
+        gated: The tools whose calls are compared, as `tool_key` writes their names; None for all.
+
     Attributes:
         tools: The driver's tools as OpenAI's function schemas, with those of a structured answer. Tools that run at a
             model's provider, such as its search, are omitted: the members cannot have them.
+        parsers: Of the tools whose arguments pydantic parses, by name; see `parsers_of`.
         outputs: The tools by which the driver gives a structured answer, by name.
         n_places: How many calls can be at their tools at the same time.
     """
 
-    def __init__(self, request: ModelRequest[Any], n_places: float) -> None:
-        self.request, self.n_places = request, n_places
+    def __init__(self, request: ModelRequest[Any], gated: Collection[str] | None, n_places: float) -> None:
+        self.request, self._gated, self.n_places = request, gated, n_places
         outputs = _outputs(request)
         schemas = [*map(_to_schema, request.tools), *(schema for schema, _ in outputs.values())]
         self.tools = [schema for schema in schemas if schema is not None]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
+        self.parsers = parsers_of(request.tools)
         self.config: RunnableConfig = _unseen(disable_streaming(ensure_config()))
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
         self._for_members: AgentRequest | None = None
 
     def for_member(self, agent: Agent) -> AgentRequest:
-        """Returns what a member is asked; where a `ModelAgent` has no settings of its own, one sample in a short time.
-
-        Raises:
-            ValueError: As `for_members` does.
-        """
+        """Returns what a member is asked, as `for_members` does, with what a `ModelAgent` leaves open."""
         usual: Any = (
             {name: value for name, value in _USUAL.items() if name in agent.unset}
             if isinstance(agent, ModelAgent)
@@ -77,6 +80,7 @@ class Asked:
                 messages=convert_to_openai_messages([*([] if system is None else [system]), *messages]),
                 round=0,
                 tools=[*self.tools],
+                parses_calls=True,
             )
         return {**self._for_members}
 
@@ -125,8 +129,10 @@ class Asked:
             driver=message,
             replies=replies,
             tools=self.tools,
+            parsers=self.parsers,
             question=self.for_members()["question"],
             finishing=frozenset(self.outputs) if is_own_way else frozenset(),
+            gated=self._gated,
         )
 
     def respond(self, message: AIMessage) -> ModelResponse[Any] | None:

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from coe_agents.actions import check_proposal
+from coe_agents.actions import check_calls
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.guard import is_same_call
 from coe_agents.middleware.marks import is_mark, make_mark
@@ -164,7 +164,7 @@ def _check_edit(name: str, decision: Edit, pending: Pending, *, is_text: bool) -
             raise ValueError('"args" of an edited answer must be {"text": "..."}')
         return
     try:
-        check_proposal([{"name": name, "args": action.args}], tools=pending["tools"])
+        check_calls([{"name": name, "args": action.args}], tools=pending["tools"])
     except TypeError as error:
         raise ValueError(str(error)) from error
 

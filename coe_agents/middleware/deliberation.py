@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, ToolCall
 
 from coe_agents._plurals import quantity
 from coe_agents.actions import check_proposal, compare_actions
-from coe_agents.actions.canonical import tool_key
+from coe_agents.actions.canonical import Parser, to_line, tool_key
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import InvalidReplyError, in_words, is_control_flow
@@ -87,6 +87,7 @@ class Proposals:
         replies: The reply of each member, or what was raised instead, by name; of those that were asked.
         tools: The tools that all were shown, as OpenAI's function schemas.
         question: The last text of the user.
+        parsers: As in `coe_agents.actions.canonical_action`.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
         gated: The gated tools, as `tool_key` writes their names: only their calls are compared. None for all tools.
@@ -96,6 +97,7 @@ class Proposals:
     replies: Mapping[str, AgentReply | Exception]
     tools: Sequence[dict[str, Any]]
     question: str
+    parsers: Mapping[str, Parser] = field(default_factory=dict)
     finishing: Collection[str] = field(default=())
     gated: Collection[str] | None = None
 
@@ -107,7 +109,7 @@ class Deliberation:
         agents: The members.
         mode: "verify" or "choose".
         policy: Decides on the measurement.
-        clusterer: Compares the proposals; by default `ActionMatch` of the turn's tools.
+        clusterer: Compares the proposals; by default `ActionMatch`.
         min_votes: How many members must vote for what goes on, whatever the policy says.
     """
 
@@ -264,7 +266,12 @@ class Deliberation:
 
         def rank(row: Response) -> tuple[bool, str, str, str]:
             # how most write it, else a text: no order of agents decides which of equal actions goes on
-            return row["calls"] != most, json.dumps(row["calls"], sort_keys=True), row["text"], row["agent"]
+            return (
+                to_line(row["calls"]) != to_line(most),
+                json.dumps(row["calls"], sort_keys=True),
+                row["text"],
+                row["agent"],
+            )
 
         for row in sorted(same, key=rank):
             message = _message(row, proposals)
@@ -288,13 +295,11 @@ def _read_driver(proposals: Proposals) -> Response:
     Raises:
         InvalidReplyError: If it cannot be read, or does not fit the tools.
     """
-    calls, action = read_proposal(proposals.driver, proposals.tools)
+    calls, action = read_proposal(proposals.driver, proposals.tools, parsers=proposals.parsers)
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
         raise InvalidReplyError(f"the proposal is invalid: {problem}", retryable=False)
-    if proposals.gated is not None:
-        calls = _gated(calls, proposals)
-        action = check_proposal(calls, tools=proposals.tools)
-    return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=calls)
+    compared, action = _gated(calls, proposals), _gated_action(action, proposals)
+    return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=compared)
 
 
 def check_reply(reply: Any) -> AgentReply:
@@ -328,6 +333,13 @@ def _gated(calls: Sequence[dict[str, Any]], proposals: Proposals) -> list[dict[s
     return [call for call in calls if gated is None or tool_key(call["name"]) in gated]
 
 
+def _gated_action(action: str, proposals: Proposals) -> str:
+    """Returns the part of a canonical action that is compared."""
+    if proposals.gated is None:
+        return action
+    return f"[{','.join(map(to_line, _gated(json.loads(action), proposals)))}]"
+
+
 def _cluster(clusterer: Clusterer, actions: Collection[str], judged: str | None, question: str) -> dict[str, int]:
     """Returns the cluster of each action.
 
@@ -357,9 +369,8 @@ def _as_proposal(
         calls = _all_calls(row, proposals)
         written = json.dumps(calls)
         if written not in known:
-            check_proposal(calls, tools=proposals.tools)
-            compared = _gated(calls, proposals)
-            known[written] = compared, check_proposal(compared, tools=proposals.tools)
+            action = check_proposal(calls, tools=proposals.tools, parsers=proposals.parsers)
+            known[written] = _gated(calls, proposals), _gated_action(action, proposals)
         compared, action = known[written]
         match row:
             case {"text": str(text), "logprob": int() | float() | None, "n_tokens": int() | None}:
@@ -390,7 +401,7 @@ def _message(row: Response, proposals: Proposals) -> AIMessage:
     own = (reply.get("messages") or {}).get(row["index"])
     if isinstance(own, AIMessage) and not own.invalid_tool_calls:
         given = [{"name": call["name"], "args": call["args"]} for call in own.tool_calls]
-        if given == calls:
+        if to_line(given) == to_line(calls):  # True is not 1, which Python's `==` does not tell
             return own
     numbered = [
         ToolCall(name=call["name"], args=call["args"], id=f"call_{uuid.uuid4().hex}", type="tool_call")

@@ -214,10 +214,19 @@ def measure(
         writings = _writings(responses, labels, mass, texts, representatives)
         chosen = writings.get(representatives[leading])
         answer, kind, calls = _leading_proposal(responses, labels, mass, leading, answer, calls=chosen)
-        if with_contested:
+        if with_contested and any(mass[place] > 0 for place, calls in enumerate(proposed) if calls is not None):
+            given = [place for place, response in enumerate(responses) if response["error"] is None]
             judged = None if proposer is None else firsts.get(proposer)
-            how: dict[str, Any] = {"leading": judged, "clusterer": clusterer, "question": question}
-            disagreement = _contested(responses, labels, mass, **how)
+            disagreement = contested(
+                [response_text(responses[place]) for place in given],
+                mass[given] if len(given) == len(responses) else mass[given] / mass[given].sum(),
+                [responses[place]["agent"] for place in given],
+                [labels[place] for place in given],
+                leading=given.index(judged) if judged in given else None,
+                values=[proposed[place] for place in given],
+                clusterer=clusterer,
+                question=question,
+            )
     scale = epistemic_scale(measured.weights, divergence)
     return Measurement(
         coe=coe.total,
@@ -287,33 +296,6 @@ def _votes(
         for place, (name, weight) in enumerate(weights.items())
         if weight > 0
     }
-
-
-def _contested(
-    responses: Sequence[Response],
-    labels: Sequence[int],
-    mass: np.ndarray,
-    *,
-    leading: int | None,
-    clusterer: Clusterer | None,
-    question: str,
-) -> dict[str, Any] | None:
-    """Returns what the proposals disagree about, without the failures; `leading`: the place of the judged one."""
-    places = [place for place, response in enumerate(responses) if response["error"] is None]
-    given = [responses[place] for place in places]
-    total = mass[places].sum() if len(given) < len(responses) else 1.0
-    if total == 0:
-        return None
-    return contested(
-        [response_text(response) for response in given],
-        mass[places] / total,
-        [response["agent"] for response in given],
-        [labels[place] for place in places],
-        leading=places.index(leading) if leading in places else None,
-        values=[response.get("calls") for response in given],
-        clusterer=clusterer,
-        question=question,
-    )
 
 
 def _proposal_support(columns: Mapping[str, Sequence[float]], weights: Sequence[float]) -> dict[str, float]:

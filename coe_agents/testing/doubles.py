@@ -80,7 +80,7 @@ def _as_response(name: str, said: str | Sequence[Mapping[str, Any]], request: Ag
         if tools is None:
             return create_response(name, said, round=request["round"], index=index)
         return create_response(name, said, round=request["round"], index=index, answer="[]", calls=[])
-    action = canonical_action(said, tools=tools)
+    action = canonical_action(said, tools=None if request.get("parses_calls") else tools)
     return create_response(name, "", round=request["round"], index=index, answer=action, calls=said)
 
 

@@ -13,6 +13,7 @@ from coe_agents.actions import (
     AnyOrder,
     Ignore,
     Meaning,
+    Text,
     Within,
     canonical_action,
     contested,
@@ -288,16 +289,24 @@ def test_the_call_that_is_in_dispute_is_named_and_its_twin_is_not():
     }
 
 
-def test_values_are_shown_as_the_first_in_canonical_order_wrote_them():
-    proposals = [[call(to="bob  SMITH", sum=5.0)], [call(to=" Ann", sum=5)], [call(to="ANN", sum=5)]]
-    found = find(proposals, values=proposals)
-    # " Ann" and "ANN" are one action; '" Ann"' comes first as JSON
-    assert found["candidates"] == {
-        "pay.to": [{"value": " Ann", "agents": ["b", "c"]}, {"value": "bob  SMITH", "agents": ["a"]}]
-    }
-    assert [one["value"] for one in find(proposals)["candidates"]["pay.to"]] == ["ann", "bob smith"]
-    mixed = find(proposals, values=[None, proposals[1], None])
-    assert [one["value"] for one in mixed["candidates"]["pay.to"]] == [" Ann", "bob smith"]
+def test_what_json_has_no_value_for_is_shown_as_the_first_by_text_wrote_it():
+    dates = [{"$datetime.date": ["date", day]} for day in (1, 1, 2)]
+    texts = [canonical_action([call(day=date)]) for date in dates]
+    proposals = [[call(day="2026-01-01T00:00")], [call(day="2026-01-01")], [call(day="2026-01-02")]]
+    found = contested(texts, [1 / 3] * 3, "abc", [0, 0, 1], values=proposals)
+    assert [one["value"] for one in found["candidates"]["pay.day"]] == ["2026-01-01", "2026-01-02"]
+    found = contested(texts, [1 / 3] * 3, "abc", [0, 0, 1], values=[None, [call("rob", day=3)], [{"name": 3}]])
+    assert [one["value"] for one in found["candidates"]["pay.day"]] == [dates[0], dates[2]]
+
+
+def test_the_texts_that_a_rule_would_loosen_are_named():
+    unit = {"name": "pay", "parameters": {"properties": {"unit": {"enum": ["mg", "Mg"]}}}}
+    proposals = [[call(to="Ann", note="hi", unit="mg", n=1)], [call(to="ann", note="Hi", unit="Mg", n="1")]]
+    texts = [canonical_action(calls, tools=[unit]) for calls in proposals]
+    for compare, left in ({}, ["pay.note", "pay.to"]), ({"pay.to": Text()}, ["pay.note"]):
+        found = contested(texts, [0.5, 0.5], "ab", [0, 1], clusterer=ActionMatch(compare=compare))
+        assert found["texts"] == left
+    assert "texts" not in find([[call(to="Ann")], [call()], [call(to=3)]])
 
 
 def test_raw_calls_that_do_not_belong_to_the_action_are_not_shown():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import ThresholdPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch, AnyOrder, Exact, Ignore, Meaning, Within
+from coe_agents.actions import ActionMatch, AnyOrder, Exact, Ignore, Meaning, Text, Within
 from coe_agents.actions import canonical_action as canonical
 from coe_agents.clustering import Clusterer, NormalizedMatch, cluster_responses
 from coe_agents.testing import ScriptedAgent
@@ -31,10 +31,26 @@ def test_by_default_equal_actions_alone_share_a_cluster():
     assert labels(texts) == [0, 1, 0, 2, 3, 2]
 
 
-def test_defaults_count_though_the_text_was_written_without_the_schema():
-    tools = [{"name": "pay", "parameters": {"properties": {"unit": {"default": "EUR"}}}}]
-    texts = [canonical([{"name": "pay", "args": args}]) for args in ({}, {"unit": "EUR"}, {"unit": "USD"})]
-    assert (labels(texts), labels(texts, tools=tools)) == ([0, 1, 2], [0, 0, 1])
+def test_loosely_texts_are_equal_but_for_case_and_white_space_and_numbers_to_9_decimals():
+    tool = {"name": "pay", "parameters": {"properties": {"unit": {"enum": ["mg", "Mg"]}}}}
+    pairs = [({"to": "New  York"}, {"to": "new york"}), ({"to": ["STRASSE"]}, {"to": ["straße"]})]
+    pairs += [({"sum": 0.1 + 0.2}, {"sum": 0.3}), ({"sum": 4.9e-10}, {"sum": 0}), ({"to": "a,b"}, {"to": "a b"})]
+    for place, own in enumerate([*pairs, ({"unit": "mg"}, {"unit": "Mg"})]):
+        texts = [canonical([{"name": "pay", "args": args}], tools=[tool]) for args in own]
+        assert (labels(texts), labels(texts, text="loose")) == ([0, 1], [0, 0] if place < 4 else [0, 1])
+
+
+@pytest.mark.parametrize("rule", [Text(), Meaning(NormalizedMatch()), AnyOrder()])
+def test_no_rule_loosens_what_the_schema_fixes_nor_a_parsed_value(rule):
+    fixed = {"enum": ["mg", "Mg"]}
+    loop = {"$defs": {"n": {"properties": {"unit": fixed, "next": {"$ref": "#/$defs/n"}}}}, "$ref": "#/$defs/n"}
+    for parameters in ({"properties": {"unit": fixed}}, loop):
+        tool = {"name": "f", "parameters": parameters}
+        texts = [canonical([{"name": "f", "args": {"unit": unit}}], tools=[tool]) for unit in ("mg", "Mg")]
+        assert labels(texts, compare={"unit": rule}) == [0, 1]
+        assert labels(texts, compare={"unit": Ignore()}) == [0, 0]
+    parsed = [canonical([{"name": "f", "args": {"x": {"$b.Unit": name}}}]) for name in ("mg", "Mg")]
+    assert labels(parsed, compare={"x": rule}) == [0, 1]
 
 
 def test_a_tolerance_is_not_transitive_and_the_first_in_canonical_order_represents_its_cluster():
@@ -60,10 +76,16 @@ def test_the_order_of_responses_changes_no_partition(sums, seed):
     [
         (Within(relative=0.1), [100, 109, 112], [0, 0, 1]),
         (Within(absolute=1), [True, 1, "1", None], [0, 1, 2, 3]),
+        (Within(relative=0.1), [4.9e-10, 0, 1e-12], [0, 1, 2]),
+        (Within(absolute=0.01), [5, 5.01, 1e9, 1e9 + 0.01], [0, 0, 1, 1]),
+        (Within(absolute=0.01), [{"$decimal": "5E0"}, {"$decimal": "501E-2"}, {"$decimal": "503E-2"}], [0, 0, 1]),
+        (Text(), ["Ann  Smith", "ann-smith!", "annsmith", 3, "3", "3."], [0, 0, 1, 2, 3, 3]),
+        (Text(), ["1.5 mg", "15 mg", "1 5 mg", "-5", "5", "$5", "!", "?"], [0, 1, 2, 3, 4, 5, 6, 7]),
         (Ignore(), [1, "x", None], [0, 0, 0]),
         (AnyOrder(), [[1, 2], [2, 1], [1, 1, 2], "12"], [0, 0, 1, 2]),
         (Exact(), [[1, 2], [2, 1]], [0, 1]),
         (Meaning(NormalizedMatch()), ["the bank", "bank!", "river", 3, 3.5], [0, 0, 1, 2, 3]),
+        (Meaning(NormalizedMatch()), ["The Bank", "the bank"], [0, 0]),
     ],
 )
 def test_rules(rule, values, found):
@@ -132,7 +154,7 @@ def test_rules_that_cannot_apply_are_refused(compare, error, message):
 
 
 def test_it_says_whether_a_rule_may_ask_a_model():
-    rules = {"x": Within(absolute=1), "y": Ignore(), "z": AnyOrder()}
+    rules = {"x": Within(absolute=1), "y": Ignore(), "z": AnyOrder(), "w": Text()}
     assert not ActionMatch(compare=rules).may_ask_model
     assert ActionMatch(compare={**rules, "v": Meaning(NormalizedMatch())}).may_ask_model
 
@@ -165,4 +187,4 @@ def test_a_graph_measures_actions():
 @pytest.mark.parametrize("properties", [3, ["x"], "x", None])
 def test_properties_that_are_no_schemas_say_nothing(properties):
     tool = {"name": "f", "parameters": {"properties": properties}}
-    assert ActionMatch(compare={"sum": Ignore()}).with_tools([tool]).cluster([["[]", "[]"]], [""]) == [[0, 0]]
+    assert ActionMatch([tool], compare={}).cluster([["[]", "[]"]], [""]) == [[0, 0]]

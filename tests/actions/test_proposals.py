@@ -12,7 +12,7 @@ def call(**args):
 
 
 def test_a_proposal_that_fits_the_tools_is_its_canonical_form():
-    assert check_proposal(call(to="Ann", sum=5.0), tools=[PAY]) == canonical_action(call(sum=5, to="ann"))
+    assert check_proposal(call(to="Ann", sum=5.0), tools=[PAY]) == canonical_action(call(sum=5, to="Ann"))
     assert check_proposal([], tools=[PAY]) == "[]"
 
 
@@ -43,12 +43,29 @@ def test_what_is_no_call_is_refused(calls):
         check_proposal(calls, tools=[PAY])
 
 
-@pytest.mark.parametrize("schema", [{"properties": {}, "additionalProperties": True}, {}, {"type": "object"}])
+ALLOWING = [
+    {"properties": {}, "additionalProperties": True},
+    {"properties": {}, "additionalProperties": {}},
+    {"properties": {}, "additionalProperties": {"type": "integer"}},
+    {"properties": {}, "patternProperties": {"^[xy]$": {}}},
+    {"properties": {}, "allOf": [{"properties": {"x": {}}}]},
+    {"properties": {}, "anyOf": [{"properties": {"y": {}}}, {"properties": {"x": {}}}]},
+    {"properties": {"y": {}}, "allOf": [{"$ref": "#/$defs/more"}], "$defs": {"more": {"additionalProperties": {}}}},
+    {},
+    {"type": "object"},
+]
+
+
+@pytest.mark.parametrize("schema", ALLOWING)
 def test_any_argument_fits_a_schema_that_says_so_or_states_none(schema):
     assert check_proposal([{"name": "f", "args": {"x": 1}}], tools=[{"name": "f", "parameters": schema}])
 
 
 def test_a_tool_without_arguments_takes_none():
+    more = {"additionalProperties": False, "patternProperties": {"^y": {}, "[": {}}}
+    for parameters in ({"type": "object", "properties": {}}, {"additionalProperties": False}, more):
+        with pytest.raises(ValueError, match="'x'"):
+            check_proposal([{"name": "f", "args": {"x": 1}}], tools=[{"name": "f", "parameters": parameters}])
     tools = [{"name": "f", "parameters": {"type": "object", "properties": {}}}]
     with pytest.raises(ValueError, match="'x'"):
         check_proposal([{"name": "f", "args": {"x": 1}}], tools=tools)
@@ -56,7 +73,7 @@ def test_a_tool_without_arguments_takes_none():
 
 def test_an_action_in_words():
     action = canonical_action([*call(to="Ann", sum=5), {"name": "log", "args": {}}])
-    assert describe_action(action) == 'bank_pay(sum=5, to="ann") and log()'
+    assert describe_action(action) == 'bank_pay(sum=5, to="Ann") and log()'
     assert describe_action("[]") == "no call"
 
 

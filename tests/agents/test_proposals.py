@@ -30,13 +30,13 @@ def agent(*script, **options):
 def test_proposals_are_responses_with_calls_and_their_canonical_form():
     asked = agent(
         proposes(("pay", {"to": "Ann", "amount": 5})),
-        proposes(("pay", {"to": "ann", "amount": 5.0}), text="Sure."),
+        proposes(("pay", {"to": "Ann", "amount": 5.0}), text="Sure."),
         proposes(text="I would rather not."),
         proposes(("pay", {"to": "Bob", "amount": 1}), ("pay", {"to": "Ann", "amount": 5})),
     )
     rows = asked.sample(REQUEST)["responses"]
     assert rows[0]["calls"] == [{"name": "pay", "args": {"to": "Ann", "amount": 5}}]
-    assert rows[0]["answer"] == rows[1]["answer"] == '[{"args":{"amount":5,"to":"ann"},"name":"pay"}]'
+    assert rows[0]["answer"] == rows[1]["answer"] == '[{"args":{"amount":5,"to":"Ann"},"name":"pay"}]'
     assert (rows[2]["calls"], rows[2]["answer"], rows[2]["text"]) == ([], "[]", "I would rather not.")
     assert len(rows[3]["calls"]) == 2
     assert [row["error"] for row in rows] == [None] * 4

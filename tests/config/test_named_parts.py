@@ -371,6 +371,7 @@ ACTIONS = '[clusterer]\nkind = "actions"\n'
 
 def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
     rules = '"pay.sum" = { within = 0.01 }\nnote = "ignore"\ntags = "any_order"\nshare = { within_relative = 0.5 }'
+    rules += '\nto = "text"'
     config = load(written(clusterer=f"{ACTIONS}[clusterer.options.compare]\n{rules}\n"))
     calls = [
         [{"name": "pay", "args": {"sum": amount, "note": note, "tags": tags, "share": share}}]
@@ -383,7 +384,8 @@ def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("options = { compar = {} }", '"compar" is not an option of "actions". Its option is compare'),
+        ("options = { compar = {} }", '"compar" is not an option of "actions". Its options are compare and text'),
+        ('options = { text = "lose" }', '"text" must be one of exact, loose'),
         ("options = { compare = [] }", '"compare" must be a table of rules by argument; got list'),
         ('options = { compare = { note = "ignored" } }', 'the rule of "note" must be "exact", "ignore"'),
         ("options = { compare = { sum = { within = -1 } } }", '"absolute" must be a finite number of at least 0'),

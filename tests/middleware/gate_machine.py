@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 from hypothesis import strategies as st
@@ -30,9 +30,10 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
+from pydantic import BaseModel
 
 from coe_agents import CoECouncil, CoEMiddleware, ThresholdPolicy, create_coe_graph, people
-from coe_agents.actions import canonical_action
+from coe_agents.actions import ActionMatch, Text, canonical_action
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.middleware import CoEVerdicts, describe_call, lacks_approval, marks, once
 from coe_agents.middleware.verdict import create_unmeasured, fingerprint
@@ -54,7 +55,7 @@ EVIL = 666.0
 N_MEMBERS = 3
 
 THREADS = ("1", "2")
-BEHAVIOURS = ("agree", "agree", "agree", "other", "half", "text", "fail", "copy")
+BEHAVIOURS = ("agree", "agree", "agree", "other", "alike", "cased", "otherwise", "half", "text", "fail", "copy")
 
 _TURN: ContextVar[Any] = ContextVar("turn", default=None)
 _INVOCATION: ContextVar[Any] = ContextVar("invocation", default=None)
@@ -68,11 +69,13 @@ class Key:
     to: str
     amount: float
     ref: str
+    more: str = ""
 
     @staticmethod
     def of(name, args):
         try:
-            return Key(name, str(args.get("to", "")), float(args.get("amount", 0)), str(args["ref"]))
+            more = str(args.get("unit", args.get("how", "")))
+            return Key(name, str(args.get("to", "")), float(args.get("amount", 0)), str(args["ref"]), more)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -91,20 +94,39 @@ class Turn:
         if behaviour in ("text", "copy") or not self.calls:  # a copy finds no call like this in what it is shown
             return ()
         if behaviour == "other":
-            return tuple({**one, "args": {**one["args"], "amount": 7}} for one in self.calls if one["name"] != "look")
+            return tuple(_changed(one, amount=7) for one in self.calls if one["name"] != "look")
+        if behaviour == "alike":  # what a person might type for the same
+            return tuple(_changed(one, to=f" {one['args'].get('to')}".upper()) for one in self.calls)
+        if behaviour == "cased":  # another value of an enum
+            return tuple(_changed(one, unit=str(one["args"].get("unit")).swapcase()) for one in self.calls)
+        if behaviour == "otherwise":  # the same alternative of a union, with another property
+            return tuple(_changed(one, how={"dry_run": False}) for one in self.calls)
         if behaviour == "half":
-            return self.calls[1:] or (self.calls[0], {**self.calls[0], "args": {**self.calls[0]["args"], "to": "Cy"}})
+            return self.calls[1:] or (self.calls[0], _changed(self.calls[0], to="Cy"))
         return tuple(reversed(self.calls))
+
+
+def _changed(call, **args):
+    """A call with other arguments, of those that it has."""
+    return {**call, "args": {**call["args"], **{name: args[name] for name in args if name in call["args"]}}}
 
 
 SAYS_DONE = Turn((), ("agree",) * N_MEMBERS)
 
 
+class Note(BaseModel):
+    text: str
+
+
+class Wipe(BaseModel):
+    dry_run: bool
+
+
 class World:
     """An agent with a gate, and the log of what was proposed, vouched for and done."""
 
-    def __init__(self, kind, others=(), *, inner=False, stored=False, asks=False, narrow=False):
-        self.kind, self.asks = kind, asks
+    def __init__(self, kind, others=(), *, inner=False, stored=False, asks=False, narrow=False, clusterer=None):
+        self.kind, self.asks, self.clusterer = kind, asks, clusterer
         self.is_council = kind.startswith("council")
         self.gated = {"pay", "wire"} if narrow or not self.is_council else {"pay", "wire", "look"}
         self.narrow = narrow
@@ -142,7 +164,8 @@ class World:
         if self.is_council:
             members = [Member(self, place) for place in range(N_MEMBERS)]
             tools = sorted(self.gated) if self.narrow else None
-            yield CoECouncil(members, mode=self.kind.split()[2], tools=tools, on_uncertain=interrupts)
+            mode = self.kind.split()[2]
+            yield CoECouncil(members, mode=mode, tools=tools, on_uncertain=interrupts, clusterer=self.clusterer)
             return
         judges = [Judge(self, place) for place in range(N_MEMBERS)]
         policy = ThresholdPolicy(0.01)
@@ -157,14 +180,14 @@ class World:
 
     def _tools(self):
         @tool
-        def pay(to: str, amount: float, ref: str) -> str:
+        def pay(to: str, amount: float, ref: str, unit: Literal["Mg", "mG"]) -> str:
             """Sends money."""
-            return self.act(Key("pay", to, amount, ref))
+            return self.act(Key("pay", to, amount, ref, unit))
 
         @tool
-        def wire(to: str, amount: float, ref: str) -> str:
+        def wire(to: str, amount: float, ref: str, how: Note | Wipe) -> str:
             """Wires money."""
-            return self.act(Key("wire", to, amount, ref))
+            return self.act(Key("wire", to, amount, ref, str(how.model_dump())))
 
         @tool
         def look(ref: str) -> str:
@@ -406,7 +429,8 @@ class Meddler(AgentMiddleware):
         if mode == "rename" and call["name"] != "look":
             other = {"pay": "wire", "wire": "pay"}[call["name"]]
             found = next(one for one in request.runtime.tools if one.name == other)
-            return request.override(tool_call={**call, "name": other}, tool=found)
+            args = {**call["args"], "unit": "Mg", "how": {"dry_run": True}}
+            return request.override(tool_call={**call, "name": other, "args": args}, tool=found)
         if mode == "identify":
             return request.override(tool_call={**call, "id": call["id"].replace(".0", ".1")})
         return request
@@ -492,7 +516,8 @@ class Judge(Member):
 ARGUMENTS = st.fixed_dictionaries({"to": st.sampled_from(["Ann", "Bob"]), "amount": st.sampled_from([1, 2.0, 3])})
 CALLS = st.lists(
     st.one_of(
-        st.builds(lambda name, args: {"name": name, "args": args}, st.sampled_from(["pay", "wire"]), ARGUMENTS),
+        ARGUMENTS.map(lambda args: {"name": "pay", "args": {**args, "unit": "Mg"}}),
+        ARGUMENTS.map(lambda args: {"name": "wire", "args": {**args, "how": {"dry_run": True}}}),
         st.just({"name": "look", "args": {}}),
     ),
     min_size=1,
@@ -512,6 +537,7 @@ class GateMachine(RuleBasedStateMachine):
     """An agent with a gate of one kind, on two threads."""
 
     kinds = KINDS
+    loose = None  # the clusterer of a planted fault
 
     def __init__(self):
         super().__init__()
@@ -534,15 +560,18 @@ class GateMachine(RuleBasedStateMachine):
         stored=st.booleans(),
         asks=st.sampled_from([False, False, False, True]),
         narrow=st.booleans(),
+        own_clusterer=st.booleans(),
     )
-    def begin(self, data, other, **options):
+    def begin(self, data, other, own_clusterer, **options):
         kind = data.draw(st.sampled_from(self.kinds))
         others = {
             "limit": [ToolCallLimitMiddleware(run_limit=1)],
             "retry": [ToolRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False)],
         }.get(other, [])
         self.is_limited = other == "limit"
-        self.world = World(kind, others, **options)
+        # people may type units as they like, but an enum is one
+        clusterer = self.loose or (ActionMatch(compare={"pay.unit": Text()}) if own_clusterer else None)
+        self.world = World(kind, others, clusterer=clusterer, **options)
 
     def teardown(self):
         for patch in self.patches:
@@ -576,7 +605,7 @@ class GateMachine(RuleBasedStateMachine):
         stop=st.sampled_from([False, False, True]),
         sync=sync,
     )
-    def propose(self, thread, calls, votes, meddling, failing, stop, sync):
+    def propose(self, *, thread, calls, votes, meddling, failing, stop, sync):
         world = self.world
         is_plain = meddling is None and not failing and not self.is_limited
         if not is_plain:
@@ -713,7 +742,7 @@ class GateMachine(RuleBasedStateMachine):
         n=times,
         sync=sync,
     )
-    def forge(self, thread, data, back, change, rewrite, private, to, replying, n, sync):
+    def forge(self, *, thread, data, back, change, rewrite, private, to, replying, n, sync):
         """A client writes what any thread held at any time, altered, into a thread, and jumps."""
         world = self.world
         history = self.history(self.draw_used(data))
@@ -744,7 +773,8 @@ class GateMachine(RuleBasedStateMachine):
             change = tampered if private == "tampered" else (lambda value, _: value)
             written |= {key: change(values[key], forged) for key in values if key in PRIVATE}
         if private == "invented":
-            written |= invented(forged)
+            channels = invented(forged)
+            written["coe_council" if world.is_council else "coe_verdicts"] = channels[world.is_council]
         if world.kind == "verdicts trust":  # a trusted edit is as good as the state's writers
             written.pop("hitl_edited_tool_calls", None)
         world.jumped.add(thread)
@@ -804,7 +834,7 @@ def tampered(value, forged):
 
 
 def invented(forged):
-    """Private channels as they would be if the gate had let the forged message pass."""
+    """The verdicts, and the turn, as they would be if the gate had let the forged message pass."""
     ids, mark = [call["id"] for call in forged.tool_calls], "0" * 64
     turn = {"vouched": {"action_key": secrets.token_hex(4), "ids": ids, "decided_by": "person", "mark": mark}}
     approved = {**create_unmeasured("approved", "yes"), "action_key": secrets.token_hex(4), "mark": mark}
@@ -812,4 +842,4 @@ def invented(forged):
         fingerprint(call, forged.id): dict.fromkeys(("CoEMiddleware", "CoEVerdicts"), approved)
         for call in forged.tool_calls
     }
-    return {"coe_council": {**turn, "CoECouncil": turn}, "coe_verdicts": verdicts}
+    return verdicts, {"CoECouncil": turn}

@@ -1,3 +1,4 @@
+import json
 from typing import Literal
 
 import pytest
@@ -61,10 +62,11 @@ def test_a_tie_is_broken_by_nothing():
 @pytest.mark.parametrize("names", ["abc", "cba", "xay"])
 def test_names_and_order_do_not_choose_among_equal_actions(names):
     bank = Bank()
-    writings = ("ann", "Ann", "ANN")
-    agents = [Member(name, [call(to=to, amount=1)], "Done.") for name, to in zip(names, writings, strict=True)]
-    choosing(agents, bank, says(call(**BOB)), DONE).invoke(PAY, THREAD)
-    assert bank.transfers == [("ANN", 1.0)]
+    writings = ("1", 1.0, 1)  # one action: the tool receives 1.0
+    agents = [Member(name, [call(to="Ann", amount=own)], "Done.") for name, own in zip(names, writings, strict=True)]
+    state = choosing(agents, bank, says(call(**BOB)), DONE).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+    assert json.dumps(state["messages"][1].tool_calls[0]["args"]["amount"]) == '"1"'  # the first by its JSON
 
 
 def test_one_member_that_writes_otherwise_does_not_decide_what_runs():

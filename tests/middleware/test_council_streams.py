@@ -52,10 +52,10 @@ async def streamed(agent, mode):
 
 
 @pytest.mark.parametrize("mode", ["stream", "astream"])
-@pytest.mark.parametrize("tools", [None, ["transfer_money"]])
-async def test_a_message_is_streamed_only_after_it_was_vouched_for_and_whole(mode, tools):
+@pytest.mark.parametrize("options", [{}, {"tools": ["transfer_money"]}, {"adaptive": True}])
+async def test_a_message_is_streamed_only_after_it_was_vouched_for_and_whole(mode, options):
     script = [says(call(**TEN), text="I will pay now."), AIMessage("It is done.")]
-    agent = council_agent(model_members(script, script), Bank(), driver=Streaming(script=script), tools=tools)
+    agent = council_agent(model_members(script, script), Bank(), driver=Streaming(script=script), **options)
     parts = await streamed(agent, mode)
     shown = [part[0] for kind, part in parts if kind == "messages"]
     assert [type(message) for message in shown] == [AIMessage, ToolMessage, AIMessage]

@@ -410,6 +410,24 @@ def test_the_drivers_own_model_is_no_member():
     council_agent([ModelAgent("a", other)], Bank(), driver=driver).invoke(PAY, THREAD)
 
 
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        ({}, True),
+        ({"temperature": 0.3, "seed": 1}, True),
+        ({"model": "n"}, False),
+        ({"base_url": "http://localhost:2/v1"}, False),
+    ],
+)
+def test_a_model_is_its_name_at_an_address(other, is_same):
+    openai = pytest.importorskip("langchain_openai")
+    how = {"model": "m", "base_url": "http://localhost:1/v1", "api_key": "none"}
+    agent = ModelAgent("a", openai.ChatOpenAI(**how))
+    assert agent.uses(openai.ChatOpenAI(**how | other)) == is_same
+    assert ModelAgent("a", "openai:m").uses(openai.ChatOpenAI(**how | other)) == (other.get("model") is None)
+    assert not ModelAgent("a", "mistralai:m").uses(openai.ChatOpenAI(**how))
+
+
 class Spied(ModelAgent):
     def sample(self, request, config=None):
         self.requests = [*getattr(self, "requests", ()), request]

@@ -145,7 +145,7 @@ def weather(sky, id="w1"):
 @every_mode
 @pytest.mark.parametrize("response_format", [ToolStrategy(Weather), AutoStrategy(Weather), Weather])
 async def test_a_structured_answer_is_an_action(mode, response_format):
-    agents = members([[weather("Clear")]], [[weather("clear ")]])
+    agents = members([[weather("clear")]], [[weather("clear")]])
     agent = council_agent(agents, Bank(), says(weather("clear")), response_format=response_format)
     state = await run(mode, agent, PAY)
     assert state["structured_response"] == Weather(sky="clear")

@@ -130,26 +130,29 @@ def test_a_jump_to_one_of_two_calls_runs_none(soon):
     assert bank.transfers == []
 
 
-async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled():
-    left = asyncio.Event()
+async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(monkeypatch):
+    waiting, left = asyncio.Event(), asyncio.Event()
+    arrive = once.Register._arrive
+
+    def observed(self, action, call_id, invocation):
+        waiting.set()
+        return arrive(self, action, call_id, invocation)
 
     class Impatient(AgentMiddleware):
         async def awrap_tool_call(self, request, handler):
             if request.tool_call["id"] == "c2":
                 await left.wait()
                 return await handler(request)
-            waits = asyncio.ensure_future(handler(request))
-            await asyncio.sleep(0)  # until it waits at its tool
-            while not once.REGISTER._started:
-                await asyncio.sleep(0)
-            waits.cancel()
-            await asyncio.gather(waits, return_exceptions=True)
+            reply = asyncio.ensure_future(handler(request))
+            await waiting.wait()
+            reply.cancel()
+            await asyncio.gather(reply, return_exceptions=True)
             left.set()
             return ToolMessage("too slow", tool_call_id="c1")
 
+    monkeypatch.setattr(once.Register, "_arrive", observed)
     bank = Bank()
-    with mock.patch.object(once.REGISTER, "_started", {}):
-        state = await council_agent(members(BOTH), bank, TWO, DONE, before=[Impatient()]).ainvoke(PAY, THREAD)
+    state = await council_agent(members(BOTH), bank, TWO, DONE, before=[Impatient()]).ainvoke(PAY, THREAD)
     assert bank.transfers == []
     assert "another call of the same message does not run" in replies(state)[1].text
 

@@ -67,7 +67,8 @@ def _response(
     action: str | None = None
     if "tools" in request and isinstance(generation, ChatGeneration):
         try:
-            calls, action = read_proposal(cast("AIMessage", generation.message), request["tools"])
+            message, is_compared = cast("AIMessage", generation.message), not request.get("parses_calls")
+            calls, action = read_proposal(message, request["tools"], is_compared=is_compared)
             if calls and _is_truncated(generation):  # more calls may have followed
                 raise InvalidReplyError("the proposal is invalid: it was cut off by the model's limit")
         except InvalidReplyError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, cast
 
-from coe_agents.actions import canonical_action
+from coe_agents.actions import canonical_action, read_action
 from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
 from coe_agents.types import Response
@@ -125,9 +125,8 @@ def to_sample(
     if not is_checked:
         _check(record, known, f"{path}:{line}")
     record.update(known.defaults)
-    if record["calls"] is not None:
-        action = _action_of(record, f"{path}:{line}")
-        record["answer"] = action if record["answer"] is None else record["answer"]
+    if record["calls"] is not None and read_action(record["answer"] or "") is None:
+        record["answer"] = _action_of(record, f"{path}:{line}")
     if on_unknown is not None:
         for field, near in known.misspelt:
             on_unknown(field, f"{path}:{line}", near)

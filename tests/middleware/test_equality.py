@@ -1,0 +1,289 @@
+"""Two calls are one to a council only if the tool would receive the same."""
+
+import asyncio
+import json
+import threading
+from enum import Enum
+from typing import Annotated, Literal
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.tools import StructuredTool, tool
+from langgraph.prebuilt import InjectedState
+from pydantic import BaseModel, Field, create_model, field_validator
+
+from coe_agents import ModelAgent
+from coe_agents.actions import ActionMatch, Meaning, Text
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import PAY, THREAD, replies, says
+from tests.middleware.council import council_agent, members
+
+DONE = AIMessage("Done.")
+
+
+class Note(BaseModel):
+    text: str
+    dry_run: bool = True
+
+
+class Wipe(BaseModel):
+    text: str
+    path: str
+    dry_run: bool = False
+
+
+class Mail(BaseModel):
+    to: str
+    dry_run: bool = True
+
+
+class Sms(BaseModel):
+    to: str
+    number: int | None = None
+    dry_run: bool = False
+
+
+class Unit(Enum):
+    MILLI = "mg"
+    MEGA = "Mg"
+
+
+class Dose(BaseModel):
+    unit: Literal["mg", "Mg"] = "mg"
+    then: "Dose | None" = None
+
+
+class Cents(BaseModel):
+    amount: int
+
+    @field_validator("amount", mode="before")
+    @classmethod
+    def in_cents(cls, value):
+        return value if isinstance(value, int) else round(float(value) * 100)
+
+
+class Ran:
+    """A tool with one argument `x` and what it received."""
+
+    def __init__(self, kind, *default):
+        self.received = []
+
+        def act(x):
+            self.received.append(x)
+            return "ran"
+
+        arguments = kind if isinstance(kind, dict) else create_model("act", x=(kind, default[0] if default else ...))
+        self.tools = [StructuredTool.from_function(act, name="act", description="Acts.", args_schema=arguments)]
+
+
+def runs(kind, driver, *others, default=(), agents=None, **options):
+    """Returns what the tool received, with a driver and members that propose these values of `x`."""
+    ran = Ran(kind, *default)
+    proposing = agents or members(*([[{"name": "act", "args": one}], "Done."] for one in others))
+    agent = council_agent(proposing, ran, says({"name": "act", "args": driver, "id": "c1"}), DONE, **options)
+    state = agent.invoke(PAY, THREAD)
+    return ran.received, state
+
+
+def xs(*values):
+    return [{"x": value} for value in values]
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "others"),
+    [
+        (Note | Wipe, {"text": "all", "path": "/"}, {"text": "all", "path": "/", "dry_run": True}),
+        (Mail | Sms, {"to": "Ann", "number": 5}, {"to": "Ann", "number": 5, "dry_run": True}),
+        (set[int] | list[str], ["a", "a"], ["a"]),
+        (set[int] | list[str], ["2", "1"], ["1", "2"]),
+        (Annotated[Mail | Sms, Field(union_mode="left_to_right")], {"to": "Ann", "dry_run": False}, {"to": "Ann"}),
+    ],
+)
+def test_schema_alternatives(kind, driver, others):
+    assert runs(kind, *xs(driver, others, others))[0] == []
+    assert len(runs(kind, *xs(others, others, others))[0]) == 1
+
+
+NODE = {
+    "type": "object",
+    "properties": {"x": {"$ref": "#/$defs/node"}},
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {
+                "unit": {"enum": ["mg", "Mg"]},
+                "then": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
+            },
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "clusterer",
+    [None, ActionMatch(), ActionMatch(compare={"x": Text()}), ActionMatch(compare={"x": Meaning(NormalizedMatch())})],
+)
+@pytest.mark.parametrize(
+    ("kind", "of"),
+    [
+        (Unit, lambda unit: unit),
+        (Literal["mg", "Mg"], lambda unit: unit),
+        (Dose, lambda unit: {"unit": unit}),
+        (Dose, lambda unit: {"then": {"then": {"unit": unit}}}),
+        (NODE, lambda unit: {"then": {"unit": unit}}),
+        ({"type": "object", "properties": {"x": {"enum": ["mg", "Mg"]}}}, lambda unit: unit),
+    ],
+)
+def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
+    assert runs(kind, *xs(of("Mg"), of("mg"), of("mg")), clusterer=clusterer)[0] == []
+    assert len(runs(kind, *xs(of("mg"), of("mg"), of("mg")), clusterer=clusterer)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "others"),
+    [
+        (str, "DELETE FROM t -- old\nWHERE id = 1", "DELETE FROM t -- old WHERE id = 1"),
+        (str, "if ok:\n    a()\nb()", "if ok:\n    a()\n    b()"),
+        (str, "/data/A", "/data/a"),
+        (str, "A: 1\r\nB: 2", "A: 1 B: 2"),
+        (float, 4.9e-10, 0),
+        (float, 0.1 + 0.2, 0.3),
+        (int | float, 1, 1.0),
+        (list[str], ["a", "b"], ["b", "a"]),
+        (Cents, {"amount": "5"}, {"amount": 5}),
+        ({"type": "object", "properties": {"x": {"type": "string"}}}, "Ann", "ann"),
+    ],
+)
+def test_exact_values(kind, driver, others):
+    assert runs(kind, *xs(driver, others, others))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "others"),
+    [
+        (float, 10, "10"),
+        (float, -0.0, 0),
+        (set[int], [1, 2, 1], [2, 1]),
+        (Note | Wipe, {"text": "all"}, {"text": "all"}),
+        (Cents, {"amount": "5"}, {"amount": 500}),
+        (Dose, {}, {"unit": "mg", "then": None}),
+        ({"type": "object", "properties": {}, "additionalProperties": {}}, 1, 1.0),
+        ({"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "number"}}}, 1, 1.0),
+        ({"type": "object", "allOf": [{"properties": {"x": {"type": "integer"}}}]}, 1, 1),
+    ],
+)
+def test_what_the_tool_receives_alike_is_one_action(kind, driver, others):
+    assert len(runs(kind, *xs(driver, others, others))[0]) == 1
+
+
+def test_a_default_is_filled_in_and_one_that_a_factory_makes_is_not_given():
+    assert runs(str, {}, *xs("EUR", "EUR"), default=["EUR"])[0] == ["EUR"]
+    assert runs(list[int], {}, {}, {}, default=[Field(default_factory=list)])[0] == [[]]
+    assert runs(list[int], {}, *xs([], []), default=[Field(default_factory=list)])[0] == []
+
+
+def test_models_that_are_members_parse_by_the_tool_not_by_its_schema():
+    said = AIMessage("", tool_calls=[{"name": "act", "args": {"x": {"text": "all"}}, "id": "m1"}])
+    agents = [ModelAgent(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name in "ab"]
+    received, state = runs(Note | Wipe, *xs({"text": "all"}), agents=agents)
+    assert [type(one).__name__ for one in received] == ["Note"]
+    assert state["council"]["failed_agents"] == {}
+
+
+def test_a_validator_that_raises_anything_fails_the_proposal():
+    class Broken(BaseModel):
+        text: str
+
+        @field_validator("text")
+        @classmethod
+        def check(cls, text):
+            raise KeyError("secret") if text == "no" else RuntimeError
+
+    received, state = runs(Broken, *xs({"text": "no"}, {"text": "no"}, {"text": "no"}), max_blocked=1)
+    assert received == []
+    assert '"act" refuses the arguments: KeyError' in state["council"]["reason"]
+    assert set(state["council"]["failed_agents"]) == {"member0", "member1"}
+
+
+def test_a_validator_cannot_change_what_was_proposed():
+    class Popping(BaseModel):
+        text: str = ""
+
+        @field_validator("text", mode="before")
+        @classmethod
+        def check(cls, text):
+            return text.pop("text")
+
+    received, _ = runs(Popping, *xs(*[{"text": {"text": "a"}}] * 3))
+    assert [one.text for one in received] == ["a"]
+
+
+def test_what_is_injected_is_neither_asked_for_nor_compared():
+    received = []
+
+    @tool
+    def act(x: float, state: Annotated[dict, InjectedState]) -> str:
+        """Acts."""
+        received.append((x, bool(state["messages"])))
+        return "ran"
+
+    ran = Ran(int)
+    ran.tools = [act]
+    for own, n_runs in (({"x": 1}, 1), ({"x": 1, "state": {"messages": []}}, 1)):
+        agents = members(*[[[{"name": "act", "args": own}], "Done."]] * 2)
+        council_agent(agents, ran, says({"name": "act", "args": own, "id": "c1"}), DONE).invoke(PAY, THREAD)
+        assert received == [(1.0, True)] * n_runs
+
+
+async def test_proposals_are_parsed_off_the_event_loop():
+    threads = []
+
+    class Slow(BaseModel):
+        text: str
+
+        @field_validator("text")
+        @classmethod
+        def check(cls, text):
+            threads.append(threading.current_thread())
+            with pytest.raises(RuntimeError):
+                asyncio.get_running_loop()
+            return text
+
+    ran = Ran(Slow)
+    args = {"x": {"text": "a"}}
+    agents = members(*[[[{"name": "act", "args": args}], "Done."]] * 3)
+    agent = council_agent(agents, ran, says({"name": "act", "args": args, "id": "c1"}), DONE)
+    await agent.ainvoke(PAY, THREAD)
+    assert len(ran.received) == 1
+    assert len(threads) == 3  # the driver's, that of all members, and the tool's own
+
+
+def test_a_block_names_the_argument_and_the_rule_that_would_loosen_a_text():
+    for kind, driver, other, is_text in ((str, "Hi", "hi SECRET", True), (int, 1, 2, False), (Unit, "mg", "Mg", False)):
+        _, state = runs(kind, *xs(driver, other, other))
+        (told,) = replies(state)
+        assert told.text.startswith('act was not run: the models do not agree on the argument "x"')
+        assert ('compare={"act.x": Text()}' in told.text) is is_text
+        assert "SECRET" not in told.text
+        assert "Mg" not in told.text
+    assert runs(str, *xs("Hi!", "hi", "HI"), clusterer=ActionMatch(compare={"act.x": Text()}))[0] == ["Hi!"]
+
+
+def test_true_is_not_1_when_a_members_message_goes_on():
+    schema = {"type": "object", "properties": {"x": {}}}
+    ran = Ran(schema)
+
+    class Lying(ModelAgent):
+        def sample(self, request, config=None):
+            reply = super().sample(request, config)
+            row = reply["responses"][0]
+            if row["calls"]:
+                reply["responses"] = [{**row, "calls": [{"name": "act", "args": {"x": 1}}]}]
+            return reply
+
+    said = AIMessage("", tool_calls=[{"name": "act", "args": {"x": True}, "id": "m1"}])
+    agents = [Lying(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name in "ab"]
+    driver = says({"name": "act", "args": {"x": 7}, "id": "c1"})
+    council_agent(agents, ran, driver, DONE, mode="choose").invoke(PAY, THREAD)
+    assert json.dumps(ran.received) == "[1]"

@@ -1,0 +1,245 @@
+"""The canonical form of parsed arguments: equal where a tool's function receives equal values, of equal types."""
+
+import datetime
+import decimal
+import enum
+import json
+import pathlib
+import re
+import uuid
+from collections import deque
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.tools import StructuredTool
+from pydantic import (
+    AfterValidator,
+    AnyUrl,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic.v1 import BaseModel as BaseModelV1
+from pydantic.v1 import Field as FieldV1
+
+from coe_agents.actions import ActionMatch, canonical_action, read_action
+from coe_agents.middleware.parsing import parsers_of
+
+
+class Unit(enum.Enum):
+    MILLI = "mg"
+    MEGA = "Mg"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Note(BaseModel):
+    text: str
+    loud: bool = False
+
+
+class Wipe(BaseModel):
+    text: str
+    dry_run: bool = True
+    inner: "Note | Wipe | None" = None
+
+
+class Free(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class Sealed(BaseModel):
+    text: str
+    _key: str = PrivateAttr("")
+
+    @model_validator(mode="after")
+    def seal(self):
+        self._key = self.text.casefold()
+        return self
+
+
+@dataclass
+class Point:
+    x: float
+    y: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    x: int
+
+
+class Pair(NamedTuple):
+    a: int
+    b: str
+
+
+class Opaque:
+    """Has no form: it can be copied in a way of its own only."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, Opaque) and self.value == other.value
+
+    __hash__ = None
+
+    def __reduce__(self):
+        return Opaque, (0,)
+
+
+def twin(default):
+    return create_model("Twin", text=(str, ...), on=(bool, default))
+
+
+KINDS = [
+    int, float, str, bool, bytes, Any, int | float, str | int, list[int], list[Any], set[int], frozenset[str],
+    tuple[int, str], tuple[int, ...] | list[str], set[int] | list[str], dict[str, int], dict[int, str], dict[str, Any],
+    int | None, Literal["mg", "Mg"], Literal[1, True, "1"], Unit, Level, Unit | str, datetime.date, datetime.datetime,
+    datetime.timedelta, decimal.Decimal, decimal.Decimal | float, uuid.UUID, pathlib.PurePosixPath, deque[int],
+    SecretStr, AnyUrl, re.Pattern[str], type(None) | Point, Point, Slotted, Pair, Note, Wipe, Note | Wipe,
+    list[Note | Wipe], Free, Sealed, twin(False) | twin(True), twin(True) | Note, dict[str, Note | int],
+    set[Level | int],
+    Annotated[Any, AfterValidator(Opaque)], Annotated[int, BeforeValidator(lambda one: int(one) * 2)],
+]  # fmt: skip
+TEXTS = ["", "1", "1.0", "mg", "Mg", "a", "A", "a ", "$set", "2026-01-01", "2026-01-01T00:00:00Z", "1e400", "nan"]
+TEXTS += ["12345678-1234-5678-1234-567812345678", "http://a.b/c", "/a//b", "P1D", "[a]"]
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from([0, 1, 2, -0.0, 0.0, 1.0, 4.9e-10, 0.1, 10**20])
+    | st.sampled_from(TEXTS)
+)
+NAMES = st.sampled_from(["text", "dry_run", "loud", "inner", "x", "y", "on", "1", "01", "$set", "$$set", "$json"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=5
+)
+NOTES = st.fixed_dictionaries(
+    {"text": st.sampled_from("ab")}, optional={"dry_run": st.booleans(), "loud": st.booleans(), "on": st.booleans()}
+)
+
+
+def same(a, b):
+    """Whether two values are equal and of one type, all the way down."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, BaseModel):
+        return same(dict(a), dict(b)) and same(a.__pydantic_private__, b.__pydantic_private__)
+    if isinstance(a, dict):
+        pairs = [(one, other) for one in a for other in b if same(one, other)]
+        return len(a) == len(b) == len(pairs) and all(same(a[one], b[other]) for one, other in pairs)
+    if isinstance(a, set | frozenset):
+        return len(a) == len(b) and all(any(same(one, other) for other in b) for one in a)
+    if isinstance(a, list | tuple | deque):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, Point | Slotted):
+        return same(a.x, b.x) and (isinstance(a, Slotted) or same(a.y, b.y))
+    return a == b and (not isinstance(a, datetime.datetime) or str(a) == str(b))
+
+
+class Tool:
+    def __init__(self, **fields):
+        self.received = []
+
+        def act(**arguments):
+            self.received.append(arguments)
+            return "ran"
+
+        self.tool = StructuredTool.from_function(
+            act, name="act", description="Acts.", args_schema=create_model("act", **fields)
+        )
+        self.parsers = parsers_of([self.tool])
+
+    def receives(self, args):
+        """Returns what the function receives; None if the tool refuses the arguments."""
+        try:
+            self.tool.invoke(json.loads(json.dumps(args)))
+        except (ValidationError, ValueError, TypeError, OverflowError):
+            return None
+        return self.received.pop()
+
+    def line(self, args):
+        try:
+            return canonical_action([{"name": "act", "args": args}], tools=[self.tool], parsers=self.parsers)
+        except ValueError:
+            return None
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@settings(max_examples=400)
+@given(
+    st.sampled_from(KINDS), st.lists(VALUES | NOTES | st.lists(NOTES, max_size=2), min_size=2, max_size=4), st.data()
+)
+def test_lines_are_equal_where_a_tool_receives_equal_values(kind, values, data):
+    is_optional = data.draw(st.booleans())
+    tool = Tool(x=(kind | None, None) if is_optional else (kind, ...), y=(float, 0))
+    proposals = [{"x": value} for value in values] + [{}] * is_optional
+    read = [(tool.line(args), tool.receives(args), args) for args in proposals]
+    for line, received, _ in read:
+        assert line is None or received is not None
+        assert line is None or read_action(line) is not None
+    known = [(line, received, args) for line, received, args in read if line is not None]
+    for line, received, args in known:
+        for other, received_too, args_too in known:
+            is_raw = '"$json"' in line or '"$json"' in other
+            assert (line == other) <= same(received, received_too)
+            assert is_raw or (line == other) is same(received, received_too), (args, args_too)
+    lines = [line for line, _, _ in known]
+    if lines:  # two proposals share a cluster only if they run alike
+        (labels,) = ActionMatch().cluster([lines], [""])
+        assert [[a == b for a in lines] for b in lines] == [[a == b for a in labels] for b in labels]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_line(kind):
+    tool = Tool(x=(kind, ...))
+    given = [*TEXTS, 0, 1, 1.5, True, None, [], [1], [1, "a"], {"text": "a"}, {"x": 1}, {}, ["a"], {"a": 1}, {"1": "a"}]
+    lines = {tool.line({"x": value}) for value in given} - {None}
+    assert lines
+
+
+def test_a_value_without_a_form_is_compared_as_the_json_that_was_proposed():
+    tool = Tool(x=(Annotated[Any, AfterValidator(Opaque)], ...), y=(float, 0))
+    assert tool.line({"x": 1, "y": 2}) == tool.line({"y": 2, "x": 1})
+    assert len({tool.line({"x": x, "y": y}) for x in (1, 1.0, True, "1") for y in (2, 2.0)}) == 8
+
+
+def test_a_plain_value_does_not_imitate_another():
+    tool = Tool(x=(set[int] | dict[str, Any], ...))
+    lines = [tool.line({"x": value}) for value in ([1], {"$set": [1]}, {"$$set": [1]}, {"$json": [1]})]
+    assert len(set(lines)) == 4
+
+
+def test_classes_of_one_name_are_told_apart():
+    first, second = twin(False), create_model("Twin", text=(str, ...), on=(bool, False), off=(bool, False))
+    tool = Tool(x=(first | second, ...))
+    a, b = (tool.line({"x": {"text": "t", **more}}) for more in ({}, {"off": False}))
+    assert a is not None
+    assert b is not None
+    assert a != b
+
+
+def test_a_model_of_version_1_is_parsed():
+    class Args(BaseModelV1):
+        x: float
+        unit: str = "EUR"
+        tags: list = FieldV1(default_factory=list)
+
+    tool = Tool(x=(int, ...))
+    old = StructuredTool.from_function(lambda **_: "ran", name="act", description="Acts.", args_schema=Args)
+    tool.tool, tool.parsers = old, parsers_of([old])
+    assert (
+        tool.line({"x": "1"}) == tool.line({"x": 1, "unit": "EUR"}) == '[{"args":{"unit":"EUR","x":1.0},"name":"act"}]'
+    )
+    assert tool.line({"x": "a"}) is None

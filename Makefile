@@ -12,7 +12,7 @@ LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tes
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
 	typecheck imports benchmark lines models clean
 
 help: ## Show this list
@@ -47,6 +47,9 @@ test: $(READY) ## Run the tests, but for the slow ones, on all cores
 
 test-all: $(READY) ## Run all tests, on all cores
 	$(PYTEST)
+
+soak: $(READY) ## Attack the gates in 2,000 runs of 30 steps each (`.ci/run`: 200)
+	$(BIN)/python -m pytest --hypothesis-profile=soak tests/middleware/test_gate_machine.py -k many_runs
 
 coverage: $(READY) ## Run what `make test` runs, and show how much of the code it reaches
 	$(PYTEST) -m 'not slow' --cov --cov-report term:skip-covered

@@ -523,7 +523,9 @@ CALLS = st.lists(
     min_size=1,
     max_size=3,
 ).map(tuple)
-VOTES = st.just(("agree",) * N_MEMBERS) | st.tuples(*[st.sampled_from(BEHAVIOURS)] * N_MEMBERS)
+VOTES = st.runner().flatmap(
+    lambda machine: st.just(("agree",) * N_MEMBERS) | st.tuples(*[st.sampled_from(machine.behaviours)] * N_MEMBERS)
+)
 DECISIONS = st.just(["approve"] * 3) | st.lists(
     st.sampled_from(["approve", "reject", "edit", "evil"]), min_size=3, max_size=3
 )
@@ -536,7 +538,7 @@ back = st.integers(0, 12)
 class GateMachine(RuleBasedStateMachine):
     """An agent with a gate of one kind, on two threads."""
 
-    kinds = KINDS
+    kinds, behaviours = KINDS, BEHAVIOURS
     loose = None  # the clusterer of a planted fault
 
     def __init__(self):
@@ -606,6 +608,7 @@ class GateMachine(RuleBasedStateMachine):
         sync=sync,
     )
     def propose(self, *, thread, calls, votes, meddling, failing, stop, sync):
+        """The driver proposes; members agree, differ or fail; other middleware changes, adds or answers a call."""
         world = self.world
         is_plain = meddling is None and not failing and not self.is_limited
         if not is_plain:
@@ -659,7 +662,7 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.used)
     @rule(data=st.data(), n=times, sync=sync, failing=st.sampled_from([0, 0, 1]))
     def go_on(self, data, n, sync, failing):
-        """Runs that go on where the thread is."""
+        """Runs go on where the thread is, one or several at the same time; a tool may fail."""
         thread = self.draw_used(data)
         self.untouched.discard(thread)
         self.run(None, thread, n=n, sync=sync, failing=failing)
@@ -698,6 +701,7 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting)
     @rule(data=st.data(), decisions=DECISIONS | st.integers(0, len(MALFORMED) - 1), n=times, sync=sync)
     def resume(self, data, decisions, n, sync):
+        """A person approves, rejects or edits, or replies nonsense, once or several times at the same time."""
         thread = data.draw(st.sampled_from(sorted(self.waiting)))
         config = {"configurable": {"thread_id": thread}}
         world = self.world
@@ -715,7 +719,7 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.used)
     @rule(data=st.data(), back=back, decisions=DECISIONS, n=times, sync=sync)
     def replay(self, data, back, decisions, n, sync):
-        """Continues from an older checkpoint, with a reply where it asks."""
+        """Runs continue from an older checkpoint, with a reply where it asks."""
         thread = self.draw_used(data)
         self.untouched.discard(thread)
         history = self.history(thread)
@@ -743,7 +747,7 @@ class GateMachine(RuleBasedStateMachine):
         sync=sync,
     )
     def forge(self, *, thread, data, back, change, rewrite, private, to, replying, n, sync):
-        """A client writes what any thread held at any time, altered, into a thread, and jumps."""
+        """A client writes what any thread held, altered or invented, into a thread, or a fork, and jumps."""
         world = self.world
         history = self.history(self.draw_used(data))
         if not history:

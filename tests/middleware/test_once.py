@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from unittest import mock
 
 import pytest
 from langchain.agents import create_agent
@@ -15,6 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
 
 from coe_agents import CoECouncil, SupportPolicy
+from coe_agents._steps import run_steps
 from coe_agents.middleware import once
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, PAY, SURE, THREAD, UNSURE, Bank, agent, call, judges, replies, says
@@ -155,6 +155,64 @@ async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cance
     state = await council_agent(members(BOTH), bank, TWO, DONE, before=[Impatient()]).ainvoke(PAY, THREAD)
     assert bank.transfers == []
     assert "another call of the same message does not run" in replies(state)[1].text
+
+
+PAIR = once.VouchedAction("pair", frozenset({"c1", "c2"}))
+ONE = once.VouchedAction("one", frozenset({"c1"}))
+
+
+def starts(register, action, call_id, invocation=None):
+    """Why a call may not run; None if it may."""
+    return run_steps(register.start(action, call_id, invocation, None))
+
+
+def test_what_comes_after_the_wait_is_over_does_not_run(monkeypatch):
+    monkeypatch.setattr(once, "SECONDS_TO_GATHER", 0.0)
+    register = once.Register()
+    assert starts(register, PAIR, "c1") == once.INCOMPLETE
+    assert starts(register, PAIR, "c2") == once.INCOMPLETE
+
+
+def test_a_call_that_was_not_vouched_for_with_the_others_does_not_join_an_action_that_runs():
+    register = once.Register()
+    assert starts(register, ONE, "c1") is None
+    assert starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2") == once.SPENT
+
+
+def test_an_attack_on_an_action_that_runs_does_not_end_its_retries():
+    class Invocation:
+        pass
+
+    register, invocation = once.Register(), Invocation()
+    assert starts(register, ONE, "c1", invocation) is None
+    register.refuse(ONE.key)
+    assert starts(register, ONE, "c1", invocation) is None
+    assert starts(register, ONE, "c1", Invocation()) == once.SPENT
+
+
+@kinds
+def test_later_calls_with_the_ids_of_earlier_ones_run_too(kind):
+    bank = Bank()
+    script = [says(call(**ANN, id="c1"), call(**BOB, id="c2")), says(call(**ANN, id="c1")), DONE]
+    if kind == "council":
+        agents = members([script[0].tool_calls, script[1].tool_calls, "Done."])
+        council_agent(agents, bank, *script).invoke(PAY, THREAD)
+    else:
+        agent(judges(*SURE)[1], bank, *script).invoke(PAY, THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0), ("Ann", 1.0), ("Bob", 2.0)]
+
+
+async def test_a_second_try_does_not_run_before_the_rest_of_the_action_has_come(soon):
+    class Hasty(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            if request.tool_call["id"] == "c2":
+                return ToolMessage("cached", tool_call_id="c2")
+            first, _ = await asyncio.gather(handler(request), handler(request))
+            return first
+
+    bank = Bank()
+    await council_agent(members(BOTH), bank, TWO, DONE, before=[Hasty()]).ainvoke(PAY, THREAD)
+    assert bank.transfers == []
 
 
 @pytest.mark.parametrize("on_uncertain", ["block", "interrupt"])

@@ -63,7 +63,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 
 # MUTANTS='coe_agents.policy.gate.* coe_agents.policy.chain.*' restricts it; results are kept in ./mutants, so a run that
 # was interrupted is resumed by the same command
-mutation: $(READY) ## Change `uncertainty` and `policy` in small ways, and list the changes that no test notices (over an hour)
+mutation: $(READY) ## Change the mathematics, policies, actions and gates in small ways, and list the changes that no test notices (hours)
 	$(BIN)/pip install --quiet --constraint constraints.txt --group mutation
 	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(foreach pattern,$(MUTANTS),'$(pattern)')
 	$(BIN)/mutmut results

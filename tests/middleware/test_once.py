@@ -8,8 +8,10 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware, ToolRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
 
@@ -157,6 +159,7 @@ async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cance
     assert "another call of the same message does not run" in replies(state)[1].text
 
 
+SAVER = InMemorySaver()
 PAIR = once.VouchedAction("pair", frozenset({"c1", "c2"}))
 ONE = once.VouchedAction("one", frozenset({"c1"}))
 
@@ -164,6 +167,18 @@ ONE = once.VouchedAction("one", frozenset({"c1"}))
 def starts(register, action, call_id, invocation=None):
     """Why a call may not run; None if it may."""
     return run_steps(register.start(action, call_id, invocation, None))
+
+
+def test_equal_actions_of_one_thread_and_saver_have_one_key():
+    def key(thread="1", saver=SAVER, **changed):
+        config = {"configurable": {"thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}}
+        with set_config_context(config) as context:
+            return context.run(lambda: once.new_action(**{"gate": "a", "message_id": "m", "call_id": "c", **changed}))
+
+    changes = [{"gate": "b"}, {"message_id": "n"}, {"call_id": "d"}, {"thread": "2"}, {"saver": InMemorySaver()}]
+    assert len({key(), *(key(**changed) for changed in changes)}) == 1 + len(changes)
+    assert key() == key()
+    assert key(saver=None) != key(saver=None)  # no thread is kept: each run is by itself
 
 
 def test_what_comes_after_the_wait_is_over_does_not_run(monkeypatch):

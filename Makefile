@@ -12,7 +12,7 @@ LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tes
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
 	typecheck imports benchmark lines models clean
 
 help: ## Show this list
@@ -48,6 +48,9 @@ test: $(READY) ## Run the tests, but for the slow ones, on all cores
 test-all: $(READY) ## Run all tests, on all cores
 	$(PYTEST)
 
+soak: $(READY) ## Attack the gates in 2,000 runs of 30 steps each (`.ci/run`: 200)
+	$(BIN)/python -m pytest --hypothesis-profile=soak tests/middleware/test_gate_machine.py -k many_runs
+
 coverage: $(READY) ## Run what `make test` runs, and show how much of the code it reaches
 	$(PYTEST) -m 'not slow' --cov --cov-report term:skip-covered
 
@@ -60,7 +63,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 
 # MUTANTS='coe_agents.policy.gate.* coe_agents.policy.chain.*' restricts it; results are kept in ./mutants, so a run that
 # was interrupted is resumed by the same command
-mutation: $(READY) ## Change `uncertainty` and `policy` in small ways, and list the changes that no test notices (over an hour)
+mutation: $(READY) ## Change the mathematics, policies, actions and gates in small ways, and list the changes that no test notices (hours)
 	$(BIN)/pip install --quiet --constraint constraints.txt --group mutation
 	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(foreach pattern,$(MUTANTS),'$(pattern)')
 	$(BIN)/mutmut results

@@ -19,6 +19,7 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.register_profile(
     "mutation", settings.get_profile("unhurried"), max_examples=15, derandomize=True, database=None
 )
+settings.register_profile("soak", settings.get_profile("unhurried"), max_examples=2000)  # `make soak`
 settings.load_profile("unhurried")
 
 _CACHES = itertools.count()

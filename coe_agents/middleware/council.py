@@ -40,7 +40,7 @@ from coe_agents.middleware.deliberation import (
 )
 from coe_agents.middleware.guard import GuardsTools, check_names, is_edited, is_same_call, refuse
 from coe_agents.middleware.marks import is_mark, make_mark
-from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
+from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, n_places, new_action
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
@@ -259,7 +259,7 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members, and passes on the message that the council lets pass."""
-        asked = self._prepare(request)
+        asked = self._prepare(request, is_async=False)
         early = self._start(asked) if self._asks_at_once else []
         response = asked.ask_driver(handler)  # if it fails, what the members say is not waited for
         if (message := self._judged(asked, response)) is None:
@@ -272,7 +272,7 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members; see `wrap_model_call`."""
-        asked = self._prepare(request)
+        asked = self._prepare(request, is_async=True)
         tasks = self._create_tasks(asked) if self._asks_at_once else []
         try:
             response = await asked.aask_driver(handler)
@@ -319,11 +319,11 @@ class CoECouncil(GuardsTools[CouncilState]):
         """Whether the members are asked while the driver is: all are, and about every turn."""
         return self._gated is None and not self._adaptive
 
-    def _prepare(self, request: ModelRequest[Any]) -> Asked:
+    def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> Asked:
         own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not own, must, own, "Give these members other models")
-        return Asked(request, self._gated_keys or None)
+        return Asked(request, self._gated_keys or None, n_places(is_async=is_async))
 
     def _ask(self, agent: Agent, asked: Asked) -> Steps[AgentReply | Exception]:
         try:
@@ -362,14 +362,15 @@ class CoECouncil(GuardsTools[CouncilState]):
         return message if any(tool_key(name or "") in self._gated_keys for name in names) else None
 
     def _settle(self, asked: Asked, response: ModelResponse[Any], ruling: Ruling) -> ExtendedModelResponse[Any]:
-        decision = ruling.decision
         driver = asked.message_of(response)
+        ruling = self._check_places(asked, driver, ruling)
+        decision = ruling.decision
         if ruling.message is not None:
             chosen = response if ruling.message is driver else asked.respond(ruling.message)
             if chosen is not None:
                 return self._returned(asked, chosen, decision, vouched=asked.message_of(chosen))
             reason = "the chosen message gives no structured answer that can be read"
-            decision = {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
+            decision = _closed(decision, reason)
         if driver is None:
             return self._returned(asked, response, None)
         if self._on_uncertain == "interrupt" and ruling.is_readable:
@@ -392,6 +393,20 @@ class CoECouncil(GuardsTools[CouncilState]):
             return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="end")
         withheld = ModelResponse(list(block_calls(driver, decision)))
         return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="model")
+
+    def _check_places(self, asked: Asked, driver: AIMessage | None, ruling: Ruling) -> Ruling:
+        """Returns the ruling; one that lets nothing pass if more calls would wait for each other than ever can."""
+        asks_person = self._on_uncertain == "interrupt" and ruling.is_readable
+        message = driver if ruling.message is None and asks_person else ruling.message
+        calls = [] if message is None else message.tool_calls
+        n_calls = sum(self._gates(call["name"]) and call["name"] not in asked.outputs for call in calls)
+        if n_calls <= asked.n_places:
+            return ruling
+        reason = (
+            f"{n_calls} calls of one message would have to run together, and this run has places for "
+            f'{asked.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
+        )
+        return Ruling(_closed(ruling.decision, reason), None, is_readable=False)
 
     def _returned(
         self,
@@ -468,6 +483,11 @@ class CoECouncil(GuardsTools[CouncilState]):
             REGISTER.refuse(key)
             return refuse(call, request.state["messages"])
         return VouchedAction(key, frozenset(vouched["ids"]))
+
+
+def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:
+    """Returns a decision by which nothing goes on, though a proposal would have."""
+    return {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
 
 
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:

@@ -41,10 +41,11 @@ class Asked:
             model's provider, such as its search, are omitted: the members cannot have them.
         parsers: Of the tools whose arguments pydantic parses, by name; see `parsers_of`.
         outputs: The tools by which the driver gives a structured answer, by name.
+        n_places: How many calls can be at their tools at the same time.
     """
 
-    def __init__(self, request: ModelRequest[Any], gated: Collection[str] | None) -> None:
-        self.request, self._gated = request, gated
+    def __init__(self, request: ModelRequest[Any], gated: Collection[str] | None, n_places: float) -> None:
+        self.request, self._gated, self.n_places = request, gated, n_places
         outputs = _outputs(request)
         schemas = [*map(_to_schema, request.tools), *(schema for schema, _ in outputs.values())]
         self.tools = [schema for schema in schemas if schema is not None]

@@ -2,6 +2,8 @@
 
 import hashlib
 import logging
+import math
+import os
 import threading
 import uuid
 import weakref
@@ -79,6 +81,16 @@ def new_action(gate: str, message_id: str | None, call_id: str | None = None) ->
     ).hexdigest()
 
 
+def n_places(*, is_async: bool) -> float:
+    """Returns how many calls of the present run can be at their tools at the same time.
+
+    Args:
+        is_async: Whether the run has the asynchronous form, in which they are not bounded by threads.
+    """
+    default = math.inf if is_async else min(32, (os.cpu_count() or 1) + 4)  # as many threads as LangGraph's pool has
+    return get_config().get("max_concurrency") or default
+
+
 class Register:
     """The actions that were started, in this process and in the store of the runs.
 
@@ -115,6 +127,9 @@ class Register:
             return why_not
         except TimeoutError:
             return self.refuse(action.key)
+        except GeneratorExit:  # the call was cancelled: it will not run, nor may the others
+            self.refuse(action.key)
+            raise
         except Exception as error:  # whatever a store raises
             logger.warning("a gated call is refused: the store failed with %s", type(error).__name__)
             self.refuse(action.key)

@@ -215,10 +215,12 @@ def test_nothing_opens_the_gate_but_a_verdict():
     assert len(replies) >= 60
     assert len(arguments) >= 20
     text = document(replies, arguments, controls)
+    known, heading, classes = TABLE.read_text(encoding="utf-8").partition("\n## Classes of attacks\n")
     if os.environ.get("COE_WRITE_DOCS"):
-        TABLE.write_text(text, encoding="utf-8")
+        TABLE.write_text(text + heading + classes, encoding="utf-8")
+        known = text
     assert [line for line, is_wrong in (*replies, *arguments, *controls) if is_wrong] == []
-    assert TABLE.read_text(encoding="utf-8") == text
+    assert known == text
 
 
 @pytest.mark.parametrize("judge", ECHOES.values(), ids=ECHOES)

@@ -3,6 +3,9 @@
 from secrets import token_bytes
 
 import pytest
+from langchain_core.messages import RemoveMessage
+from langchain_core.runnables.config import set_config_context
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
 from coe_agents.errors import ConfigurationError
@@ -69,6 +72,38 @@ def test_what_was_vouched_for_on_one_thread_is_not_on_another(gate):
     assert bank.transfers == []
     compiled.invoke(None, THREAD)
     assert bank.transfers == [("Ann", 1.0)]
+
+
+def test_a_new_message_of_the_user_takes_back_what_was_vouched_for():
+    bank = Bank()
+    compiled = council_agent(members(AGREE), bank, says(call(**ANN)), DONE)
+    compiled.invoke(PAY, THREAD, interrupt_before=["tools"])
+    paused = compiled.get_state(THREAD).values["messages"]
+    compiled.invoke({"messages": [("user", "Never mind.")]}, THREAD, interrupt_before=["model"])
+    again = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *paused]}
+    compiled.invoke(Command(update=again, goto="tools"), THREAD)
+    assert bank.transfers == []
+
+
+def test_every_part_of_what_was_decided_is_marked():
+    mark = {"purpose": "vouched", "gate": "a", "message_id": "m", "calls": [call(**ANN)], "decided": ["k", "group"]}
+    other = {
+        "purpose": "waits",
+        "gate": "b",
+        "message_id": "n",
+        "calls": [call(**BOB)],
+        "decided": ["k", "person"],
+    }
+
+    def marked(thread, **changed):
+        with set_config_context({"configurable": {"thread_id": thread}}) as context:
+            return context.run(lambda: marks.make_mark(**{**mark, **changed}))
+
+    variants = [{name: value} for name, value in other.items()]
+    variants += [{"calls": [call(id="c2", **ANN)]}, {"calls": [call("balance", **ANN)]}, {"calls": [call(**ANN)] * 2}]
+    found = {marked("1"), marked("2"), *(marked("1", **changed) for changed in variants)}
+    assert len(found) == 2 + len(variants)
+    assert marked("1") == marked("1")
 
 
 def test_a_secret_that_is_too_short_is_refused(monkeypatch):

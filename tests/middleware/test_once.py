@@ -7,12 +7,16 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware, ToolRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
 
 from coe_agents import CoECouncil, SupportPolicy
+from coe_agents._steps import run_steps
 from coe_agents.middleware import once
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, PAY, SURE, THREAD, UNSURE, Bank, agent, call, judges, replies, says
@@ -107,8 +111,6 @@ class ChangesOne(AgentMiddleware):
 
 class AnswersOne(AgentMiddleware):
     def wrap_tool_call(self, request, handler):
-        from langchain_core.messages import ToolMessage
-
         if request.tool_call["id"] == "c2":
             return ToolMessage("cached", tool_call_id="c2")
         return handler(request)
@@ -128,6 +130,133 @@ def test_a_jump_to_one_of_two_calls_runs_none(soon):
     compiled.invoke(PAY, THREAD, interrupt_before=["tools"])
     compiled.invoke(Command(goto=Send("tools", [{**call(**ANN, id="c1"), "type": "tool_call"}])), THREAD)
     assert bank.transfers == []
+
+
+async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(monkeypatch):
+    waiting, left = asyncio.Event(), asyncio.Event()
+    arrive = once.Register._arrive
+
+    def observed(self, action, call_id, invocation):
+        waiting.set()
+        return arrive(self, action, call_id, invocation)
+
+    class Impatient(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            if request.tool_call["id"] == "c2":
+                await left.wait()
+                return await handler(request)
+            reply = asyncio.ensure_future(handler(request))
+            await waiting.wait()
+            reply.cancel()
+            await asyncio.gather(reply, return_exceptions=True)
+            left.set()
+            return ToolMessage("too slow", tool_call_id="c1")
+
+    monkeypatch.setattr(once.Register, "_arrive", observed)
+    bank = Bank()
+    state = await council_agent(members(BOTH), bank, TWO, DONE, before=[Impatient()]).ainvoke(PAY, THREAD)
+    assert bank.transfers == []
+    assert "another call of the same message does not run" in replies(state)[1].text
+
+
+SAVER = InMemorySaver()
+PAIR = once.VouchedAction("pair", frozenset({"c1", "c2"}))
+ONE = once.VouchedAction("one", frozenset({"c1"}))
+
+
+def starts(register, action, call_id, invocation=None):
+    """Why a call may not run; None if it may."""
+    return run_steps(register.start(action, call_id, invocation, None))
+
+
+def test_equal_actions_of_one_thread_and_saver_have_one_key():
+    def key(thread="1", saver=SAVER, **changed):
+        config = {"configurable": {"thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}}
+        with set_config_context(config) as context:
+            return context.run(lambda: once.new_action(**{"gate": "a", "message_id": "m", "call_id": "c", **changed}))
+
+    changes = [{"gate": "b"}, {"message_id": "n"}, {"call_id": "d"}, {"thread": "2"}, {"saver": InMemorySaver()}]
+    assert len({key(), *(key(**changed) for changed in changes)}) == 1 + len(changes)
+    assert key() == key()
+    assert key(saver=None) != key(saver=None)  # no thread is kept: each run is by itself
+
+
+def test_what_comes_after_the_wait_is_over_does_not_run(monkeypatch):
+    monkeypatch.setattr(once, "SECONDS_TO_GATHER", 0.0)
+    register = once.Register()
+    assert starts(register, PAIR, "c1") == once.INCOMPLETE
+    assert starts(register, PAIR, "c2") == once.INCOMPLETE
+
+
+def test_a_call_that_was_not_vouched_for_with_the_others_does_not_join_an_action_that_runs():
+    register = once.Register()
+    assert starts(register, ONE, "c1") is None
+    assert starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2") == once.SPENT
+
+
+def test_an_attack_on_an_action_that_runs_does_not_end_its_retries():
+    class Invocation:
+        pass
+
+    register, invocation = once.Register(), Invocation()
+    assert starts(register, ONE, "c1", invocation) is None
+    register.refuse(ONE.key)
+    assert starts(register, ONE, "c1", invocation) is None
+    assert starts(register, ONE, "c1", Invocation()) == once.SPENT
+
+
+@kinds
+def test_later_calls_with_the_ids_of_earlier_ones_run_too(kind):
+    bank = Bank()
+    script = [says(call(**ANN, id="c1"), call(**BOB, id="c2")), says(call(**ANN, id="c1")), DONE]
+    if kind == "council":
+        agents = members([script[0].tool_calls, script[1].tool_calls, "Done."])
+        council_agent(agents, bank, *script).invoke(PAY, THREAD)
+    else:
+        agent(judges(*SURE)[1], bank, *script).invoke(PAY, THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0), ("Ann", 1.0), ("Bob", 2.0)]
+
+
+async def test_a_second_try_does_not_run_before_the_rest_of_the_action_has_come(soon):
+    class Hasty(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            if request.tool_call["id"] == "c2":
+                return ToolMessage("cached", tool_call_id="c2")
+            first, _ = await asyncio.gather(handler(request), handler(request))
+            return first
+
+    bank = Bank()
+    await council_agent(members(BOTH), bank, TWO, DONE, before=[Hasty()]).ainvoke(PAY, THREAD)
+    assert bank.transfers == []
+
+
+@pytest.mark.parametrize("on_uncertain", ["block", "interrupt"])
+@pytest.mark.parametrize("agree", [True, False])
+def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(on_uncertain, agree):
+    bank = Bank()
+    calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(3)]
+    agents = members([calls if agree else [], "Done."])
+    compiled = council_agent(agents, bank, says(*calls), DONE, on_uncertain=on_uncertain)
+    state = compiled.invoke(PAY, {**THREAD, "max_concurrency": 2})
+    assert bank.transfers == []
+    if agree or on_uncertain == "interrupt":
+        assert "has places for 2" in replies(state)[0].text
+        assert "max_concurrency" in replies(state)[0].text
+    elsewhere = {"configurable": {"thread_id": "2"}, "max_concurrency": 3}
+    compiled.invoke(PAY, elsewhere)
+    assert len(bank.transfers) == (3 if agree else 0)
+
+
+async def test_in_async_only_max_concurrency_bounds_how_many_calls_run_together():
+    n_calls = 40  # more than a pool has threads
+    bank = Bank()
+    calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(n_calls)]
+    compiled = council_agent(members([calls, "Done."]), bank, says(*calls), DONE)
+    await compiled.ainvoke(PAY, THREAD)
+    assert len(bank.transfers) == n_calls
+    state = compiled.invoke(PAY, {"configurable": {"thread_id": "2"}})
+    assert len(bank.transfers) == n_calls
+    assert "would have to run together" in replies(state)[0].text
 
 
 def test_a_retry_inside_one_invocation_runs_the_tool_again():

@@ -90,6 +90,19 @@ def test_of_three_approvals_at_the_same_time_one_counts(kind):
     assert bank.transfers == [("Ann", 1.0)]
 
 
+def test_a_later_reply_to_the_same_request_lets_nothing_pass():
+    bank = Bank()
+    compiled = council_agent(members([[call(**BOB)], "Done."]), bank, says(call(**ANN)), DONE, on_uncertain="interrupt")
+    compiled.invoke(PAY, THREAD)
+    asked = compiled.get_state(THREAD).config
+    compiled.invoke(APPROVE, THREAD)
+    edited = {"name": "transfer_money", "args": BOB}
+    reply = Command(resume={"decisions": [{"type": "edit", "edited_action": edited}]})
+    state = compiled.invoke(reply, asked, interrupt_before=["model"])
+    assert state["council"]["reason"].startswith("another reply decided on it already")
+    assert bank.transfers == [("Ann", 1.0)]
+
+
 def test_calls_that_were_vouched_for_together_run_together():
     bank = Bank()
     council_agent(members(BOTH), bank, TWO, DONE).invoke(PAY, THREAD)

@@ -12,28 +12,20 @@ from coe_agents.evaluation.metrics import expected_calibration_error
 from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES
+from coe_agents.evaluation.scoring.scores import Scores
 from coe_agents.evaluation.workers import ALONE, Workers
 
 
-def report(
-    scores: Scores,
-    *,
-    reference: str = "coe",
-    n_resamples: int = 1000,
-    seed: int = 0,
-    workers: Workers = ALONE,
-) -> dict[str, Any]:
+def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
-    Differences are taken to the score `reference`; `n_resamples` and `seed` are those of the bootstrap behind every
-    interval, which `workers` share.
+    Differences are taken to "coe"; `n_resamples` is that of the bootstrap behind every interval, which `workers` share.
 
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
         "paper_aurac" and "rejection_accuracy" by retention, each as [value, low, high] with a 95 % interval; for the
-        scores but the reference "auroc_difference" and "aurac_difference", paired; "ece" for those that are a claimed
+        other scores "auroc_difference" and "aurac_difference", paired; "ece" for those that are a claimed
         probability. "n_ties" counts the scored questions where several answers share the lead; each counts by the share
         of these that is right, so "accuracy" is an expected one. "details" says what was left out, and why.
 
@@ -41,7 +33,7 @@ def report(
         questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
-    estimate = partial(estimate_all, reference=reference, n_resamples=n_resamples, seed=seed, workers=workers)
+    estimate = partial(estimate_all, n_resamples=n_resamples, workers=workers)
     whole = _figures(scores.correct, scores.values, estimate)
     found: dict[str, Any] = {
         "n_questions": scores.n_questions,
@@ -57,7 +49,7 @@ def report(
             "n_unjudged": scores.n_unjudged,
             "agents": {name: asdict(count) for name, count in scores.agents.items()},
             "absent": dict(scores.absent),
-            "reference": reference,
+            "reference": "coe",
             "n_resamples": n_resamples,
         },
     }

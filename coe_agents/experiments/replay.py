@@ -6,7 +6,7 @@ something, has no saved responses: the replay ends there without an answer, and 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,18 +90,7 @@ class Saved:
 
     def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         """Returns what so many responses come to."""
-        key = ("measured", counts, of.weighting, str(of.divergence), tuple(of.weights.items()))
-        if key not in self._found:
-            rows, labels = self.take(counts)
-            self._found[key] = measure(
-                rows,
-                labels,
-                weights=_weights(rows, of),
-                weighting=of.weighting,
-                divergence=of.divergence,
-                n_resamples=0,
-            )
-        found: Measurement = self._found[key]
+        found: Measurement = self._once(measure, counts, of, n_resamples=0)
         aleatoric, epistemic = regime_thresholds(of.policy)
         parts = found.aleatoric, found.comparable_epistemic
         return replace(found, regime=regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic))
@@ -110,20 +99,21 @@ class Saved:
         """Returns whether no further response can be expected to change the decision."""
         if of.adaptive is None or not isinstance(of.policy, SettlingPolicy):
             return False
-        how = (of.weighting, str(of.divergence), tuple(of.weights.items()), of.adaptive.confidence)
-        key = ("forecast", counts, tuple(left.items()), how)
+        found = self._once(forecast, counts, of, left, confidence=of.adaptive.confidence)
+        return is_settled(of.policy, replace(self.measure(counts, of), forecast=found))
+
+    def _once(
+        self, function: Callable[..., Any], counts: Counts, of: ReplayedPolicy, *given: Any, **options: Any
+    ) -> Any:
+        """Returns what a function computes of so many responses, once for all policies that measure alike."""
+        key = (function, counts, of.weighting, str(of.divergence), tuple(of.weights.items()), str((given, options)))
         if key not in self._found:
             rows, labels = self.take(counts)
-            self._found[key] = forecast(
-                rows,
-                labels,
-                left,
-                weights=_weights(rows, of),
-                weighting=of.weighting,
-                divergence=of.divergence,
-                confidence=of.adaptive.confidence,
-            )
-        return is_settled(of.policy, replace(self.measure(counts, of), forecast=self._found[key]))
+            names = dict.fromkeys(row["agent"] for row in rows)
+            options |= {"weighting": of.weighting, "divergence": of.divergence}
+            options["weights"] = {name: of.weights.get(name, 1.0) for name in names} if of.weights else None
+            self._found[key] = function(rows, labels, *given, **options)
+        return self._found[key]
 
     def verdict(self, measurement: Measurement, answer: str | None, criterion: Criterion) -> float | None:
         """Returns whether an answer is right, by the references or by the labels of all responses of its cluster.
@@ -139,14 +129,6 @@ class Saved:
             prediction = Prediction(self.question.text, shown, self.question.references, labelled)
             (self._verdicts[key],) = judge([prediction], criterion)
         return self._verdicts[key]
-
-
-def _weights(rows: Sequence[Sample], of: ReplayedPolicy) -> dict[str, float] | None:
-    return (
-        {name: of.weights.get(name, 1.0) for name in dict.fromkeys(row["agent"] for row in rows)}
-        if of.weights
-        else None
-    )
 
 
 def load_saved(questions: Iterable[SampledQuestion], clusterer: Clusterer) -> list[Saved]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from coe_agents.checks import number, one_of
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.monitor import check_probability
-from coe_agents.evaluation.calibration.threshold import ThresholdChoice, fixed_sequence, round_up
+from coe_agents.evaluation.calibration.threshold import NO_THRESHOLD, ThresholdChoice, fixed_sequence, round_up
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
@@ -170,7 +170,7 @@ def choose_audited_threshold(
             break
         threshold, n_answered = tested, n
     if not n_answered:
-        return ThresholdChoice(None, 0, 0, None)
+        return NO_THRESHOLD
     x, p = x[:n_answered], p[:n_answered]
     bound = weighted_risk_bound(x, p, confidence=confidence, least=least)
     return ThresholdChoice(threshold, n_answered, round_up(float(x.sum())), min(bound, risk))

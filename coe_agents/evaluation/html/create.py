@@ -8,9 +8,9 @@ from coe_agents.evaluation.html.rows import Rows, pack
 from coe_agents.evaluation.html.summary import summarize
 from coe_agents.evaluation.report import find_standout, report
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring import score
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.score_names import BASELINE, group_scores, name_of
+from coe_agents.evaluation.scoring.scores import score
 from coe_agents.policy import Weighting
 
 _SCRIPT = ("base.js", "charts.js", "plane.js", "table.js", "questions.js", "theme.js", "start.js")

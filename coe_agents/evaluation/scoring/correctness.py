@@ -243,17 +243,6 @@ def judge_clusters(
     )
 
 
-def judge_proposals(
-    statistics: Iterable[Statistics], criterion: Criterion
-) -> Iterator[tuple[Statistics, float | None]]:
-    """Yields each with the verdict on the proposal of its `proposer`; None where that gave none."""
-    proposed = (
-        (each, [] if each.proposal is None else [Prediction.of_proposal(each, place=each.proposal)])
-        for each in statistics
-    )
-    return ((each, mean_verdict(verdicts)) for each, verdicts in _judge_together(proposed, criterion))
-
-
 def _judge_together(
     predicted: Iterable[tuple[Statistics, list[Prediction]]], criterion: Criterion
 ) -> Iterator[tuple[Statistics, list[float | None]]]:
@@ -269,13 +258,20 @@ def _can_be_right(prediction: Prediction) -> bool:
 
 
 def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, float | None]]:
-    """Yields each with the verdict on the group's answer.
+    """Yields each with the verdict on the group's answer, or on the proposal of its `proposer` if it has one.
 
     The verdict of a tied question is the mean over the clusters that share the lead. Clusters about which nothing can
-    be said are left out; it is None where no verdict is known.
+    be said are left out; it is None where no verdict is known, or the proposer gave no response.
     """
-    leading = ((each, each.leading) for each in statistics)
-    return ((each, mean_verdict(verdicts)) for each, verdicts in judge_clusters(leading, criterion))
+    predicted = ((each, _predictions(each)) for each in statistics)
+    return ((each, mean_verdict(verdicts)) for each, verdicts in _judge_together(predicted, criterion))
+
+
+def _predictions(statistics: Statistics) -> list[Prediction]:
+    if statistics.proposer is None:
+        return [Prediction.of(statistics, cluster=cluster) for cluster in statistics.leading]
+    place = statistics.proposal
+    return [] if place is None else [Prediction.of_proposal(statistics, place=place)]
 
 
 def mean_verdict(verdicts: Sequence[float | None]) -> float | None:

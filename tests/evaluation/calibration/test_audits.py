@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.evaluation import Seen, calibrate, recalibrate, weighted_risk_bound
-from coe_agents.evaluation.calibration import risk_bound
 from coe_agents.evaluation.calibration.audits import _as_in_traffic, choose_audited_threshold, first_audited_count
+from coe_agents.evaluation.calibration.threshold import risk_bound
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
 

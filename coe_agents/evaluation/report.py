@@ -1,6 +1,5 @@
 """Owns the report of an evaluation: what `coe-agents score --json` prints, and what its table shows."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coe_agents.evaluation.metrics import expected_calibration_error
-from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all
+from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all, to_plain
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES
@@ -72,15 +71,15 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
 def _shown(estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate]) -> dict[str, Any]:
     area, low, high = estimates["aurac"]
     figures: dict[str, Any] = {
-        "auroc": _plain(estimates["auroc"]),
-        "aurac": _plain(estimates["aurac"]),
-        "rejection_accuracy": {str(share): _plain(estimates[f"accuracy at {share}"]) for share in RETENTIONS},
-        "aurc": _plain((1.0 - area, 1.0 - high, 1.0 - low)),
-        "paper_aurac": _plain(estimates["paper_aurac"]),
+        "auroc": to_plain(estimates["auroc"]),
+        "aurac": to_plain(estimates["aurac"]),
+        "rejection_accuracy": {str(share): to_plain(estimates[f"accuracy at {share}"]) for share in RETENTIONS},
+        "aurc": to_plain((1.0 - area, 1.0 - high, 1.0 - low)),
+        "paper_aurac": to_plain(estimates["paper_aurac"]),
     }
     for metric in ("auroc", "aurac"):
         if metric in differences:
-            figures[f"{metric}_difference"] = _plain(differences[metric])
+            figures[f"{metric}_difference"] = to_plain(differences[metric])
     return figures
 
 
@@ -106,7 +105,3 @@ def find_standout(scores: Mapping[str, Any]) -> str | None:
     if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):
         return None
     return best
-
-
-def _plain(estimate: Estimate) -> list[float | None]:
-    return [None if math.isnan(number) else number for number in estimate]

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coe_agents._plurals import quantity
-from coe_agents.actions import compare_actions, has_proposals
-from coe_agents.clustering import Clusterer, cluster_responses
+from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.decisions import Item
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
-from coe_agents.evaluation.scoring.statistics import fill_answers
+from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.policy import Measurement, Policy, Rules, SettlingPolicy, Spent, Weighting, forecast, measure, settle
 from coe_agents.policy.base import regime_thresholds
@@ -66,12 +65,9 @@ class ReplayedPolicy:
 class Saved:
     """The saved responses of one question, clustered once; what they come to is computed once for each number used."""
 
-    def __init__(self, question: SampledQuestion, clusterer: Clusterer) -> None:
-        self.question = question
-        self.rows = list(fill_answers(question).responses)
-        texts = [response_text(row) for row in self.rows]
-        comparing = compare_actions(clusterer) if has_proposals(self.rows) else clusterer
-        self.labels = cluster_responses(texts, question=question.text, clusterer=comparing)
+    def __init__(self, statistics: Statistics) -> None:
+        self.question, self.rows = statistics.question, statistics.responses
+        self.labels = statistics.labels.tolist()
         self.available = Counter(row["agent"] for row in self.rows)
         self._verdicts: dict[tuple[str, str, str], float | None] = {}
         self._found: dict[Any, Any] = {}
@@ -84,7 +80,7 @@ class Saved:
             if left.get(row["agent"], 0) > 0:
                 left[row["agent"]] -= 1
                 rows.append(row)
-                labels.append(int(label))
+                labels.append(label)
         places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
         return rows, [places[label] for label in labels]
 
@@ -133,7 +129,7 @@ class Saved:
 
 def load_saved(questions: Iterable[SampledQuestion], clusterer: Clusterer) -> list[Saved]:
     """Returns the saved responses of the questions that have any."""
-    return [Saved(question, clusterer) for question in questions if question.responses]
+    return [Saved(each) for each in iter_statistics(questions, clusterer=clusterer)]
 
 
 def replay(
@@ -206,7 +202,9 @@ class _Replay:
                 return self._outcome(measurement, decision.action, decision.answer, number)
             if not self._is_saved(measurement, decision.strategy, added):
                 return self._outcome(measurement, "abstain", None, number)
-            history.append(_to_round(measurement, number))
+            # a replay compares no agent's answers with those of the round before
+            compared: dict[str, Any] = {"shows_answers": False, "former": None, "former_labels": {}}
+            history.append(round_data(measurement, round=number, strategy=None, tokens=0, n_responses=0, **compared))
             number += 1
 
     def _is_saved(self, measurement: Measurement, wanted: str | None, added: Mapping[str, int]) -> bool:
@@ -285,17 +283,3 @@ class _Replay:
         correct = None if answer is None else leading
         item = Item(question.id, question.text, action, correct, (leading,), action == "escalate", known)
         return with_cost(item, self._of.prices)
-
-
-def _to_round(measurement: Measurement, number: int) -> RoundData:
-    """Returns the record of a round; a replay compares no agent's answers with those of the round before."""
-    return round_data(
-        measurement,
-        round=number,
-        strategy=None,
-        shows_answers=False,
-        former=None,
-        former_labels={},
-        tokens=0,
-        n_responses=0,
-    )

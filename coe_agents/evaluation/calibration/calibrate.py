@@ -25,7 +25,6 @@ from coe_agents.policy.calibrated import (
     counts_agents_by,
 )
 from coe_agents.policy.gate import LearnedGate
-from coe_agents.policy.guarantee import AskedAgent
 from coe_agents.policy.support_gate import SupportGate
 from coe_agents.uncertainty.answers import TIE
 
@@ -185,12 +184,10 @@ def calibrate(
     )
     asked = {} if origin is None else origin.agents
     policy = _calibrate(open_record, known, gate=gate, halves=halves)
-    agents = {name: _with_asked(agent, asked.get(name)) for name, agent in policy.agents.items()}
-    return CalibratedPolicy(replace(policy, agents=agents))
-
-
-def _with_asked(agent: CalibratedAgent, asked: AskedAgent | None) -> CalibratedAgent:
-    return agent if asked is None else replace(agent, **asdict(asked))
+    known_of = {
+        name: replace(policy.agents[name], **asdict(how)) for name, how in asked.items() if name in policy.agents
+    }
+    return CalibratedPolicy(replace(policy, agents={**policy.agents, **known_of}))
 
 
 def _calibrate(

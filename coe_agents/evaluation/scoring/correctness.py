@@ -228,9 +228,10 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
                 f'every verdict of "judge" must lie in [0, 1]; {criterion.name} returned {verdict!r}. '
                 "Return True, False, a share of right, or None where it is not known"
             )
+    can_be_right = [each.is_action or answer_kind(each.answer) == "answer" for each in predictions]
     return [
-        None if verdict is None else float(verdict) if _can_be_right(prediction) else 0.0
-        for verdict, prediction in zip(verdicts, predictions, strict=True)
+        None if verdict is None else float(verdict) if is_answer else 0.0
+        for verdict, is_answer in zip(verdicts, can_be_right, strict=True)
     ]
 
 
@@ -251,10 +252,6 @@ def _judge_together(
         verdicts = iter(judge([prediction for _, own in batch for prediction in own], criterion))
         for each, own in batch:
             yield each, list(islice(verdicts, len(own)))
-
-
-def _can_be_right(prediction: Prediction) -> bool:
-    return prediction.is_action or answer_kind(prediction.answer) == "answer"
 
 
 def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, float | None]]:

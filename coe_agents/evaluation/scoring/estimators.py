@@ -82,11 +82,9 @@ def verbal_confidence(statistics: Statistics) -> float | None:
 
 def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
     given = [sample.get(field) for sample in statistics.responses]
-    return [] if given.count(None) == len(given) else [_probability(value) for value in given]
-
-
-def _probability(value: object) -> float | None:
-    return float(value) if is_number(value) and 0.0 <= value <= 1.0 else None
+    if given.count(None) == len(given):
+        return []
+    return [float(value) if is_number(value) and 0.0 <= value <= 1.0 else None for value in given]
 
 
 def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from coe_agents.checks import require
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, to_folds
 from coe_agents.evaluation.calibration.threshold import NO_THRESHOLD, choose_threshold
@@ -152,10 +153,8 @@ def calibrate(
                 "Name an agent of the samples"
             )
     divergences = {row.measurement.divergence for row in known}
-    if len(divergences) > 1:
-        raise ValueError(
-            f'"rows" must be measured with one divergence; got {", ".join(sorted(divergences))}. Measure them again'
-        )
+    must = '"rows" must be measured with one divergence'
+    require(len(divergences) == 1, must, ", ".join(sorted(divergences)), "Measure them again")
     by_name = {name: (weights or {}).get(name, 1.0) for row in known for name in row.measurement.agents}
     if not all(counts_agents_by(row.measurement, by_name) for row in known):
         raise ValueError(

@@ -46,18 +46,6 @@ class Prediction:
             has_proposals(inside),
         )
 
-    @classmethod
-    def of_proposal(cls, statistics: Statistics, *, place: int) -> "Prediction":
-        """Returns what one response by itself predicts."""
-        response = statistics.responses[place]
-        return cls(
-            statistics.question.text,
-            response_text(response),
-            statistics.question.references,
-            (response["correct"],),
-            response.get("calls") is not None,
-        )
-
 
 @runtime_checkable
 class Criterion(Protocol):
@@ -267,8 +255,11 @@ def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Ite
 def _predictions(statistics: Statistics) -> list[Prediction]:
     if statistics.proposer is None:
         return [Prediction.of(statistics, cluster=cluster) for cluster in statistics.leading]
-    place = statistics.proposal
-    return [] if place is None else [Prediction.of_proposal(statistics, place=place)]
+    if statistics.proposal is None:
+        return []
+    question, response = statistics.question, statistics.responses[statistics.proposal]
+    is_action = response.get("calls") is not None
+    return [Prediction(question.text, response_text(response), question.references, (response["correct"],), is_action)]
 
 
 def mean_verdict(verdicts: Sequence[float | None]) -> float | None:

@@ -135,11 +135,8 @@ def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = Fal
     for name, estimator in (*installed, *further.items()):
         if name in found or name == BEST_SINGLE_MODEL:
             raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
-        if not callable(estimator):
-            raise ValueError(
-                f'estimator "{name}" must be a callable; got {estimator!r}. Write one that takes `Statistics` and '
-                "returns a float or None"
-            )
+        advice = "Write one that takes `Statistics` and returns a float or None"
+        require(callable(estimator), f'estimator "{name}" must be a callable', estimator, advice)
         found[name] = _check_values(name, estimator)
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents._plurals import quantity
-from coe_agents.checks import is_number
+from coe_agents.checks import is_number, require
 from coe_agents.evaluation.decisions import Item, Run
 from coe_agents.evaluation.html.render import check_jinja, read_parts, render
 from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
@@ -35,8 +35,7 @@ def create_run_page(
         ImportError: Jinja is not installed.
         ValueError: If there is neither one run nor two, or one of them decided no question.
     """
-    if not 1 <= len(runs) <= 2:
-        raise ValueError(f'"runs" must hold one run or two; got {len(runs)}. Compare two at a time')
+    require(1 <= len(runs) <= 2, '"runs" must hold one run or two', len(runs), "Compare two at a time")
     check_jinja()
     called = [run.name for run in runs] if names is None else list(names)
     comparison = compare(

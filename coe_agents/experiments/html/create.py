@@ -108,11 +108,12 @@ class RunRows:
     def overview(self) -> dict[str, Any]:
         """Returns what the page needs at once."""
         lines = [[_line(run, key) for key in self._ids] for run in self._runs]
+        texts = {key: item.question for run in reversed(self._runs) for key, item in run.items.items()}
         return {
             "block": BLOCK,
             "names": [cut(name, _SHORT) for name in self._names],
             "ids": [cut(key, _SHORT) for key in self._ids],
-            "texts": [cut(self._text(key)) for key in self._ids],
+            "texts": [cut(texts.get(key, "")) for key in self._ids],
             "runs": [{name: [line[name] for line in own] for name in _COLUMNS} for own in lines],
         }
 
@@ -122,9 +123,6 @@ class RunRows:
             pack([[_detail(run, key) for run in self._runs] for key in self._ids[start : start + BLOCK]])
             for start in range(0, len(self._ids), BLOCK)
         ]
-
-    def _text(self, key: str) -> str:
-        return next((run.items[key].question for run in self._runs if key in run.items), "")
 
 
 def _state(run: Run, key: str) -> str:

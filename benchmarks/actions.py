@@ -29,8 +29,7 @@ from result_page import result_page
 
 from coe_agents.actions import ActionMatch, canonical_action, contested
 from coe_agents.evaluation import Samples, calibrate, iter_statistics, judge_samples
-from coe_agents.evaluation.calibration import fit_support
-from coe_agents.evaluation.calibration.learned import to_folds
+from coe_agents.evaluation.calibration.learned import fit_support, to_folds
 from coe_agents.evaluation.metrics.bootstrap import resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc, join_ties
 from coe_agents.uncertainty import cluster_distributions, collaborative_entropy

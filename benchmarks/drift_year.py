@@ -18,7 +18,7 @@ from result_page import result_page
 from scipy.stats import binom
 
 from coe_agents.evaluation import Judged, RiskMonitor, Seen, recalibrate
-from coe_agents.evaluation.calibration import choose_threshold
+from coe_agents.evaluation.calibration.threshold import choose_threshold
 from coe_agents.policy import AgentMeasurement, CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import Calibration
 

@@ -15,7 +15,7 @@ from score_scale import write_samples
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples
+from coe_agents.evaluation import Samples, ScoringSetup
 from coe_agents.evaluation.html import create_page
 from tests.chromium import Page, running_chromium
 
@@ -27,7 +27,7 @@ def main() -> None:
         write_samples(path, n_questions, n_words=(12, 12), forms=("{}",))
         start, cpu = time.perf_counter(), time.process_time()
         with Samples([path]) as questions:
-            out.write_text(create_page(questions, title="Invented", clusterer=NormalizedMatch()), "utf-8")
+            out.write_text(create_page(questions, ScoringSetup(NormalizedMatch()), title="Invented"), "utf-8")
         print(f"{n_questions} questions, {n_questions * 30} responses, {path.stat().st_size / 1e6:.1f} MB of samples")
         print(f"written in {time.perf_counter() - start:.1f} s ({time.process_time() - cpu:.1f} CPU s)")
         print(f"page of {out.stat().st_size / 1e6:.1f} MB")

@@ -128,7 +128,10 @@ def test_links_into_the_repository_lead_somewhere(name):
 REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
 INTERNAL = {
     f"coe_agents.{name}"
-    for name in ("cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents._requests")
+    for name in (
+        *("cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents._requests"),
+        *("evaluation.calibration", "evaluation.scoring"),  # `coe_agents.evaluation` has what is public of these
+    )
 }
 PACKAGES = [
     name

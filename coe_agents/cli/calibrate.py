@@ -24,8 +24,7 @@ from coe_agents.cli.setting import create_setting, print_judged
 from coe_agents.cli.terminal import clean, print_json, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import ScoringSetup
-    from coe_agents.evaluation.calibration import Judged
+    from coe_agents.evaluation import Judged, ScoringSetup
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5

@@ -61,11 +61,8 @@ def _of_samples(
     with Samples(paths) as questions:
         page = create_page(
             without_rulings(questions, argument="run"),
+            setting,
             title=", ".join(path.resolve().name for path in paths) if title is None else title,
-            clusterer=setting.clusterer,
-            weighting=setting.weighting,
-            criterion=setting.criterion,
-            entailment=setting.entailment,
             n_resamples=resamples,
             note=judging.note(),
         )

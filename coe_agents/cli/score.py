@@ -82,7 +82,7 @@ def show_scores(
     """
     from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples, report
-    from coe_agents.evaluation.scoring import score_samples
+    from coe_agents.evaluation.scoring.scores import score_samples
     from coe_agents.evaluation.workers import start_workers
 
     found, judging = create_setting(options, samples)

@@ -7,6 +7,5 @@ which holds references to its whole input for as long as it runs.
 
 from coe_agents.distributed.cluster import Pool, cluster, n_nodes
 from coe_agents.distributed.sampling import SampleParts, sample
-from coe_agents.evaluation.runner import Group
 
-__all__ = ["Group", "Pool", "SampleParts", "cluster", "n_nodes", "sample"]
+__all__ = ["Pool", "SampleParts", "cluster", "n_nodes", "sample"]

@@ -27,8 +27,6 @@ from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_fi
 from coe_agents.evaluation.samples.store import Unit, is_failure, is_whole
 
 Rows = Sequence[Mapping[str, Any]]
-_WHOLE, _ABSENT, _REPEATED = range(3)
-"""The state of a part's file: kept by this run or complete, absent, or with failures to ask again."""
 
 
 class SampleParts:
@@ -68,28 +66,20 @@ class SampleParts:
         self._size = size
         self.agents = agents
         self._columns = {**SAMPLE_COLUMNS, **dict.fromkeys(numbers, "double")}
-        self._states = bytearray(-(-len(questions) // size))
+        self._is_finished = bytearray(-(-len(questions) // size))
+        """Whether each part is complete, or kept by this run."""
 
     def __enter__(self) -> "SampleParts":
         with ExitStack() as stack:
             stack.enter_context(run_folder(self._folder, self._settings, holds=PARTS))
             self.path.mkdir(exist_ok=True)
             self.n_missing.clear()
-            for number in range(len(self._states)):
-                self._look_at(number)
+            for number in range(len(self._is_finished)):
+                missing = self._missing(number)
+                self._is_finished[number] = not missing
+                self.n_missing.update(agent for _, agent in missing)
             self._stack = stack.pop_all()
         return self
-
-    def _look_at(self, number: int) -> None:
-        path = self._file(number)
-        if path.exists():
-            missing = self._failures(path, self._units(number))
-            self._states[number] = _REPEATED if missing else _WHOLE
-            self.n_missing.update(agent for _, agent in missing)
-        else:
-            self._states[number] = _ABSENT
-            n_questions = min(self._size, len(self._questions) - number * self._size)
-            self.n_missing.update({agent.name: n_questions for agent in self.agents})
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
@@ -97,14 +87,14 @@ class SampleParts:
     @property
     def n_unfinished(self) -> int:
         """How many files are missing, or hold a failure that is asked again."""
-        return len(self._states) - self._states.count(_WHOLE)
+        return self._is_finished.count(0)
 
     def to_ask(self, prompt: Callable[[Question], str]) -> Iterator[Part]:
         """Yields, for each part that is not complete, what an actor needs to know; each when it is asked for.
 
         `prompt` returns the prompt of a question.
         """
-        for number in (number for number, state in enumerate(self._states) if state != _WHOLE):
+        for number in (number for number, is_finished in enumerate(self._is_finished) if not is_finished):
             path, questions = self._file(number), self._part(number)
             request = {
                 "questions": [asdict(question) for question in questions],
@@ -125,7 +115,7 @@ class SampleParts:
         failures = self._failures(BytesIO(content), self._units(number))
         missing = self._missing(number)
         write(self._file(number), content)
-        self._states[number] = _WHOLE
+        self._is_finished[number] = True
         self.n_missing.subtract(agent for _, agent in missing)
         return {unit: failures.get(unit) for unit in missing}
 
@@ -139,8 +129,8 @@ class SampleParts:
         return units_of(self._part(number), self.agents)
 
     def _missing(self, number: int) -> list[Unit]:
-        units = self._units(number)
-        return list(units if self._states[number] == _ABSENT else self._failures(self._file(number), units))
+        units, path = self._units(number), self._file(number)
+        return list(self._failures(path, units) if path.exists() else units)
 
     def _failures(self, file: Path | BytesIO, units: Mapping[Unit, int]) -> dict[Unit, str]:
         """Returns the errors in a file that holds every unit once, in order."""

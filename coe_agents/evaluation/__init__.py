@@ -1,22 +1,14 @@
 """Owns the evaluation: datasets, saved samples, scores, correctness, metrics and calibrated gates."""
 
-from coe_agents.evaluation.calibration import (
-    Drift,
-    Judged,
-    Recalibration,
-    RiskMonitor,
-    RiskState,
-    Seen,
-    calibrate,
-    check_drift,
-    judge_samples,
-    recalibrate,
-    weighted_risk_bound,
-)
+from coe_agents.evaluation.calibration.audits import Recalibration, Seen, recalibrate, weighted_risk_bound
+from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge_samples
+from coe_agents.evaluation.calibration.drift import Drift, check_drift
+from coe_agents.evaluation.calibration.monitor import RiskMonitor, RiskState
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import Sample, SampledQuestion, Samples
-from coe_agents.evaluation.scoring import Scores, ScoringSetup, score
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import Scores, score
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 
 __all__ = [

@@ -144,14 +144,14 @@ def read_run(folder: Path) -> Run:
             f"{folder} holds no {DECISIONS}", hint="Name a folder that coe-agents run --out FOLDER wrote"
         )
     seconds = {}
-    for number, row in _rows(folder / SECONDS, may_be_torn=True) if (folder / SECONDS).is_file() else ():
+    for number, row in _rows(folder / SECONDS) if (folder / SECONDS).is_file() else ():
         try:
             seconds[row["id"]] = None if row["seconds"] is None else amount(row["seconds"], "seconds")
         except (KeyError, TypeError, ValueError) as error:
             raise _broken(folder / SECONDS, number, error) from error
     items, errors = dict[str, Item](), dict[str, str]()
     places = dict[str, tuple[int, Mapping[str, Any]]]()
-    for number, row in _rows(path, may_be_torn=True):
+    for number, row in _rows(path):
         first, same = places.setdefault(row["id"], (number, row))
         if row != same:
             raise SamplesError(
@@ -195,10 +195,8 @@ def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
     return item
 
 
-def _rows(path: Path, *, may_be_torn: bool) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    lines = path.read_bytes().split(b"\n")
-    if may_be_torn:
-        lines = lines[:-1]  # what follows the last line end is incomplete
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    *lines, _ = path.read_bytes().split(b"\n")  # what follows the last line end is incomplete
     for number, line in enumerate(lines, start=1):
         try:
             row = parse_json(line)

@@ -1,6 +1,5 @@
 """Owns the report of an evaluation: what `coe-agents score --json` prints, and what its table shows."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -9,31 +8,23 @@ from typing import Any
 import numpy as np
 
 from coe_agents.evaluation.metrics import expected_calibration_error
-from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all
+from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all, to_plain
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES
+from coe_agents.evaluation.scoring.scores import Scores
 from coe_agents.evaluation.workers import ALONE, Workers
 
 
-def report(
-    scores: Scores,
-    *,
-    reference: str = "coe",
-    n_resamples: int = 1000,
-    seed: int = 0,
-    workers: Workers = ALONE,
-) -> dict[str, Any]:
+def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
-    Differences are taken to the score `reference`; `n_resamples` and `seed` are those of the bootstrap behind every
-    interval, which `workers` share.
+    Differences are taken to "coe"; `n_resamples` is that of the bootstrap behind every interval, which `workers` share.
 
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
         "paper_aurac" and "rejection_accuracy" by retention, each as [value, low, high] with a 95 % interval; for the
-        scores but the reference "auroc_difference" and "aurac_difference", paired; "ece" for those that are a claimed
+        other scores "auroc_difference" and "aurac_difference", paired; "ece" for those that are a claimed
         probability. "n_ties" counts the scored questions where several answers share the lead; each counts by the share
         of these that is right, so "accuracy" is an expected one. "details" says what was left out, and why.
 
@@ -41,7 +32,7 @@ def report(
         questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
-    estimate = partial(estimate_all, reference=reference, n_resamples=n_resamples, seed=seed, workers=workers)
+    estimate = partial(estimate_all, n_resamples=n_resamples, workers=workers)
     whole = _figures(scores.correct, scores.values, estimate)
     found: dict[str, Any] = {
         "n_questions": scores.n_questions,
@@ -57,7 +48,7 @@ def report(
             "n_unjudged": scores.n_unjudged,
             "agents": {name: asdict(count) for name, count in scores.agents.items()},
             "absent": dict(scores.absent),
-            "reference": reference,
+            "reference": "coe",
             "n_resamples": n_resamples,
         },
     }
@@ -80,15 +71,15 @@ def report(
 def _shown(estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate]) -> dict[str, Any]:
     area, low, high = estimates["aurac"]
     figures: dict[str, Any] = {
-        "auroc": _plain(estimates["auroc"]),
-        "aurac": _plain(estimates["aurac"]),
-        "rejection_accuracy": {str(share): _plain(estimates[f"accuracy at {share}"]) for share in RETENTIONS},
-        "aurc": _plain((1.0 - area, 1.0 - high, 1.0 - low)),
-        "paper_aurac": _plain(estimates["paper_aurac"]),
+        "auroc": to_plain(estimates["auroc"]),
+        "aurac": to_plain(estimates["aurac"]),
+        "rejection_accuracy": {str(share): to_plain(estimates[f"accuracy at {share}"]) for share in RETENTIONS},
+        "aurc": to_plain((1.0 - area, 1.0 - high, 1.0 - low)),
+        "paper_aurac": to_plain(estimates["paper_aurac"]),
     }
     for metric in ("auroc", "aurac"):
         if metric in differences:
-            figures[f"{metric}_difference"] = _plain(differences[metric])
+            figures[f"{metric}_difference"] = to_plain(differences[metric])
     return figures
 
 
@@ -114,7 +105,3 @@ def find_standout(scores: Mapping[str, Any]) -> str | None:
     if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):
         return None
     return best
-
-
-def _plain(estimate: Estimate) -> list[float | None]:
-    return [None if math.isnan(number) else number for number in estimate]

@@ -10,7 +10,7 @@ import numpy as np
 from coe_agents._plurals import quantity
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.decisions import PERSON, Item, Run
-from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
+from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.experiments.experiment import Experiment, Row, plain
 
@@ -107,15 +107,20 @@ class Comparison:
                     "name": each.name,
                     "n_questions": each.n_questions,
                     "n_failed": each.n_failed,
-                    "figures": {name: _to_json(estimate) for name, estimate in each.figures.items()},
+                    "figures": _to_json(each.figures),
                     "decided_by": dict(each.decided_by),
                     "n_common": each.n_common,
-                    "differences": {name: _to_json(estimate) for name, estimate in each.differences.items()},
+                    "differences": _to_json(each.differences),
                     "notes": list(each.notes),
                 }
                 for each in self.policies
             ],
         }
+
+
+def _to_json(figures: Mapping[str, Estimate]) -> dict[str, dict[str, float | None]]:
+    ends = ("value", "low", "high")
+    return {name: dict(zip(ends, to_plain(estimate), strict=True)) for name, estimate in figures.items()}
 
 
 def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
@@ -262,11 +267,6 @@ def _ratio(counts: FloatArray, values: FloatArray, known: FloatArray) -> FloatAr
         return np.asarray((counts @ values) / (counts @ known))
 
 
-def _to_json(estimate: Estimate) -> dict[str, float | None]:
-    value, low, high = (None if np.isnan(number) else number for number in estimate)
-    return {"value": value, "low": low, "high": high}
-
-
 def to_experiment(comparison: Comparison) -> Experiment:
     """Returns the table: a line for each figure of each policy, with its interval and what it is less the first's."""
     others = comparison.policies[1:]
@@ -345,22 +345,20 @@ def _verdict(each: Compared) -> str:
         return " It shares no question with the first."
     if each.n_common < _FEWEST:
         return f" They share {quantity(each.n_common, 'question')}, too few to compare."
-    words = {"coverage": ("more", "fewer"), "risk": ("a higher risk", "a lower risk")}
+    words = {
+        "coverage": ("it answers more", "it answers fewer"),
+        "risk": ("it has a higher risk", "it has a lower risk"),
+    }
     too_few = ""
     if each.n_answers < _FEWEST:
         del words["risk"]
         too_few = f" Risks are not compared: one of them is of fewer than {_FEWEST} answers."
-    sure = {
-        name: words[name][0] if low > 0 else words[name][1]
+    sure = [
+        words[name][0] if low > 0 else words[name][1]
         for name, (_, low, high) in each.differences.items()
         if name in words and (low > 0 or high < 0)
-    }
+    ]
     if not sure:
         differs = "Neither coverage nor risk differs" if "risk" in words else "The coverage does not differ"
         return f" {differs} beyond chance on the {quantity(each.n_common, 'question')} of both.{too_few}"
-    parts = []
-    if "coverage" in sure:
-        parts.append(f"it answers {sure['coverage']}")
-    if "risk" in sure:
-        parts.append(f"it has {sure['risk']}")
-    return f" Beyond chance on the {quantity(each.n_common, 'question')} of both, {' and '.join(parts)}.{too_few}"
+    return f" Beyond chance on the {quantity(each.n_common, 'question')} of both, {' and '.join(sure)}.{too_few}"

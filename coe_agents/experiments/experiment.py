@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from coe_agents.checks import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -58,11 +60,9 @@ class Experiment:
     height: float = 5.0
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][\w-]*", self.name, re.ASCII):
-            raise ValueError(
-                f'"name" must be letters, digits, "-" and "_", as files are named by it; got {self.name!r}. '
-                'Put other text into "title"'
-            )
+        is_plain = re.fullmatch(r"[A-Za-z0-9][\w-]*", self.name, re.ASCII) is not None
+        must = '"name" must be letters, digits, "-" and "_", as files are named by it'
+        require(is_plain, must, self.name, 'Put other text into "title"')
 
     @property
     def heads(self) -> tuple[str, ...]:

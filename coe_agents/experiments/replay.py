@@ -6,17 +6,16 @@ something, has no saved responses: the replay ends there without an answer, and 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coe_agents._plurals import quantity
-from coe_agents.actions import compare_actions, has_proposals
-from coe_agents.clustering import Clusterer, cluster_responses
+from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.decisions import Item
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
-from coe_agents.evaluation.scoring.statistics import fill_answers
+from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.policy import Measurement, Policy, Rules, SettlingPolicy, Spent, Weighting, forecast, measure, settle
 from coe_agents.policy.base import regime_thresholds
@@ -66,12 +65,9 @@ class ReplayedPolicy:
 class Saved:
     """The saved responses of one question, clustered once; what they come to is computed once for each number used."""
 
-    def __init__(self, question: SampledQuestion, clusterer: Clusterer) -> None:
-        self.question = question
-        self.rows = list(fill_answers(question).responses)
-        texts = [response_text(row) for row in self.rows]
-        comparing = compare_actions(clusterer) if has_proposals(self.rows) else clusterer
-        self.labels = cluster_responses(texts, question=question.text, clusterer=comparing)
+    def __init__(self, statistics: Statistics) -> None:
+        self.question, self.rows = statistics.question, statistics.responses
+        self.labels = statistics.labels.tolist()
         self.available = Counter(row["agent"] for row in self.rows)
         self._verdicts: dict[tuple[str, str, str], float | None] = {}
         self._found: dict[Any, Any] = {}
@@ -84,24 +80,13 @@ class Saved:
             if left.get(row["agent"], 0) > 0:
                 left[row["agent"]] -= 1
                 rows.append(row)
-                labels.append(int(label))
+                labels.append(label)
         places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
         return rows, [places[label] for label in labels]
 
     def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         """Returns what so many responses come to."""
-        key = ("measured", counts, of.weighting, str(of.divergence), tuple(of.weights.items()))
-        if key not in self._found:
-            rows, labels = self.take(counts)
-            self._found[key] = measure(
-                rows,
-                labels,
-                weights=_weights(rows, of),
-                weighting=of.weighting,
-                divergence=of.divergence,
-                n_resamples=0,
-            )
-        found: Measurement = self._found[key]
+        found: Measurement = self._once(measure, counts, of, n_resamples=0)
         aleatoric, epistemic = regime_thresholds(of.policy)
         parts = found.aleatoric, found.comparable_epistemic
         return replace(found, regime=regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic))
@@ -110,20 +95,21 @@ class Saved:
         """Returns whether no further response can be expected to change the decision."""
         if of.adaptive is None or not isinstance(of.policy, SettlingPolicy):
             return False
-        how = (of.weighting, str(of.divergence), tuple(of.weights.items()), of.adaptive.confidence)
-        key = ("forecast", counts, tuple(left.items()), how)
+        found = self._once(forecast, counts, of, left, confidence=of.adaptive.confidence)
+        return is_settled(of.policy, replace(self.measure(counts, of), forecast=found))
+
+    def _once(
+        self, function: Callable[..., Any], counts: Counts, of: ReplayedPolicy, *given: Any, **options: Any
+    ) -> Any:
+        """Returns what a function computes of so many responses, once for all policies that measure alike."""
+        key = (function, counts, of.weighting, str(of.divergence), tuple(of.weights.items()), str((given, options)))
         if key not in self._found:
             rows, labels = self.take(counts)
-            self._found[key] = forecast(
-                rows,
-                labels,
-                left,
-                weights=_weights(rows, of),
-                weighting=of.weighting,
-                divergence=of.divergence,
-                confidence=of.adaptive.confidence,
-            )
-        return is_settled(of.policy, replace(self.measure(counts, of), forecast=self._found[key]))
+            names = dict.fromkeys(row["agent"] for row in rows)
+            options |= {"weighting": of.weighting, "divergence": of.divergence}
+            options["weights"] = {name: of.weights.get(name, 1.0) for name in names} if of.weights else None
+            self._found[key] = function(rows, labels, *given, **options)
+        return self._found[key]
 
     def verdict(self, measurement: Measurement, answer: str | None, criterion: Criterion) -> float | None:
         """Returns whether an answer is right, by the references or by the labels of all responses of its cluster.
@@ -141,17 +127,9 @@ class Saved:
         return self._verdicts[key]
 
 
-def _weights(rows: Sequence[Sample], of: ReplayedPolicy) -> dict[str, float] | None:
-    return (
-        {name: of.weights.get(name, 1.0) for name in dict.fromkeys(row["agent"] for row in rows)}
-        if of.weights
-        else None
-    )
-
-
 def load_saved(questions: Iterable[SampledQuestion], clusterer: Clusterer) -> list[Saved]:
     """Returns the saved responses of the questions that have any."""
-    return [Saved(question, clusterer) for question in questions if question.responses]
+    return [Saved(each) for each in iter_statistics(questions, clusterer=clusterer)]
 
 
 def replay(
@@ -224,7 +202,9 @@ class _Replay:
                 return self._outcome(measurement, decision.action, decision.answer, number)
             if not self._is_saved(measurement, decision.strategy, added):
                 return self._outcome(measurement, "abstain", None, number)
-            history.append(_to_round(measurement, number))
+            # a replay compares no agent's answers with those of the round before
+            compared: dict[str, Any] = {"shows_answers": False, "former": None, "former_labels": {}}
+            history.append(round_data(measurement, round=number, strategy=None, tokens=0, n_responses=0, **compared))
             number += 1
 
     def _is_saved(self, measurement: Measurement, wanted: str | None, added: Mapping[str, int]) -> bool:
@@ -303,17 +283,3 @@ class _Replay:
         correct = None if answer is None else leading
         item = Item(question.id, question.text, action, correct, (leading,), action == "escalate", known)
         return with_cost(item, self._of.prices)
-
-
-def _to_round(measurement: Measurement, number: int) -> RoundData:
-    """Returns the record of a round; a replay compares no agent's answers with those of the round before."""
-    return round_data(
-        measurement,
-        round=number,
-        strategy=None,
-        shows_answers=False,
-        former=None,
-        former_labels={},
-        tokens=0,
-        n_responses=0,
-    )

@@ -136,3 +136,8 @@ def parts_of(distributions: FloatArray, weights: FloatArray, divergence: Kernel)
 def decompose(distributions: FloatArray, weights: FloatArray, divergence: Kernel) -> CollaborativeEntropy:
     """CoE of checked rows and weights."""
     return parts_of(distributions, weights, divergence).compose()
+
+
+def most_epistemic(weights: FloatArray, divergence: Divergence) -> float:
+    """The highest U_E that agents with these weights can have: that of agents each certain of a cluster of its own."""
+    return float(decompose(np.eye(weights.size), weights, kernel(divergence, None, weights.size)).epistemic)

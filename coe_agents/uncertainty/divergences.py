@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import one_of
+from coe_agents.checks import one_of, require
 from coe_agents.errors import CoEError
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
@@ -153,8 +153,7 @@ def check_divergence(divergence: Divergence) -> None:
     measure, name = kernel(divergence, None, 3), divergence_name(divergence)
     if isinstance(divergence, str):
         return
-    if name in _KERNELS:
-        raise ValueError(f'a "divergence" function must not have a built-in name; got {name!r}. Rename the function')
+    require(name not in _KERNELS, 'a "divergence" function must not have a built-in name', name, "Rename the function")
     apart = np.eye(3)
     mean = np.array([0.5, 0.5, 0.0])
     equal = np.vstack([apart, mean])
@@ -172,11 +171,8 @@ def kernel(divergence: Divergence, ground_metric: npt.ArrayLike | None, n_cluste
         one_of(divergence, '"divergence"', _KERNELS)
     if ground_metric is None:
         return _KERNELS[divergence] if isinstance(divergence, str) else partial(_each, function=divergence)
-    if divergence != "wasserstein":
-        name = divergence_name(divergence)
-        raise ValueError(
-            f'"ground_metric" must be used with divergence "wasserstein"; got divergence "{name}". Omit it'
-        )
+    must = '"ground_metric" must be used with divergence "wasserstein"'
+    require(divergence == "wasserstein", must, divergence_name(divergence), "Omit it")
     cheapest = partial(_cheapest_plan, ground=_checks.ground_metric(ground_metric, n_clusters))
     return partial(_each, function=cheapest)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from coe_agents.checks import integer, number
 from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
+from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose, most_epistemic
 from coe_agents.uncertainty.distributions import OneQuestion, one_question
 from coe_agents.uncertainty.divergences import Divergence, kernel
 
@@ -155,15 +155,35 @@ def interval_of(
     seed: int | np.random.Generator = 0,
 ) -> CoEInterval:
     """Interval of checked responses, whose CoE is known; see `coe_interval`."""
-    n_draws = integer(n_resamples, '"n_resamples"', least=1, advice="Pass a count such as 3")
+    asked = integer(n_resamples, '"n_resamples"', least=1, advice="Pass a count such as 3")
+    n_draws = (asked + 1) // 2  # half of them are of the bootstrap
     evidence = _evidence(question.labels, question.agents, question.log_probs, question.weights)
     split = _split(evidence, divergence)
     generator = np.random.default_rng(seed)
+    table, smoothed = _smooth(evidence)
+    estimate, centre = split(np.stack([evidence.rows, smoothed], axis=-1)).T
+
+    draw, draw_true = _bootstrap(evidence, table, generator), _posterior(evidence, n_draws, generator)
+    found = []
+    for size in _blocks(n_draws, max(2 * evidence.rows.size, evidence.table.owners.size)):
+        rows = np.empty((*evidence.rows.shape, 2 * size))
+        draw(rows[..., :size])
+        draw_true(rows[..., size:])
+        both = split(rows)
+        found.append(np.concatenate([both[:, :size], both[:, size:]]))
     levels = np.array([(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0])
-    most = _most_epistemic(evidence.weights, divergence)
-    ends = _hull(evidence, split, n_draws, generator, levels, most=most)
-    total, aleatoric, epistemic = ((low, high) for low, high in ends.tolist())
-    return CoEInterval(total, aleatoric, epistemic, coe, confidence, n_draws)
+    # below which one more draw would fall with the level's probability, so that few draws make no narrower interval
+    places = np.maximum(levels * (n_draws + 1) - 1.0, 0.0)
+    low, high = _quantiles(np.concatenate(found, axis=1), places).T
+
+    # the estimate of another order of the agents may differ from this one by rounding
+    lows = np.maximum(np.minimum(2.0 * estimate - high[:3], np.minimum(low[3:], estimate - _ROUNDING)), 0.0)
+    highs = np.maximum(estimate, centre) + estimate - low[:3]
+    highs = np.maximum(highs, np.maximum(high[3:], estimate + _ROUNDING))
+    most = most_epistemic(evidence.weights, divergence) + _ROUNDING if evidence.weights.size > 1 else 0.0
+    highs[2] = min(highs[2], max(most, estimate[2] * (1.0 + _ROUNDING)))
+    total, aleatoric, epistemic = zip(lows.tolist(), highs.tolist(), strict=True)
+    return CoEInterval(total, aleatoric, epistemic, coe, confidence, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,44 +278,6 @@ def _entropy(rows: FloatArray) -> FloatArray:
     np.log(terms, out=terms)
     np.multiply(rows, terms, out=terms)
     return np.asarray(0.0 - terms.sum(axis=-2))
-
-
-def _most_epistemic(weights: FloatArray, divergence: Divergence) -> float:
-    """Returns U_E of sure agents on clusters of their own, and what rounding may add; 0 for one agent."""
-    if weights.size == 1:
-        return 0.0
-    if divergence == "kl":
-        return float(_entropy(weights[:, None])[0]) + _ROUNDING
-    apart = decompose(np.eye(weights.size), weights, kernel(divergence, None, weights.size))
-    return float(apart.epistemic) + _ROUNDING
-
-
-def _hull(
-    evidence: _Evidence, split: Split, n_draws: int, generator: np.random.Generator, levels: FloatArray, *, most: float
-) -> FloatArray:
-    """Returns the ends, shape `(3, 2)`: of CoE, U_A and U_E; half of the draws are of the bootstrap."""
-    n_draws = (n_draws + 1) // 2
-    table, smoothed = _smooth(evidence)
-    estimate, centre = split(np.stack([evidence.rows, smoothed], axis=-1)).T
-
-    draw, draw_true = _bootstrap(evidence, table, generator), _posterior(evidence, n_draws, generator)
-    found = []
-    for size in _blocks(n_draws, max(2 * evidence.rows.size, evidence.table.owners.size)):
-        rows = np.empty((*evidence.rows.shape, 2 * size))
-        draw(rows[..., :size])
-        draw_true(rows[..., size:])
-        both = split(rows)
-        found.append(np.concatenate([both[:, :size], both[:, size:]]))
-    # below which one more draw would fall with the level's probability, so that few draws make no narrower interval
-    places = np.maximum(levels * (n_draws + 1) - 1.0, 0.0)
-    low, high = _quantiles(np.concatenate(found, axis=1), places).T
-
-    # the estimate of another order of the agents may differ from this one by rounding
-    lows = np.maximum(np.minimum(2.0 * estimate - high[:3], np.minimum(low[3:], estimate - _ROUNDING)), 0.0)
-    highs = np.maximum(estimate, centre) + estimate - low[:3]
-    highs = np.maximum(highs, np.maximum(high[3:], estimate + _ROUNDING))
-    highs[2] = min(highs[2], max(most, estimate[2] * (1.0 + _ROUNDING)))
-    return np.array([lows, highs]).T
 
 
 def _smooth(evidence: _Evidence) -> tuple[_Table, FloatArray]:

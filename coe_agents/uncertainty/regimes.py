@@ -2,13 +2,11 @@
 
 from functools import partial
 
-import numpy as np
-
 from coe_agents.checks import number
 from coe_agents.types import Regime
 from coe_agents.uncertainty._checks import FloatArray
-from coe_agents.uncertainty.collaborative import decompose
-from coe_agents.uncertainty.divergences import Divergence, kernel
+from coe_agents.uncertainty.collaborative import most_epistemic
+from coe_agents.uncertainty.divergences import Divergence
 
 _REGIMES: dict[tuple[bool, bool], Regime] = {
     (False, False): "consensus",
@@ -78,13 +76,11 @@ def epistemic_scale(weights: FloatArray, divergence: Divergence = "kl") -> float
     Returns:
         Above 0; 1.0 for "kl", and where fewer than two agents have a weight above 0, so that U_E is always 0.
 
+    >>> import numpy as np
     >>> round(epistemic_scale(np.array([0.5, 0.5]), "total_variation"), 4)
     1.3863
     """
     if divergence == "kl":
         return 1.0
-    rows = np.eye(weights.size)
-    reference, own = (
-        float(decompose(rows, weights, kernel(name, None, weights.size)).epistemic) for name in ("kl", divergence)
-    )
-    return reference / own if own > 0.0 else 1.0
+    own = most_epistemic(weights, divergence)
+    return most_epistemic(weights, "kl") / own if own > 0.0 else 1.0

@@ -204,7 +204,7 @@ def test_refuses_a_function(divergence, error, message):
 
 def test_a_ground_metric_goes_with_wasserstein_only():
     for divergence, name in ((squared, "squared"), ("js", "js")):
-        with pytest.raises(ValueError, match=f'with divergence "wasserstein"; got divergence "{name}". Omit it'):
+        with pytest.raises(ValueError, match=f"with divergence \"wasserstein\"; got '{name}'. Omit it"):
             collaborative_entropy([[1.0, 0.0]], divergence=divergence, ground_metric=1 - np.eye(2))
 
 

@@ -9,10 +9,10 @@ from typing import Literal, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import number, one_of
+from coe_agents.checks import number, one_of, require
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.monitor import check_probability
-from coe_agents.evaluation.calibration.threshold import ThresholdChoice, fixed_sequence, round_up
+from coe_agents.evaluation.calibration.threshold import NO_THRESHOLD, ThresholdChoice, fixed_sequence, round_up
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
@@ -112,10 +112,8 @@ def weighted_risk_bound(
     if not x.size:
         return 1.0
     c = float(p.min()) if least is None else least
-    if not 0.0 < c <= p.min():  # a bet could lose more than it has
-        raise ValueError(
-            f'"least" must be above 0 and at most each probability; got {least!r}. Pass the lowest audit rate'
-        )
+    must = '"least" must be above 0 and at most each probability'  # a bet could lose more than it has
+    require(0.0 < c <= p.min(), must, least, "Pass the lowest audit rate")
     limit = -math.log(1.0 - confidence)
 
     def excess(r: float) -> float:
@@ -170,7 +168,7 @@ def choose_audited_threshold(
             break
         threshold, n_answered = tested, n
     if not n_answered:
-        return ThresholdChoice(None, 0, 0, None)
+        return NO_THRESHOLD
     x, p = x[:n_answered], p[:n_answered]
     bound = weighted_risk_bound(x, p, confidence=confidence, least=least)
     return ThresholdChoice(threshold, n_answered, round_up(float(x.sum())), min(bound, risk))
@@ -243,11 +241,9 @@ def recalibrate(
             "that `coe-agents harvest` wrote"
         )
     calibration = policy.calibration
-    if calibration.proposer is not None:
-        raise ValueError(
-            f'"policy" must judge the group\'s answer; got one that judges {calibration.proposer!r}. Rulings say '
-            "whether an answer was right, not a proposal: calibrate it on labelled proposals"
-        )
+    must = '"policy" must judge the group\'s answer, not the proposals of an agent'
+    advice = "Rulings say whether an answer was right, not a proposal: calibrate it on labelled proposals"
+    require(calibration.proposer is None, must, calibration.proposer, advice)
     if other := {row.measurement.divergence for row in rows} - {calibration.divergence}:
         raise ValueError(
             f'"rows" must be measured with the divergence "{calibration.divergence}" of the policy; got '

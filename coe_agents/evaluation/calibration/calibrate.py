@@ -3,24 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
+from coe_agents.checks import require
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, to_folds
-from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold
+from coe_agents.evaluation.calibration.threshold import NO_THRESHOLD, choose_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Origin
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.correctness import (
-    CRITERIA,
-    Criterion,
-    judge_clusters,
-    judge_proposals,
-    mean_verdict,
-    with_verdicts,
-)
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_clusters, mean_verdict, with_verdicts
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
@@ -32,7 +26,6 @@ from coe_agents.policy.calibrated import (
     counts_agents_by,
 )
 from coe_agents.policy.gate import LearnedGate
-from coe_agents.policy.guarantee import AskedAgent
 from coe_agents.policy.support_gate import SupportGate
 from coe_agents.uncertainty.answers import TIE
 
@@ -85,9 +78,7 @@ def judge_samples(
     statistics = iter_statistics(
         questions, clusterer=clusterer, weighting=weighting, proposer=proposer, weights=weights
     )
-    if proposer is not None:
-        return [Judged(s.question.id, s.measurement, verdict) for s, verdict in judge_proposals(statistics, criterion)]
-    if not every_cluster:
+    if proposer is not None or not every_cluster:
         return [Judged(s.question.id, s.measurement, verdict) for s, verdict in with_verdicts(statistics, criterion)]
     rows = []
     for s, verdicts in judge_clusters(((s, range(len(s.support))) for s in statistics), criterion):
@@ -162,10 +153,8 @@ def calibrate(
                 "Name an agent of the samples"
             )
     divergences = {row.measurement.divergence for row in known}
-    if len(divergences) > 1:
-        raise ValueError(
-            f'"rows" must be measured with one divergence; got {", ".join(sorted(divergences))}. Measure them again'
-        )
+    must = '"rows" must be measured with one divergence'
+    require(len(divergences) == 1, must, ", ".join(sorted(divergences)), "Measure them again")
     by_name = {name: (weights or {}).get(name, 1.0) for row in known for name in row.measurement.agents}
     if not all(counts_agents_by(row.measurement, by_name) for row in known):
         raise ValueError(
@@ -194,12 +183,10 @@ def calibrate(
     )
     asked = {} if origin is None else origin.agents
     policy = _calibrate(open_record, known, gate=gate, halves=halves)
-    agents = {name: _with_asked(agent, asked.get(name)) for name, agent in policy.agents.items()}
-    return CalibratedPolicy(replace(policy, agents=agents))
-
-
-def _with_asked(agent: CalibratedAgent, asked: AskedAgent | None) -> CalibratedAgent:
-    return agent if asked is None else replace(agent, **asdict(asked))
+    known_of = {
+        name: replace(policy.agents[name], **asdict(how)) for name, how in asked.items() if name in policy.agents
+    }
+    return CalibratedPolicy(replace(policy, agents={**policy.agents, **known_of}))
 
 
 def _calibrate(
@@ -243,23 +230,14 @@ def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
     scores = np.array([final.uncertainty(row.measurement) for row in rows])
     final_shares = _to_shares(scores)
 
-    def to_score(choice: ThresholdChoice) -> ThresholdChoice:
-        if choice.threshold is None:
-            return choice
-        within = scores[final_shares <= choice.threshold + TIE]
-        return choice._replace(threshold=float(within.max())) if within.size else ThresholdChoice(None, 0, 0, None)
+    def to_score(chosen: GroupThreshold) -> GroupThreshold:
+        if chosen.threshold is None:
+            return chosen
+        within = scores[final_shares <= chosen.threshold + TIE]
+        return replace(chosen, **({"threshold": float(within.max())} if within.size else NO_THRESHOLD._asdict()))
 
-    choices = {
-        group: _Chosen(n, to_score(choice)) for group, (n, choice) in _choose_all(final, rows, right, shares).items()
-    }
+    choices = {group: to_score(chosen) for group, chosen in _choose_all(final, rows, right, shares).items()}
     return _complete_record(final, rows, scores, choices)
-
-
-class _Chosen(NamedTuple):
-    """The threshold of a group of questions, and how many these are."""
-
-    n_questions: int
-    choice: ThresholdChoice
 
 
 _Group = tuple[str, ...] | None
@@ -268,21 +246,21 @@ _Group = tuple[str, ...] | None
 
 def _choose_all(
     record: Calibration, rows: Sequence[Judged], right: Sequence[float | None], scores: FloatArray
-) -> dict[_Group, _Chosen]:
+) -> dict[_Group, GroupThreshold]:
     """Returns the threshold of each group that has one of its own, and last that of all the others."""
     groups: dict[_Group, list[int]] = {}
     for place, row in enumerate(rows):
         names = record.group_of(row.measurement)
         groups.setdefault(names if names is not None and len(names) <= 1 else None, []).append(place)
 
-    def choose(places: Sequence[int]) -> _Chosen:
-        return _Chosen(len(places), _choose(record, [right[place] for place in places], scores[list(places)]))
+    def choose(places: Sequence[int]) -> GroupThreshold:
+        return _choose(record, [right[place] for place in places], scores[list(places)])
 
     common = groups.pop(None, [])
-    chosen: dict[_Group, _Chosen] = {}
+    chosen: dict[_Group, GroupThreshold] = {}
     for group, places in sorted(groups.items(), key=lambda item: item[0] or ()):
         found = choose(places)
-        if found.choice.threshold is not None or not group:
+        if found.threshold is not None or not group:
             chosen[group] = found
         else:
             common += places
@@ -290,35 +268,30 @@ def _choose_all(
 
 
 def _complete_record(
-    record: Calibration, rows: Sequence[Judged], scores: FloatArray, choices: Mapping[_Group, _Chosen]
+    record: Calibration, rows: Sequence[Judged], scores: FloatArray, choices: Mapping[_Group, GroupThreshold]
 ) -> Calibration:
-    own = {
-        group: GroupThreshold(n_questions=found.n_questions, **found.choice._asdict())
-        for group, found in choices.items()
-        if group is not None
-    }
     return replace(
         record,
-        **choices[None].choice._asdict(),
-        n_questions=choices[None].n_questions,
-        tools={group[0]: threshold for group, threshold in own.items() if group},
-        no_call=own.get(()),
+        **asdict(choices[None]),
+        tools={group[0]: threshold for group, threshold in choices.items() if group},
+        no_call=choices.get(()),
         agents=_agents(row.measurement for row in rows),
         uncertainties=tuple(np.sort(scores).tolist()),
         n_ties=sum(record.choose_cluster(row.measurement) is None for row in rows),
     )
 
 
-def _choose(record: Calibration, right: Sequence[float | None], scores: FloatArray) -> ThresholdChoice:
+def _choose(record: Calibration, right: Sequence[float | None], scores: FloatArray) -> GroupThreshold:
     answerable = [verdict is not None for verdict in right]
-    if not any(answerable):
-        return ThresholdChoice(None, 0, 0, None)
-    return choose_threshold(
-        correct=[verdict for verdict in right if verdict is not None],
-        uncertainty=scores[answerable],
-        risk=record.risk,
-        confidence=record.confidence,
-    )
+    choice = NO_THRESHOLD
+    if any(answerable):
+        choice = choose_threshold(
+            correct=[verdict for verdict in right if verdict is not None],
+            uncertainty=scores[answerable],
+            risk=record.risk,
+            confidence=record.confidence,
+        )
+    return GroupThreshold(n_questions=len(right), **choice._asdict())
 
 
 def _with_all_agents(rows: Sequence[Judged], proposer: str | None) -> list[Judged]:

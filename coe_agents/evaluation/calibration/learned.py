@@ -1,6 +1,6 @@
 """Owns learning trust, a gate and whose support counts, from judged questions; scikit-learn fits, NumPy applies."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -121,16 +121,20 @@ def fit_gate(
     )
     read = [gate_features(rows, weights) for rows, _ in usable]
     wrong = np.array([1.0 - right[shares_lead(weights @ rows)].mean() for rows, right in usable])
+    _require_both(wrong, agents)
+    entropies = np.array([entropy for entropy, _ in read])
+    deviations = np.array([deviation for _, deviation in read])
+    slope, block, intercept = _fit_block(entropies, deviations, wrong)
+    return LearnedGate(agents, tuple(weights.tolist()), slope, tuple(block.tolist()), intercept)
+
+
+def _require_both(wrong: FloatArray, agents: Collection[str]) -> None:
     if (wrong > 0.0).sum() < 2 or (wrong < 1.0).sum() < 2:
         raise ValueError(
             "the questions must have at least two right and two wrong answers by all "
             f"{quantity(len(agents), 'agent')}; "
             f"got {quantity(wrong.size, 'such question')}, {wrong.sum():g} of them wrong. Add questions"
         )
-    entropies = np.array([entropy for entropy, _ in read])
-    deviations = np.array([deviation for _, deviation in read])
-    slope, block, intercept = _fit_block(entropies, deviations, wrong)
-    return LearnedGate(agents, tuple(weights.tolist()), slope, tuple(block.tolist()), intercept)
 
 
 def _fit_block(entropies: FloatArray, deviations: FloatArray, wrong: FloatArray) -> tuple[float, FloatArray, float]:
@@ -228,7 +232,6 @@ def fit_support(
     correct: npt.ArrayLike,
     *,
     proposer: str,
-    penalty: float = SUPPORT_PENALTY,
 ) -> SupportGate:
     """Learns a logistic regression of "the first response of `proposer` is wrong" from what the others propose.
 
@@ -240,7 +243,6 @@ def fit_support(
         measurements: Of the calibration questions; those that lack one of the agents are left out.
         correct: Shape `(n,)`: the share of each proposal that is right, in [0, 1].
         proposer: The agent whose proposals are judged.
-        penalty: The ridge penalty: `penalty` / 2 times the squared slopes is added to the negative log-likelihood.
 
     Raises:
         ImportError: scikit-learn is not installed.
@@ -259,12 +261,8 @@ def fit_support(
         if agents <= measurement.agents.keys()
     ]
     wrong = np.array([share for _, share in usable])
-    if (wrong > 0.0).sum() < 2 or (wrong < 1.0).sum() < 2:
-        raise ValueError(
-            f'there must be at least two right and two wrong proposals of "{proposer}" beside those of the '
-            f"{quantity(len(others), 'other')}; got {wrong.size}, {wrong.sum():g} of them wrong. Add questions"
-        )
-    slopes, intercept = fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=penalty)
+    _require_both(wrong, agents)
+    slopes, intercept = fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=SUPPORT_PENALTY)
     same, nothing, (rival, tool, calls_nothing) = np.split(slopes, [len(others), 2 * len(others)])
     return SupportGate(
         proposer,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coe_agents.checks import is_number, number, share
+from coe_agents.checks import is_number, number, require, share
 from coe_agents.evaluation.metrics.tallies import FloatArray
 
 _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
@@ -141,11 +141,13 @@ class RiskMonitor:
         """
         share(loss, '"loss"', advice="Pass 1 for a wrong answer, and 0 for a right one")
         check_probability(seen_probability, name="seen_probability")
-        if seen_probability < self.min_seen * (1.0 - 1e-9):
-            raise ValueError(
-                f'"seen_probability" must be at least "min_seen", {self.min_seen:g}; got {seen_probability:g}. '
-                "Create the monitor with the lowest audit rate"
-            )
+        is_known, must = (
+            seen_probability >= self.min_seen * (1.0 - 1e-9),
+            '"seen_probability" must be at least "min_seen"',
+        )
+        require(
+            is_known, f"{must}, {self.min_seen:g}", seen_probability, "Create the monitor with the lowest audit rate"
+        )
         self._n_cases += 1
         n, weight = self._n_cases, 1.0 / seen_probability
         log_start = math.log(_mass_after(n - 1) - _mass_after(n))

@@ -33,6 +33,9 @@ class ThresholdChoice(NamedTuple):
     bound: float | None
 
 
+NO_THRESHOLD = ThresholdChoice(None, 0, 0, None)
+
+
 def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
     """Clopper-Pearson upper bound of a risk: it lies below the true risk with probability at most 1 - confidence.
 
@@ -114,7 +117,7 @@ def choose_threshold(
     """
     right, scores = check_shares(correct, uncertainty, name="uncertainty")
     start = first_count(right.size, risk=risk, confidence=confidence)
-    chosen = ThresholdChoice(None, 0, 0, None)
+    chosen = NO_THRESHOLD
     if start is None:
         return chosen
     order = np.argsort(scores, kind="stable")

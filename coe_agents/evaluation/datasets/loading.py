@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.files import file_records
 from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk, on_disk
-from coe_agents.evaluation.datasets.question import ConflictError, Kind, Place, Question, Records, name_conflict
+from coe_agents.evaluation.datasets.question import ConflictError, Kind, Place, Question, merge
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 
 _DEFAULT_SPLIT = "validation"
@@ -54,17 +54,17 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
     try:
         questions = on_disk((question for _, question in records), seed=seed)
     except ConflictError:
-        name_conflict(_records(source, split))
+        _name_conflict(_records(source, split))
         raise
-    return QuestionsOnDisk(records.source, questions, records.n)
+    return QuestionsOnDisk(records.source, questions, records.n, seed)
 
 
-def _records(source: str, split: str | None) -> Records:
+def _records(source: str, split: str | None) -> "_Records":
     path = Path(source)
     published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
         chosen = split or _DEFAULT_SPLIT
-        return Records(f"{published}, {chosen}", _questions(hub_records(published, chosen)))
+        return _Records(f"{published}, {chosen}", hub_records(published, chosen))
     if not path.is_file():
         names = ", ".join([*PUBLISHED, "tinyworld"])
         raise ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
@@ -73,17 +73,51 @@ def _records(source: str, split: str | None) -> Records:
             f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
         )
     if path.suffix == ".parquet":
-        return Records(source, _questions(hub_records(Published(source), "train")))
-    return Records(source, _questions(file_records(path)))
+        return _Records(source, hub_records(Published(source), "train"))
+    return _Records(source, file_records(path))
 
 
-def _questions(records: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Kind, Question]]:
-    for place, record in records:
+class _Records:
+    """The questions of one dataset's records, read once; afterwards it says how many they were.
+
+    Raises:
+        DatasetError: While they are read, if one is malformed, they are of different kinds, or there is none.
+    """
+
+    def __init__(self, source: str, records: Iterable[tuple[Place, Any]]) -> None:
+        self.source, self._records = source, records
+        self.n = 0
+
+    def __iter__(self) -> Iterator[tuple[Place, Question]]:
+        first: Kind | None = None
+        for place, record in self._records:
+            try:
+                kind, question = to_question(record)
+            except MalformedError as error:
+                raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
+            first = first or kind
+            self.n += 1
+            if kind != first:
+                raise DatasetError(
+                    f'{place()}: this record is of the kind "{kind}", those before it are "{first}"',
+                    hint="Check the names of its fields, or keep one kind to a file",
+                )
+            yield place, question
+        if not self.n:
+            raise DatasetError(f"{self.source} holds no record", hint="Check that the file is complete")
+
+
+def _name_conflict(records: Iterable[tuple[Place, Question]]) -> None:
+    """Raises a DatasetError where two questions of one id differ, at the place of the second."""
+    found: dict[str, Question] = {}
+    for place, question in records:
         try:
-            kind, question = to_question(record)
-        except MalformedError as error:
-            raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
-        yield place, kind, question
+            found[question.id] = merge([found.get(question.id, question), question])
+        except ConflictError as error:
+            raise DatasetError(
+                f"{place()}: another question has the id {question.id!r} already",
+                hint="Give every question an id of its own",
+            ) from error
 
 
 def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]:

@@ -1,13 +1,13 @@
 """Owns the question with its known answers, the records of a dataset that hold some, and choosing some by a seed."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
 from coe_agents._plurals import quantity
-from coe_agents.errors import ConfigurationError, DatasetError
+from coe_agents.errors import ConfigurationError
 
 Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions"]
 Place = Callable[[], str]
@@ -42,50 +42,6 @@ class Question:
 def from_plain(plain: Mapping[str, Any]) -> Question:
     """Returns the question of which `dataclasses.asdict` made a value of JSON."""
     return Question(**{**plain, "references": tuple(plain["references"])})
-
-
-class Records:
-    """The records of one dataset, read once; afterwards it says how many they were.
-
-    Raises:
-        DatasetError: While they are read, if they are of different kinds, or the dataset is empty.
-    """
-
-    def __init__(self, source: str, records: Iterable[tuple[Place, Kind, Question]]) -> None:
-        self.source = source
-        self.n = 0
-        self._records = records
-
-    def __iter__(self) -> Iterator[tuple[Place, Question]]:
-        first: Kind | None = None
-        for place, kind, question in self._records:
-            first = first or kind
-            self.n += 1
-            if kind != first:
-                raise DatasetError(
-                    f'{place()}: this record is of the kind "{kind}", those before it are "{first}"',
-                    hint="Check the names of its fields, or keep one kind to a file",
-                )
-            yield place, question
-        if not self.n:
-            raise DatasetError(f"{self.source} holds no record", hint="Check that the file is complete")
-
-
-def name_conflict(records: Records) -> None:
-    """Raises where two questions of one id differ, at the place of the second.
-
-    Raises:
-        DatasetError: There are such questions.
-    """
-    found: dict[str, Question] = {}
-    for place, question in records:
-        try:
-            found[question.id] = merge([found.get(question.id, question), question])
-        except ConflictError as error:
-            raise DatasetError(
-                f"{place()}: another question has the id {question.id!r} already",
-                hint="Give every question an id of its own",
-            ) from error
 
 
 def merge(repeated: Sequence[Question]) -> Question:

@@ -2,47 +2,34 @@
 
 from collections.abc import Iterable
 
-from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.html.render import check_jinja, read_parts, render
 from coe_agents.evaluation.html.rows import Rows, pack
 from coe_agents.evaluation.html.summary import summarize
 from coe_agents.evaluation.report import find_standout, report
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring import score
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.score_names import BASELINE, group_scores, name_of
-from coe_agents.policy import Weighting
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup, score_each
+from coe_agents.evaluation.scoring.scores import to_scores
 
 _SCRIPT = ("base.js", "charts.js", "plane.js", "table.js", "questions.js", "theme.js", "start.js")
 
 
 def create_page(
     questions: Iterable[SampledQuestion],
+    setup: ScoringSetup,
     *,
     title: str,
-    clusterer: Clusterer,
-    weighting: Weighting = "auto",
-    criterion: Criterion = CRITERIA["reference_or_label"],
-    entailment: EntailmentModel | None = None,
     n_resamples: int = 1000,
     note: str | None = None,
 ) -> str:
     """Scores the questions as `score` does and returns the page, HTML in one piece; it may hold lone surrogates.
 
     `title` is the heading, `n_resamples` is of the bootstrap behind every interval, and `note` is one more sentence at
-    the beginning. The errors are those of
-    `score`, and ImportError if Jinja is not installed.
+    the beginning. The errors are those of `score`, and ImportError if Jinja is not installed.
     """
     check_jinja()
-    rows = Rows(criterion)
-    scores = score(
-        rows.keep_unanswered(questions),
-        clusterer=clusterer,
-        weighting=weighting,
-        criterion=criterion,
-        entailment=entailment,
-        on_question=rows.add,
-    )
+    rows = Rows(setup.criterion)
+    scores = to_scores(score_each(rows.keep_unanswered(questions), setup, on_question=rows.add), setup)
     figures = report(scores, n_resamples=n_resamples)
     summary = summarize(rows.columns, figures)
     return render(

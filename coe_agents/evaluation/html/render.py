@@ -54,11 +54,7 @@ def render(
         overview: What the script reads at once, from `pack`.
         blocks: What it reads when a question is opened, from `pack`.
         **values: What the template reads besides.
-
-    Raises:
-        ImportError: Jinja is not installed.
     """
-    check_jinja()
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
 

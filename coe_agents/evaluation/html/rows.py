@@ -13,9 +13,9 @@ from coe_agents.clustering import answer_kind
 from coe_agents.evaluation.metrics import accuracy_rejection_curve, roc_curve
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction
 from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
+from coe_agents.evaluation.scoring.scores import Scores
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import printable

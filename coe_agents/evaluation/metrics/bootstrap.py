@@ -23,9 +23,9 @@ Estimates = tuple[dict[str, dict[str, Estimate]], dict[str, dict[str, Estimate]]
 """By score and metric: estimates, and those of the differences to a reference score."""
 
 
-def resamples(n: int, *, n_resamples: int, seed: int = 0) -> Iterator[CountArray]:
-    """Yields blocks of shape `(some, n)`: how often each resample of `n` rows holds each row."""
-    generator = np.random.default_rng(seed)
+def resamples(n: int, *, n_resamples: int) -> Iterator[CountArray]:
+    """Yields blocks of shape `(some, n)`: how often each resample of `n` rows holds each row; always the same ones."""
+    generator = np.random.default_rng(0)
     block = max(1, min(n_resamples, _CELLS // n))
     for start in range(0, n_resamples, block):
         size = min(block, n_resamples - start)
@@ -39,7 +39,6 @@ def estimate_all(
     *,
     reference: str = "coe",
     n_resamples: int = 1000,
-    seed: int = 0,
     workers: Workers = ALONE,
 ) -> Estimates:
     """Every metric of every score with its percentile bootstrap interval, and its difference to the reference score.
@@ -51,7 +50,6 @@ def estimate_all(
         scores: Each of shape `(n,)`; higher = less sure.
         reference: The score that the others are compared with; without it the second result is empty.
         n_resamples: At least 1.
-        seed: The same seed and rows give the same intervals.
         workers: Processes that share the scores; each draws all resamples, so that they are those of one process.
 
     Returns:
@@ -65,7 +63,7 @@ def estimate_all(
     values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
     shares = [rankings[start :: workers.n] for start in range(min(workers.n, len(rankings)))]
     spread: list[FloatArray] = [np.empty(0)] * len(rankings)
-    resample = partial(_resample, n=np.size(correct), n_resamples=n_resamples, seed=seed)
+    resample = partial(_resample, n=np.size(correct), n_resamples=n_resamples)
     for start, found in enumerate(workers.map(resample, shares)):
         spread[start :: workers.n] = found
     estimates = {name: _estimates(values[place], spread[place]) for name, place in places.items()}
@@ -80,10 +78,10 @@ def estimate_all(
     return estimates, differences
 
 
-def _resample(rankings: Sequence[Ranking], *, n: int, n_resamples: int, seed: int) -> list[FloatArray]:
+def _resample(rankings: Sequence[Ranking], *, n: int, n_resamples: int) -> list[FloatArray]:
     """Returns what `_all_metrics` returns of every resample, for each ranking of `n` answers."""
     drawn: list[list[FloatArray]] = [[] for _ in rankings]
-    for counts in resamples(n, n_resamples=n_resamples, seed=seed):
+    for counts in resamples(n, n_resamples=n_resamples):
         # as bytes, since each ranking reads them in an order of its own
         narrow = counts.astype(np.min_scalar_type(counts.max()))
         for blocks, ranking in zip(drawn, rankings, strict=True):
@@ -114,6 +112,11 @@ def _all_metrics(ranking: Ranking, counts: npt.NDArray[np.integer[Any]] | None =
 
 def _estimates(values: FloatArray, spread: FloatArray) -> dict[str, Estimate]:
     return {name: with_interval(values[i], spread[i]) for i, name in enumerate(METRICS)}
+
+
+def to_plain(estimate: Estimate) -> list[float | None]:
+    """Returns a value and its interval as JSON has it; None for NaN."""
+    return [None if np.isnan(number) else number for number in estimate]
 
 
 def with_interval(value: float, drawn: FloatArray) -> Estimate:

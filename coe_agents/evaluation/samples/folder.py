@@ -1,7 +1,6 @@
-"""Owns the folder of a run: its settings and its lock, and the scratch file of a process."""
+"""Owns the folder of a run: its settings and its lock."""
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,15 +90,3 @@ def differences(kept: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any,
             yield from differences(before, after, f"{name}[{place}]")
     elif kept != now:
         yield name, kept, now
-
-
-def open_scratch() -> sqlite3.Connection:
-    """Returns a database in a file that is gone when it is closed; memory holds a cache of at most 8 MB.
-
-    The file is where SQLite puts such files: in SQLITE_TMPDIR, else TMPDIR, else /var/tmp or /tmp.
-    """
-    found = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-    # nobody reads it after a crash
-    for setting in ("journal_mode = OFF", "synchronous = OFF", "temp_store = FILE", "cache_size = -8192"):
-        found.execute(f"PRAGMA {setting}")
-    return found

@@ -12,6 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from coe_agents.checks import require
 from coe_agents.documents import parse_json
 
 PARTS = "samples"
@@ -66,10 +67,8 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
     nested = {name for name, kind in columns.items() if kind == "json"}
     for row in rows:
         strange = sorted(row.keys() - columns.keys())
-        if strange:
-            raise ValueError(
-                f'the fields of a row must be among "columns"; got {", ".join(strange)}. Name each with its type'
-            )
+        must = 'the fields of a row must be among "columns"'
+        require(not strange, must, ", ".join(strange), "Name each with its type")
         line = json.dumps(row, ensure_ascii=False, allow_nan=False)
         shown = line.encode(errors="replace").decode()
         plain = row if shown == line else {**json.loads(shown), _EXACT: json.dumps(row)}

@@ -4,10 +4,9 @@ A file is looked at in ranges of lines, of which processes can take one each. A 
 lines in the file, so what is wrong with a line is only noted here; the reader says it.
 """
 
+import json
 import os
-from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.folder import open_scratch
+from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.samples.line import parse_line, to_sample
 
 MOST_FAULTS = 20
@@ -102,41 +101,22 @@ def _id_of(raw: bytes, path: Path, noticed: set[str]) -> str | None:
     return sample["id"]
 
 
-Runs: TypeAlias = "array[int]"
+Runs: TypeAlias = list[int]
 """Four numbers for each run of lines: the number of the file, the first line, where it starts, how many it has."""
 
 
-class Index:
-    """The runs of lines of each question, by id, in a file of `open_scratch`.
+def index_runs(runs: Iterable[tuple[str, Runs]]) -> DiskSequence[tuple[str, Runs]]:
+    """Returns the runs of lines of each question, in the order of ids, on the disk.
 
     Example:
-        >>> with ExitStack() as stack:
-        ...     index = Index(stack)
-        ...     for identifier, *run in (("b", 0, 1, 0, 1), ("a", 0, 2, 30, 2), ("b", 0, 4, 90, 1)):
-        ...         index.add(identifier, run)
-        ...     [(identifier, runs.tolist()) for identifier, runs in index]
+        >>> list(index_runs([("b", [0, 1, 0, 1]), ("a", [0, 2, 30, 2]), ("b", [0, 4, 90, 1])]))
         [('a', [0, 2, 30, 2]), ('b', [0, 1, 0, 1, 0, 4, 90, 1])]
     """
-
-    def __init__(self, stack: ExitStack) -> None:
-        """Creates an empty index, whose file ends when `stack` is closed."""
-        self._file = open_scratch()
-        stack.callback(self._file.close)
-        self._file.execute("CREATE TABLE run (id BLOB, number INTEGER, line INTEGER, start INTEGER, n INTEGER)")
-        self._file.execute("BEGIN")  # a transaction for each run would take longer than its lines
-
-    def add(self, identifier: str, run: Iterable[int]) -> None:
-        """Notes a run of lines of a question: the four numbers of `Runs`."""
-        # as bytes, since SQLite's texts hold no unpaired surrogate; their order is that of the characters
-        key = identifier.encode("utf-8", "surrogatepass")
-        self._file.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (key, *run))
-
-    def __len__(self) -> int:
-        (n,) = self._file.execute("SELECT COUNT(DISTINCT id) FROM run").fetchone()
-        return int(n)
-
-    def __iter__(self) -> Iterator[tuple[str, Runs]]:
-        """Yields the runs of each question in the order of ids."""
-        found = self._file.execute("SELECT id, number, line, start, n FROM run ORDER BY id, rowid")
-        for key, rows in groupby(found, key=itemgetter(0)):
-            yield key.decode("utf-8", "surrogatepass"), array("q", chain.from_iterable(run for _, *run in rows))
+    return DiskSequence(
+        runs,
+        # SQLite's texts hold no unpaired surrogate; the order of these bytes is that of the characters
+        key=lambda run: run[0].encode("utf-8", "surrogatepass"),
+        encode=json.dumps,
+        decode=lambda text: tuple(json.loads(text)),
+        merge=lambda same: (same[0][0], list(chain.from_iterable(run for _, run in same))),
+    )

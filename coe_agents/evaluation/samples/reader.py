@@ -20,12 +20,12 @@ from coe_agents.evaluation.samples.parquet import PARTS, rows_of
 from coe_agents.evaluation.samples.question import QuestionReader, SampledQuestion
 from coe_agents.evaluation.samples.ranges import (
     MOST_FAULTS,
-    Index,
     IndexedLines,
     LineRange,
     Runs,
     cut_ranges,
     index_lines,
+    index_runs,
 )
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.workers import ALONE, Workers
@@ -68,13 +68,9 @@ class Samples:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             unpacked = stack.enter_context((folder / "unpacked").open("w+b"))  # one for all, as open files are not many
-            self._places = Index(stack)
             self._faults: list[str] = []
             self._noticed: set[str] = set()
-            n_lines = Counter[int]()
-            for found in workers.map(index_lines, self._ranges(unpacked, stack)):
-                self._add(found, n_lines[found.of.number])
-                n_lines[found.of.number] += found.n_lines
+            self._places = index_runs(self._runs(workers.map(index_lines, self._ranges(unpacked, stack))))
             self._reader = QuestionReader(self.paths, self._files)
             if self._faults:
                 raise SamplesError("\n".join(self._faults))
@@ -110,14 +106,17 @@ class Samples:
             file.flush()  # other processes read it
             yield from cut_ranges(number, file, start)
 
-    def _add(self, found: IndexedLines, before: int) -> None:
-        """Notes the lines of a range, which come after so many others of the file."""
-        number = found.of.number
-        for line, start in found.odd:
-            self._files[number].seek(start)
-            self._judge(self._files[number].readline(), self.paths[number], before + line + 1)
-        for identifier, (first, start, n) in found.runs:
-            self._places.add(identifier, (number, before + first + 1, start, n))
+    def _runs(self, ranges: Iterable[IndexedLines]) -> Iterator[tuple[str, Runs]]:
+        """Yields the id of each run of lines, and where it is; the odd lines are judged."""
+        n_lines = Counter[int]()
+        for found in ranges:
+            number = found.of.number
+            for line, start in found.odd:
+                self._files[number].seek(start)
+                self._judge(self._files[number].readline(), self.paths[number], n_lines[number] + line + 1)
+            for identifier, (first, start, n) in found.runs:
+                yield identifier, [number, n_lines[number] + first + 1, start, n]
+            n_lines[number] += found.n_lines
 
     def _judge(self, raw: bytes, path: Path, line: int) -> None:
         try:

@@ -18,7 +18,8 @@ from typing import Any
 from coe_agents._files import append, write_chunks
 from coe_agents.documents import parse_json
 from coe_agents.errors import StoreError
-from coe_agents.evaluation.samples.folder import open_scratch, run_folder
+from coe_agents.evaluation.disk_sequence import open_scratch
+from coe_agents.evaluation.samples.folder import run_folder
 
 SAMPLES = "run.samples.jsonl"
 REPAIR = "Remove what is there and rerun the same command, which asks again what is missing; or choose another folder"

@@ -46,18 +46,6 @@ class Prediction:
             has_proposals(inside),
         )
 
-    @classmethod
-    def of_proposal(cls, statistics: Statistics, *, place: int) -> "Prediction":
-        """Returns what one response by itself predicts."""
-        response = statistics.responses[place]
-        return cls(
-            statistics.question.text,
-            response_text(response),
-            statistics.question.references,
-            (response["correct"],),
-            response.get("calls") is not None,
-        )
-
 
 @runtime_checkable
 class Criterion(Protocol):
@@ -228,9 +216,10 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
                 f'every verdict of "judge" must lie in [0, 1]; {criterion.name} returned {verdict!r}. '
                 "Return True, False, a share of right, or None where it is not known"
             )
+    can_be_right = [each.is_action or answer_kind(each.answer) == "answer" for each in predictions]
     return [
-        None if verdict is None else float(verdict) if _can_be_right(prediction) else 0.0
-        for verdict, prediction in zip(verdicts, predictions, strict=True)
+        None if verdict is None else float(verdict) if is_answer else 0.0
+        for verdict, is_answer in zip(verdicts, can_be_right, strict=True)
     ]
 
 
@@ -243,17 +232,6 @@ def judge_clusters(
     )
 
 
-def judge_proposals(
-    statistics: Iterable[Statistics], criterion: Criterion
-) -> Iterator[tuple[Statistics, float | None]]:
-    """Yields each with the verdict on the proposal of its `proposer`; None where that gave none."""
-    proposed = (
-        (each, [] if each.proposal is None else [Prediction.of_proposal(each, place=each.proposal)])
-        for each in statistics
-    )
-    return ((each, mean_verdict(verdicts)) for each, verdicts in _judge_together(proposed, criterion))
-
-
 def _judge_together(
     predicted: Iterable[tuple[Statistics, list[Prediction]]], criterion: Criterion
 ) -> Iterator[tuple[Statistics, list[float | None]]]:
@@ -264,18 +242,24 @@ def _judge_together(
             yield each, list(islice(verdicts, len(own)))
 
 
-def _can_be_right(prediction: Prediction) -> bool:
-    return prediction.is_action or answer_kind(prediction.answer) == "answer"
-
-
 def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, float | None]]:
-    """Yields each with the verdict on the group's answer.
+    """Yields each with the verdict on the group's answer, or on the proposal of its `proposer` if it has one.
 
     The verdict of a tied question is the mean over the clusters that share the lead. Clusters about which nothing can
-    be said are left out; it is None where no verdict is known.
+    be said are left out; it is None where no verdict is known, or the proposer gave no response.
     """
-    leading = ((each, each.leading) for each in statistics)
-    return ((each, mean_verdict(verdicts)) for each, verdicts in judge_clusters(leading, criterion))
+    predicted = ((each, _predictions(each)) for each in statistics)
+    return ((each, mean_verdict(verdicts)) for each, verdicts in _judge_together(predicted, criterion))
+
+
+def _predictions(statistics: Statistics) -> list[Prediction]:
+    if statistics.proposer is None:
+        return [Prediction.of(statistics, cluster=cluster) for cluster in statistics.leading]
+    if statistics.proposal is None:
+        return []
+    question, response = statistics.question, statistics.responses[statistics.proposal]
+    is_action = response.get("calls") is not None
+    return [Prediction(question.text, response_text(response), question.references, (response["correct"],), is_action)]
 
 
 def mean_verdict(verdicts: Sequence[float | None]) -> float | None:

@@ -82,11 +82,9 @@ def verbal_confidence(statistics: Statistics) -> float | None:
 
 def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
     given = [sample.get(field) for sample in statistics.responses]
-    return [] if given.count(None) == len(given) else [_probability(value) for value in given]
-
-
-def _probability(value: object) -> float | None:
-    return float(value) if is_number(value) and 0.0 <= value <= 1.0 else None
+    if given.count(None) == len(given):
+        return []
+    return [float(value) if is_number(value) and 0.0 <= value <= 1.0 else None for value in given]
 
 
 def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float]:
@@ -137,11 +135,8 @@ def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = Fal
     for name, estimator in (*installed, *further.items()):
         if name in found or name == BEST_SINGLE_MODEL:
             raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
-        if not callable(estimator):
-            raise ValueError(
-                f'estimator "{name}" must be a callable; got {estimator!r}. Write one that takes `Statistics` and '
-                "returns a float or None"
-            )
+        advice = "Write one that takes `Statistics` and returns a float or None"
+        require(callable(estimator), f'estimator "{name}" must be a callable', estimator, advice)
         found[name] = _check_values(name, estimator)
     return found
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_proposals, with_verdicts
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
 from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics, iter_statistics
 from coe_agents.policy import Weighting
@@ -56,8 +56,7 @@ class ScoringSetup:
             entailment=self.entailment,
             proposer=self.proposer,
         )
-        judge_each = with_verdicts if self.proposer is None else judge_proposals
-        return judge_each(statistics, self.criterion)
+        return with_verdicts(statistics, self.criterion)
 
 
 class AgentScore(NamedTuple):

@@ -17,7 +17,7 @@ from coe_agents.evaluation.scoring.figures import BY_PROBABILITY, compute_figure
 from coe_agents.evaluation.scoring.graphs import graph_figures
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
-from coe_agents.policy.weighting import log_probabilities, most_probable
+from coe_agents.policy.weighting import log_probabilities, most_probable, shares
 from coe_agents.uncertainty import cluster_distributions, ensemble_mean
 from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.entropies import shannon
@@ -41,7 +41,6 @@ class Statistics:
         names: The agents that responded, in the order of the rows of `distributions`.
         agents: The row of each response's agent.
         counts_by_probability: Whether each agent's responses count by probability, in the order of the rows.
-        response_shares: Each response's share of its agent's distribution, shape `(n_responses,)`.
         distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
         support: The ensemble mean of each cluster, shape `(n_clusters,)`.
         leading: The clusters that share the lead: one, or more on a tie.
@@ -58,7 +57,6 @@ class Statistics:
     names: tuple[str, ...]
     agents: IntArray
     counts_by_probability: tuple[bool, ...]
-    response_shares: FloatArray
     distributions: FloatArray
     support: FloatArray
     leading: tuple[int, ...]
@@ -83,6 +81,11 @@ class Statistics:
     def n_responses(self) -> list[int]:
         """Of each agent, in the order of the rows."""
         return list(np.bincount(self.agents).tolist())
+
+    @cached_property
+    def response_shares(self) -> FloatArray:
+        """Each response's share of its agent's distribution, shape `(n_responses,)`."""
+        return shares(log_probabilities(self.responses, self.weighting)[0], self.agents)
 
     @cached_property
     def places(self) -> list[list[int]]:
@@ -223,7 +226,7 @@ def _compute_statistics(
     frequencies = cluster_distributions(clusters, agents)
     probabilities = cluster_distributions(clusters, agents, log_probs=likely)
     by_probability = weighting != "frequency"
-    log_probs, distributions = (likely, probabilities) if by_probability else (np.zeros_like(likely), frequencies)
+    distributions = probabilities if by_probability else frequencies
     pool = np.zeros_like(agents)
     own_weights = np.array([weights.get(name, 1.0) for name in numbers])
     support = (
@@ -240,7 +243,6 @@ def _compute_statistics(
         entropies=entropies,
         sizes=np.rint((frequencies * np.bincount(agents)[:, None]).sum(axis=1)).astype(np.int64),
     )
-    response_shares = _shares(log_probs, agents)
     leads = shares_lead(support).tolist()
     for i, question in enumerate(questions):
         n_clusters = max(labels[i]) + 1
@@ -257,7 +259,6 @@ def _compute_statistics(
             names=tuple(numbers),
             agents=agents,
             counts_by_probability=tuple(by_probability and by_agent[name] for name in numbers),
-            response_shares=response_shares[i],
             distributions=distributions[i, :, :n_clusters],
             support=support[i, :n_clusters],
             leading=tuple(cluster for cluster, leads_here in enumerate(leads[i]) if leads_here),
@@ -266,16 +267,6 @@ def _compute_statistics(
             proposer=proposer,
             weights=weights,
         )
-
-
-def _shares(log_probs: FloatArray, agents: IntArray) -> FloatArray:
-    """Returns what `coe_agents.policy.weighting.shares` returns for each row of log-probabilities."""
-    n_agents = int(agents.max()) + 1
-    top = np.stack([log_probs[:, agents == agent].max(axis=1) for agent in range(n_agents)], axis=1)
-    masses = np.exp(log_probs - top[:, agents])
-    bins = np.arange(len(masses))[:, None] * n_agents + agents
-    sums = np.bincount(bins.ravel(), masses.ravel()).reshape(-1, n_agents)
-    return np.asarray(masses / sums[:, agents])
 
 
 def fill_answers(question: SampledQuestion) -> SampledQuestion:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents._plurals import quantity
-from coe_agents.checks import is_number
+from coe_agents.checks import is_number, require
 from coe_agents.evaluation.decisions import Item, Run
 from coe_agents.evaluation.html.render import check_jinja, read_parts, render
 from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
@@ -35,8 +35,7 @@ def create_run_page(
         ImportError: Jinja is not installed.
         ValueError: If there is neither one run nor two, or one of them decided no question.
     """
-    if not 1 <= len(runs) <= 2:
-        raise ValueError(f'"runs" must hold one run or two; got {len(runs)}. Compare two at a time')
+    require(1 <= len(runs) <= 2, '"runs" must hold one run or two', len(runs), "Compare two at a time")
     check_jinja()
     called = [run.name for run in runs] if names is None else list(names)
     comparison = compare(
@@ -108,38 +107,22 @@ class RunRows:
 
     def overview(self) -> dict[str, Any]:
         """Returns what the page needs at once."""
+        lines = [[_line(run, key) for key in self._ids] for run in self._runs]
+        texts = {key: item.question for run in reversed(self._runs) for key, item in run.items.items()}
         return {
             "block": BLOCK,
             "names": [cut(name, _SHORT) for name in self._names],
             "ids": [cut(key, _SHORT) for key in self._ids],
-            "texts": [cut(self._text(key)) for key in self._ids],
-            "runs": [self._columns(run) for run in self._runs],
+            "texts": [cut(texts.get(key, "")) for key in self._ids],
+            "runs": [{name: [line[name] for line in own] for name in _COLUMNS} for own in lines],
         }
 
     def blocks(self) -> list[str]:
         """Returns what happened in each question, `BLOCK` questions each."""
         return [
-            pack([[self._detail(run, key) for run in self._runs] for key in self._ids[start : start + BLOCK]])
+            pack([[_detail(run, key) for run in self._runs] for key in self._ids[start : start + BLOCK]])
             for start in range(0, len(self._ids), BLOCK)
         ]
-
-    def _text(self, key: str) -> str:
-        for run in self._runs:
-            if key in run.items:
-                return run.items[key].question
-        return ""
-
-    def _columns(self, run: Run) -> dict[str, list[Any]]:
-        lines = [_line(run, key) for key in self._ids]
-        return {name: [line[name] for line in lines] for name in _COLUMNS}
-
-    @staticmethod
-    def _detail(run: Run, key: str) -> dict[str, Any] | None:
-        if key in run.errors:
-            return {"error": cut(run.errors[key])}
-        if key not in run.items:
-            return None
-        return _detail(run.items[key])
 
 
 def _state(run: Run, key: str) -> str:
@@ -163,11 +146,9 @@ def _verdict(correct: float | None) -> str:
 def _line(run: Run, key: str) -> dict[str, Any]:
     line: dict[str, Any] = dict.fromkeys(_COLUMNS)
     line |= {"state": _state(run, key), "rounds": []}
-    if key in run.errors:
-        return line | {"reason": cut(run.errors[key], _SHORT)}
-    if key not in run.items:
-        return line
-    item = run.items[key]
+    item = run.items.get(key)
+    if item is None:
+        return line | ({"reason": cut(run.errors[key], _SHORT)} if key in run.errors else {})
     decision = item.decision
     return line | {
         "leading": item.leading_correct,
@@ -192,7 +173,10 @@ def _bar(data: Mapping[str, Any]) -> list[float | None]:
     return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
 
 
-def _detail(item: Item) -> dict[str, Any]:
+def _detail(run: Run, key: str) -> dict[str, Any] | None:
+    item = run.items.get(key)
+    if item is None:
+        return {"error": cut(run.errors[key])} if key in run.errors else None
     decision = item.decision
     trajectory = _trajectory(item)
     agents = list(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.evaluation import Seen, calibrate, recalibrate, weighted_risk_bound
-from coe_agents.evaluation.calibration import risk_bound
 from coe_agents.evaluation.calibration.audits import _as_in_traffic, choose_audited_threshold, first_audited_count
+from coe_agents.evaluation.calibration.threshold import risk_bound
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
 
@@ -181,7 +181,7 @@ def test_every_case_must_be_known(policy, rows):
     with pytest.raises(ValueError, match='with the divergence "kl" of the policy; got js'):
         recalibrate(policy, other, seen, risk=0.3, confidence=0.9)
     proposing = CalibratedPolicy(replace(policy.calibration, proposer="a"))
-    with pytest.raises(ValueError, match="got one that judges 'a'"):
+    with pytest.raises(ValueError, match="not the proposals of an agent; got 'a'"):
         recalibrate(proposing, cases, seen, risk=0.3, confidence=0.9)
     with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
         Seen(0.1, "other")

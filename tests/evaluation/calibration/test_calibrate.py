@@ -306,7 +306,7 @@ def test_a_learned_gate_needs_a_verdict_on_every_cluster(rows):
 
 def test_one_divergence_is_calibrated(rows):
     data = rows(group(50))
-    with pytest.raises(ValueError, match="must be measured with one divergence; got js, kl"):
+    with pytest.raises(ValueError, match="must be measured with one divergence; got 'js, kl'"):
         calibrate(
             [replace(data[0], measurement=replace(data[0].measurement, divergence="js")), *data[1:]],
             risk=0.3,

@@ -10,7 +10,8 @@ from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Samples, calibrate, check_drift, judge_samples
-from coe_agents.evaluation.calibration import fit_support, risk_bound
+from coe_agents.evaluation.calibration.learned import fit_support
+from coe_agents.evaluation.calibration.threshold import risk_bound
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.policy.support_gate import SupportGate, support_features
 from tests.cli.command import run
@@ -190,7 +191,7 @@ def test_learned_support_comes_back_from_its_file_and_drifts(rows, tmp_path):
     assert not again.scores_changed
     with pytest.raises(ValueError, match='must have "z" and another agent'):
         fit_support([each.measurement for each in data], [each.correct for each in data], proposer="z")
-    with pytest.raises(ValueError, match="at least two right and two wrong proposals"):
+    with pytest.raises(ValueError, match="at least two right and two wrong answers"):
         fit_support([each.measurement for each in data], np.ones(len(data)), proposer="a")
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets import examples_from, open_questions
-from coe_agents.evaluation.datasets.on_disk import DiskSequence
 from coe_agents.evaluation.datasets.question import draw_key, merge
 from coe_agents.evaluation.datasets.records import to_question
+from coe_agents.evaluation.disk_sequence import DiskSequence
 
 
 def written(path, records):
@@ -84,17 +84,10 @@ def test_a_sequence_on_disk_is_a_sorted_list(values, start, stop, step):
     assert [found.first(3).place_of(key) for key in expected[:5]] == [0, 1, 2, None, None][: len(expected[:5])]
 
 
-def test_the_beginning_outlives_the_whole_and_has_an_order_of_its_own():
-    found = DiskSequence(
-        range(9),
-        key=lambda n: bytes([n]),
-        encode=str,
-        decode=int,
-        other_key=lambda n: bytes([9 - n]) if n % 2 else None,
-    ).first(6)
+def test_the_beginning_outlives_the_whole():
+    found = DiskSequence(range(9), key=lambda n: bytes([n]), encode=str, decode=int).first(6)
     gc.collect()
     assert list(found) == [0, 1, 2, 3, 4, 5]
-    assert list(found.by_other_key()) == [5, 3, 1]
     assert list(found.first(2)) == [0, 1]
 
 

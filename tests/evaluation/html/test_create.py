@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import SameMeaning, Samples, score
+from coe_agents.evaluation import SameMeaning, Samples, ScoringSetup, score
 from coe_agents.evaluation.html import create_page
 from coe_agents.evaluation.html.rows import BLOCK, LONGEST, POINTS, compute_curves
 from coe_agents.evaluation.metrics import auroc
@@ -32,7 +32,7 @@ HOSTILE = [
 
 def page(tmp_path, rows, *, title="A run", **options):
     with Samples([write(tmp_path / "s.jsonl", rows)]) as samples:
-        return create_page(samples, title=title, clusterer=NormalizedMatch(), n_resamples=20, **options)
+        return create_page(samples, ScoringSetup(NormalizedMatch(), **options), title=title, n_resamples=20)
 
 
 def block(html, name):

@@ -49,7 +49,7 @@ def test_other_readers_see_texts_with_a_mark_where_utf_8_has_no_place():
 
 
 def test_a_field_without_a_column_and_a_number_that_is_none_are_refused():
-    with pytest.raises(ValueError, match="got p_false"):
+    with pytest.raises(ValueError, match="got 'p_false'"):
         to_parquet([{**ROWS[0], "p_false": 0.5}], SAMPLE_COLUMNS)
     with pytest.raises(ValueError, match="JSON"):
         to_parquet([{**ROWS[0], "logprob": float("nan")}], SAMPLE_COLUMNS)

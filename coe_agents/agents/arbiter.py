@@ -64,19 +64,16 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     def _steps(self, case: EscalatedCase, config: RunnableConfig | None) -> Steps[Ruling]:
         try:
             reply: AgentReply = yield Call(self._agent.sample, self._agent.asample, (_request(case), config))
-            return self._ruling(case, reply)
+            if is_cut(reply):
+                found = self._leave_escalated("was cut off before it ruled")
+            else:
+                found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
+            found["usage"] = reply["usage"]
+            return found
         except Exception as error:
             if is_control_flow(error):
                 raise
             return self._leave_escalated(f"failed: {describe_error(error, self._agent)}")
-
-    def _ruling(self, case: EscalatedCase, reply: AgentReply) -> Ruling:
-        if is_cut(reply):
-            found = self._leave_escalated("was cut off before it ruled")
-        else:
-            found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
-        found["usage"] = reply["usage"]
-        return found
 
     def _read(self, texts: list[str], candidates: list[Candidate]) -> Ruling:
         rulings = {_parse_ruling(text) for text in texts}

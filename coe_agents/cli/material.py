@@ -126,7 +126,8 @@ class SampledMaterial(Material):
         return {**dict.fromkeys(own, self.main), **found} if len(own) == 1 else dict(found)
 
     def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
-        name = _name_run(source, split, temperature)
+        parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
+        name = "-".join(part for part in parts if part is not None)
         if name in self._runs:
             return self._runs[name]
         config = self.config.model_copy(deep=True)
@@ -288,11 +289,6 @@ def _splits(source: str) -> tuple[str | None, str | None]:
     if Path(source).is_file():
         return None, None
     return "calibration" if source == "tinyworld" else "train", "validation"
-
-
-def _name_run(source: str, split: str | None, temperature: float | None) -> str:
-    parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
-    return "-".join(part for part in parts if part is not None)
 
 
 def _provenance(setting: ScoringSetup, config: Config | None) -> dict[str, str]:

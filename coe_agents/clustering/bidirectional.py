@@ -6,7 +6,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from coe_agents.checks import has_method, number
+from coe_agents.checks import has_method
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.protocols import (
     CONTRADICTION,
@@ -39,15 +39,12 @@ class BidirectionalEntailment:
         strict: Each direction's most probable label must be entailment. With False, the rule of the semantic-entropy
             literature (Kuhn et al. 2023; Farquhar et al. 2024): neither direction is a contradiction, and not both are
             neutral.
-        threshold: In strict mode, the least probability of entailment in each direction, in place of its being the
-            most probable label.
         merge_variants: Whether responses that `normalize_answer` makes equal are merged without asking the model. With
             False, only responses that differ in nothing but white space are: for answers in which case or punctuation
             matters, such as code.
 
     Raises:
         TypeError: If `model` has no `predict`.
-        ValueError: If `threshold` is not in (0, 1], or is given together with `strict=False`.
 
     Example:
         >>> import numpy as np
@@ -60,33 +57,16 @@ class BidirectionalEntailment:
         [[0, 1, 0]]
     """
 
-    def __init__(
-        self,
-        model: EntailmentModel,
-        *,
-        strict: bool = True,
-        threshold: float | None = None,
-        merge_variants: bool = True,
-    ) -> None:
+    def __init__(self, model: EntailmentModel, *, strict: bool = True, merge_variants: bool = True) -> None:
         advice = "Pass an entailment model, such as coe_agents.backends.TransformersEntailment"
         has_method(model, "predict", '"model"', advice=advice)
-        if threshold is not None and not strict:
-            raise ValueError(
-                '"threshold" must be None with strict=False; '
-                f"got {threshold}: the lenient rule reads the most probable labels. Omit one of the two"
-            )
-        if threshold is not None:
-            number(threshold, '"threshold"', above=0, most=1, advice="Try 0.5")
         self.model = model
         self.strict = strict
-        self.threshold = threshold
         self.merge_variants = merge_variants
 
     def with_model(self, model: EntailmentModel) -> "BidirectionalEntailment":
         """Returns a clusterer with the same rules and another model, such as this one's in a `CachedEntailment`."""
-        return BidirectionalEntailment(
-            model, strict=self.strict, threshold=self.threshold, merge_variants=self.merge_variants
-        )
+        return BidirectionalEntailment(model, strict=self.strict, merge_variants=self.merge_variants)
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's responses; see `Clusterer`.
@@ -122,11 +102,8 @@ class BidirectionalEntailment:
     def _judge(self, pairs: _Pairs) -> NDArray[np.intp]:
         """Returns each pair's label as a column index; ties go to the label that speaks more against a match."""
         probabilities = check_probabilities(self.model.predict(pairs), n_pairs=len(pairs), model=self.model)
-        if self.threshold is None:
-            labels: NDArray[np.intp] = np.argmax(probabilities, axis=1)
-            return labels
-        entailed = probabilities[:, ENTAILMENT] >= self.threshold
-        return np.where(entailed, ENTAILMENT, np.argmax(probabilities[:, :ENTAILMENT], axis=1))
+        labels: NDArray[np.intp] = np.argmax(probabilities, axis=1)
+        return labels
 
 
 class _Search:

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -89,14 +88,6 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _one_address(value: object) -> object:
-    if isinstance(value, list):
-        proxy = "Put a proxy in front of several servers of a model, and name its address"
-        remedy = "Write it without brackets" if len(value) == 1 else proxy
-        raise ValueError(f"must be one address; got a list of {len(value)}. {remedy}")
-    return value
-
-
 class ModelSection(_Section):
     """The fields that name a model and its server; agents, clusterers, arbiters and judges share them.
 
@@ -111,14 +102,18 @@ class ModelSection(_Section):
 
     provider: str = Field(default="transformers", min_length=1)
     model: str = Field(min_length=1)
-    base_url: Annotated[str | None, BeforeValidator(_one_address)] = None
+    base_url: str | None = None
     api_key_env: str | None = None
     options: _Options = Field(default_factory=dict)
 
-    @field_validator("base_url")
+    @field_validator("base_url", mode="before")
     @classmethod
-    def _check_address(cls, value: str | None) -> str | None:
-        if value is not None:
+    def _check_address(cls, value: object) -> object:
+        if isinstance(value, list):
+            proxy = "Put a proxy in front of several servers of a model, and name its address"
+            remedy = "Write it without brackets" if len(value) == 1 else proxy
+            raise ValueError(f"must be one address; got a list of {len(value)}. {remedy}")
+        if isinstance(value, str):
             parts = urlsplit(value)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError('must be an address such as "http://127.0.0.1:8000/v1"')

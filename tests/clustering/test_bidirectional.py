@@ -191,15 +191,6 @@ def test_nothing_is_asked_where_nothing_is_to_compare(same_start):
     assert same_start.calls == []
 
 
-def test_a_threshold_replaces_the_most_probable_label():
-    class Sure:
-        def predict(self, pairs):
-            return np.tile([0.1, 0.3, 0.6], (len(pairs), 1))
-
-    assert BidirectionalEntailment(Sure(), threshold=0.6).cluster([["a", "b"]], [""]) == [[0, 0]]
-    assert BidirectionalEntailment(Sure(), threshold=0.7).cluster([["a", "b"]], [""]) == [[0, 1]]
-
-
 def test_a_tie_speaks_against_a_match():
     class Torn:
         def predict(self, pairs):
@@ -241,10 +232,6 @@ def test_float16_rounding_is_within_the_tolerance():
 def test_arguments_are_checked(same_start):
     with pytest.raises(TypeError, match="predict"):
         BidirectionalEntailment("microsoft/deberta-large-mnli")
-    with pytest.raises(ValueError, match="above 0 and at most 1; got 0"):
-        BidirectionalEntailment(same_start, threshold=0)
-    with pytest.raises(ValueError, match="strict=False"):
-        BidirectionalEntailment(same_start, strict=False, threshold=0.5)
     with pytest.raises(ValueError, match="equally long; got 1 and 2"):
         BidirectionalEntailment(same_start).cluster([["a"]], ["", ""])
     with pytest.raises(TypeError, match=r"responses\[0\]"):
@@ -260,12 +247,7 @@ def test_labels_are_python_integers_and_the_protocols_are_met(same_start):
 
 def test_another_judge_judges_by_the_same_rules():
     table = TableEntailment({})
-    former = BidirectionalEntailment(TableEntailment({}), threshold=0.4, merge_variants=False)
+    former = BidirectionalEntailment(TableEntailment({}), strict=False, merge_variants=False)
     clusterer = former.with_model(table)
-    assert (clusterer.model, clusterer.strict, clusterer.threshold, clusterer.merge_variants) == (
-        table,
-        True,
-        0.4,
-        False,
-    )
+    assert (clusterer.model, clusterer.strict, clusterer.merge_variants) == (table, False, False)
     assert not BidirectionalEntailment(table, strict=False).with_model(table).strict

@@ -11,12 +11,12 @@ from transformers import AutoModelForSequenceClassification
 
 from coe_agents.backends.loading import Loaded, load
 from coe_agents.checks import integer
+from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import LabelError
 
 _LOG = logging.getLogger(__name__)
 _PASS_TOKENS, _PASS_TOKENS_ELSEWHERE = 128, 2048
 """The fixed cost of a forward pass, in tokens that could be read in the same time, on a CPU and elsewhere."""
-_LABELS = ("contradiction", "neutral", "entailment")
 _READ_THE_FIRST_TOKEN = ("bert", "deberta", "deberta-v2", "roberta", "xlm-roberta")
 """The architectures whose classifier reads the first token of the last layer, and no other."""
 
@@ -88,7 +88,7 @@ class TransformersEntailment:
             Shape (n_pairs, 3); rows sum to 1.
         """
         if not pairs:
-            return np.zeros((0, len(_LABELS)))
+            return np.zeros((0, len(ENTAILMENT_LABELS)))
         loaded = self.load()
         premises, hypotheses = ([*side] for side in zip(*pairs, strict=True))
         with loaded.lock, torch.inference_mode():
@@ -99,7 +99,7 @@ class TransformersEntailment:
                 _LOG.warning(
                     "%d of %d pairs filled the %d tokens of %s", n_cut, len(pairs), loaded.context_length, self.model
                 )
-            probabilities = np.empty((len(pairs), len(_LABELS)))
+            probabilities = np.empty((len(pairs), len(ENTAILMENT_LABELS)))
             pass_tokens = _PASS_TOKENS if loaded.model.device.type == "cpu" else _PASS_TOKENS_ELSEWHERE
             for rows in self._batches(lengths, pass_tokens=pass_tokens):
                 batch = loaded.tokenizer.pad(
@@ -142,10 +142,10 @@ def label_columns(id2label: Mapping[int, str], *, model: str) -> list[int]:
         [2, 1, 0]
     """
     names = {int(column): name.strip().lower() for column, name in id2label.items()}
-    columns = [[column for column, name in names.items() if name == label] for label in _LABELS]
-    if len(names) != len(_LABELS) or any(len(found) != 1 for found in columns):
+    columns = [[column for column, name in names.items() if name == label] for label in ENTAILMENT_LABELS]
+    if len(names) != len(ENTAILMENT_LABELS) or any(len(found) != 1 for found in columns):
         raise LabelError(
-            f"an entailment model must have the labels {', '.join(_LABELS)}; "
+            f"an entailment model must have the labels {', '.join(ENTAILMENT_LABELS)}; "
             f'"{model}" has {", ".join(id2label.values())}',
             hint="Use a model trained on MNLI, or set `id2label` in its config.json",
         )

@@ -49,7 +49,9 @@ def compare(
     from coe_agents.experiments.comparison import outcomes_of
 
     runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
-    settings = {"questions": "; ".join(dict.fromkeys(_source(run.settings) for run in runs.values()))}
+    datasets = [run.settings.get("dataset") for run in runs.values()]
+    sources = [str(each.get("source")) if isinstance(each, dict) else "not recorded" for each in datasets]
+    settings = {"questions": "; ".join(dict.fromkeys(sources))}
     comparison = compare_policies(
         [outcomes_of(run, name=name) for name, run in runs.items()],
         n_resamples=resamples,
@@ -165,8 +167,3 @@ def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS"
         if len(set(names)) == len(names):
             return names
         n_parts += 1
-
-
-def _source(settings: dict[str, Any] | Any) -> str:
-    dataset = settings.get("dataset")
-    return str(dataset.get("source")) if isinstance(dataset, dict) else "not recorded"

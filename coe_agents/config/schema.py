@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -274,10 +274,6 @@ class GraphConfig(_Section):
 
 
 _TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list: "a list", dict: "a table"}
-_KINDS = {
-    "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
-    "policy": ("threshold", "regime", "calibrated"),
-}
 
 
 def _tag_of(part: str) -> Callable[[Any], str | None]:
@@ -303,18 +299,21 @@ ClustererSection = Annotated[
 ]
 
 
+PolicySection = Annotated[
+    Annotated[ThresholdConfig, Tag("threshold")]
+    | Annotated[RegimeConfig, Tag("regime")]
+    | Annotated[CalibratedConfig, Tag("calibrated")]
+    | Annotated[CustomPart, Tag("custom")],
+    Discriminator(_tag_of("policy")),
+]
+
+
 class Config(_Section):
     """A whole file, with its path and text for error messages."""
 
     agents: list[AgentConfig] = Field(min_length=1)
     clusterer: ClustererSection
-    policy: Annotated[
-        Annotated[ThresholdConfig, Tag("threshold")]
-        | Annotated[RegimeConfig, Tag("regime")]
-        | Annotated[CalibratedConfig, Tag("calibrated")]
-        | Annotated[CustomPart, Tag("custom")],
-        Discriminator(_tag_of("policy")),
-    ]
+    policy: PolicySection
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
@@ -350,20 +349,18 @@ class Config(_Section):
         return _fault(self._path, self._text, place, message)
 
 
+def _by_tag(union: Any) -> dict[str, type[BaseModel]]:
+    sections, _ = get_args(union)
+    return {tag.tag: section for section, tag in map(get_args, get_args(sections))}
+
+
+_UNIONS = {"clusterer": _by_tag(ClustererSection), "policy": _by_tag(PolicySection)}
+_KINDS = {part: [kind for kind in sections if kind != "custom"] for part, sections in _UNIONS.items()}
 _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
+    **{(part, kind): section for part, sections in _UNIONS.items() for kind, section in sections.items()},
     (): Config,
     ("agents",): AgentConfig,
     ("agents", "price_per_million"): PriceConfig,
-    ("clusterer", "entailment"): EntailmentClusterer,
-    ("clusterer", "llm"): JudgeClusterer,
-    ("clusterer", "embedding"): EmbeddingClusterer,
-    ("clusterer", "normalized"): NormalizedClusterer,
-    ("clusterer", "actions"): ActionsClusterer,
-    ("clusterer", "custom"): CustomPart,
-    ("policy", "threshold"): ThresholdConfig,
-    ("policy", "regime"): RegimeConfig,
-    ("policy", "calibrated"): CalibratedConfig,
-    ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,
     ("judge",): ModelSection,

@@ -225,15 +225,11 @@ class ModelAgent:
         return run_steps(self._choice(messages, choices, methods))
 
     async def achoice(
-        self,
-        messages: Sequence[MessageLikeRepresentation],
-        choices: Sequence[str],
-        *,
-        methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
+        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
     ) -> ChoiceProbabilities:
-        """Returns how likely the model is to reply with each of a few short choices; see `choice`."""
+        """Returns how likely the model is to reply with each of a few short choices, by any method; see `choice`."""
         await self._aprepare_model()
-        return await arun_steps(self._choice(messages, choices, methods))
+        return await arun_steps(self._choice(messages, choices, CHOICE_METHODS))
 
     def _choice(
         self,

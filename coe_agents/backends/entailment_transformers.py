@@ -10,11 +10,12 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from coe_agents.backends.loading import Loaded, load
-from coe_agents.checks import integer
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import LabelError
 
 _LOG = logging.getLogger(__name__)
+_MOST_PAIRS, _MOST_TOKENS = 64, 8192
+"""In one forward pass, padding included; a longer pair goes alone."""
 _PASS_TOKENS, _PASS_TOKENS_ELSEWHERE = 128, 2048
 """The fixed cost of a forward pass, in tokens that could be read in the same time, on a CPU and elsewhere."""
 _READ_THE_FIRST_TOKEN = ("bert", "deberta", "deberta-v2", "roberta", "xlm-roberta")
@@ -38,8 +39,6 @@ class TransformersEntailment:
         dtype: "float32", "bfloat16", "auto"; by default float32 on a CPU and the saved one elsewhere. On a CPU with
             AVX512-BF16 or AMX, "bfloat16" is two to three times as fast; of tiny-nli's verdicts 1 in 1,000 changes.
         revision: A branch, tag or commit of the hub.
-        batch_size: The most pairs in one forward pass.
-        batch_tokens: The most tokens in one forward pass, padding included; a longer pair goes alone.
 
     Example:
         >>> from coe_agents.tinyworld import model_folder
@@ -51,21 +50,10 @@ class TransformersEntailment:
     """
 
     def __init__(
-        self,
-        model: str,
-        *,
-        device: str | None = None,
-        dtype: str | None = None,
-        revision: str | None = None,
-        batch_size: int = 64,
-        batch_tokens: int = 8192,
+        self, model: str, *, device: str | None = None, dtype: str | None = None, revision: str | None = None
     ) -> None:
-        for name, value, default in (("batch_size", batch_size, 64), ("batch_tokens", batch_tokens, 8192)):
-            integer(value, f'"{name}"', least=1, advice=f"Omit it for the default of {default}")
         self.model = model
         self._where = {"device": device, "dtype": dtype, "revision": revision}
-        self._batch_size = batch_size
-        self._batch_tokens = batch_tokens
         self._loaded: Loaded | None = None
 
     def load(self) -> Loaded:
@@ -110,7 +98,8 @@ class TransformersEntailment:
                 probabilities[rows] = logits.double().softmax(-1).cpu().numpy()[:, self._columns]
             return probabilities
 
-    def _batches(self, lengths: np.ndarray, *, pass_tokens: int) -> Iterator[np.ndarray]:
+    @staticmethod
+    def _batches(lengths: np.ndarray, *, pass_tokens: int) -> Iterator[np.ndarray]:
         """Yields the rows of each forward pass, at the least cost of padding and passes; each costs `pass_tokens`.
 
         From short to long: cost(stop) = min_start cost(start) + (stop - start) * length(stop - 1) + pass_tokens.
@@ -119,9 +108,9 @@ class TransformersEntailment:
         costs = np.zeros(len(lengths) + 1)
         starts = np.zeros(len(lengths) + 1, dtype=int)
         for stop in range(1, len(lengths) + 1):
-            possible = np.arange(max(0, stop - self._batch_size), stop)
+            possible = np.arange(max(0, stop - _MOST_PAIRS), stop)
             padded = (stop - possible) * lengths[by_length[stop - 1]]
-            n_fitting = max(int((padded <= self._batch_tokens).sum()), 1)  # padding falls from start to start
+            n_fitting = max(int((padded <= _MOST_TOKENS).sum()), 1)  # padding falls from start to start
             possible = possible[-n_fitting:]
             total = costs[possible] + padded[-n_fitting:] + pass_tokens
             costs[stop], starts[stop] = total.min(), possible[total.argmin()]

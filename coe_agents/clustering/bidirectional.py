@@ -16,6 +16,7 @@ from coe_agents.clustering.protocols import (
     check_batch,
     check_probabilities,
 )
+from coe_agents.text import one_line
 
 _Pairs = list[tuple[str, str]]
 
@@ -75,7 +76,7 @@ class BidirectionalEntailment:
             ValueError: Also if the model does not return one distribution per pair.
         """
         batch, asked = check_batch(responses, questions)
-        plain = [[" ".join(text.split()) for text in texts] for texts in batch]
+        plain = [[one_line(text) for text in texts] for texts in batch]
         key = normalize_answer if self.merge_variants else str
         keys = [[key(text) for text in texts] for texts in plain]
         searches = [_Search(*each) for each in zip(keys, plain, asked, strict=True)]

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from coe_agents.checks import has_method, number
 from coe_agents.clustering.protocols import check_batch, to_rows
+from coe_agents.text import one_line
 
 _ROUNDING = 1e-6
 """How far the cosine of two equal vectors in single precision may fall below 1."""
@@ -56,7 +57,7 @@ class EmbeddingSimilarity:
             ValueError: Also if the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
         batch, _ = check_batch(responses, questions)
-        sides = [[_side(text) for text in texts] for texts in batch]
+        sides = [[one_line(text) for text in texts] for texts in batch]
         several = [own if len(own) > 1 else [] for own in (list(dict.fromkeys(texts)) for texts in sides)]
         distinct = list(dict.fromkeys(text for own in several for text in own))
         vectors = dict(zip(distinct, self._directions(distinct), strict=True)) if distinct else {}
@@ -73,7 +74,7 @@ class EmbeddingSimilarity:
         Raises:
             ValueError: If the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
-        directions = self._directions([_side(text) for text in responses])
+        directions = self._directions([one_line(text) for text in responses])
         return directions @ directions.T
 
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
@@ -83,10 +84,6 @@ class EmbeddingSimilarity:
         vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
         unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
-
-
-def _side(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:

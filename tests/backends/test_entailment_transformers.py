@@ -2,13 +2,14 @@ import itertools
 import json
 import logging
 import shutil
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.backends import TransformersEntailment
+from coe_agents.backends import TransformersEntailment, entailment_transformers
 from coe_agents.backends.entailment_transformers import label_columns
 from coe_agents.clustering import EntailmentModel
 from coe_agents.errors import LabelError, ModelLoadError
@@ -37,15 +38,19 @@ def test_rows_are_contradiction_neutral_entailment():
     assert rows.argmax(1).tolist() == [2, 0, 1]
 
 
-def test_batches_and_their_order_change_nothing():
+def test_batches_and_their_order_change_nothing(monkeypatch):
     pairs = PAIRS * 5
+    monkeypatch.setattr(entailment_transformers, "_MOST_PAIRS", 4)
     one_by_one = np.concatenate([TransformersEntailment(str(FOLDER)).predict([pair]) for pair in pairs])
-    assert TransformersEntailment(str(FOLDER), batch_size=4).predict(pairs) == pytest.approx(one_by_one, abs=1e-5)
+    assert TransformersEntailment(str(FOLDER)).predict(pairs) == pytest.approx(one_by_one, abs=1e-5)
 
 
-def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
+def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed(monkeypatch):
     pairs = [*PAIRS * 5, ("word " * 200, "x")]
-    model = TransformersEntailment(str(FOLDER), batch_size=4, batch_tokens=70)
+    expected = TransformersEntailment(str(FOLDER)).predict(pairs)
+    monkeypatch.setattr(entailment_transformers, "_MOST_PAIRS", 4)
+    monkeypatch.setattr(entailment_transformers, "_MOST_TOKENS", 70)
+    model = TransformersEntailment(str(FOLDER))
     shapes = []
 
     def note(_, __, given):
@@ -58,13 +63,13 @@ def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
     assert n_long == 1
     assert all(count <= 4 and count * tokens <= 70 for count, tokens in short)
     assert len(short) == 5  # four of 17 tokens at most, but three of 20 or 21
-    assert rows == pytest.approx(TransformersEntailment(str(FOLDER)).predict(pairs), abs=1e-5)
+    assert rows == pytest.approx(expected, abs=1e-5)
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 20))
 def test_no_other_cut_of_the_sorted_pairs_costs_less(lengths, pass_tokens):
-    model = TransformersEntailment("x", batch_size=3, batch_tokens=40)
-    batches = list(model._batches(np.array(lengths), pass_tokens=pass_tokens))
+    with patch.multiple(entailment_transformers, _MOST_PAIRS=3, _MOST_TOKENS=40):
+        batches = list(TransformersEntailment._batches(np.array(lengths), pass_tokens=pass_tokens))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
 
     def cost(parts):
@@ -110,9 +115,6 @@ def test_truncation_is_said(caplog):
 def test_a_model_that_is_not_there_is_said(tmp_path):
     with pytest.raises(ModelLoadError, match="cannot be loaded"):
         TransformersEntailment(str(tmp_path / "none")).load()
-    for option in ("batch_size", "batch_tokens"):
-        with pytest.raises(ValueError, match=f'"{option}" must be an integer of at least 1; got 0'):
-            TransformersEntailment("x", **{option: 0})
 
 
 def test_positions_that_an_architecture_never_uses_do_not_count(tmp_path):

@@ -82,8 +82,13 @@ def reproduce(
             config, dataset, out / "runs", limit=limit, seed=seed, with_context=with_context, correctness=correctness
         )
     names = _all_of(material) if name == "all" else [name]
+    from coe_agents.cli.display.experiment import show_experiment
+    from coe_agents.experiments import write_to
+
     for each in names:
-        _show(_experiment(each, material, seed), material, out)
+        found = _experiment(each, material, seed)
+        whole = replace(found, settings={**found.settings, **material.provenance})
+        show_experiment(whole, write_to(whole, out))
 
 
 def _all_of(material: "Material") -> list[Name]:
@@ -94,14 +99,6 @@ def _all_of(material: "Material") -> list[Name]:
         print_lines(f"Skipped {', '.join(_OF_TWO)}: they need two agents")
         names = [name for name in names if name not in _OF_TWO]
     return names
-
-
-def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
-    from coe_agents.cli.display.experiment import show_experiment
-    from coe_agents.experiments import write_to
-
-    whole = replace(experiment, settings={**experiment.settings, **material.provenance})
-    show_experiment(whole, write_to(whole, out))
 
 
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -124,16 +124,15 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
     from coe_agents.evaluation.runner import units_of
     from coe_agents.evaluation.samples.store import Store
 
-    with ExitStack() as stack:
-        store = stack.enter_context(Store(out, settings, units_of(questions, group.participants)))
+    with Store(out, settings, units_of(questions, group.participants)) as store:
         missing = Counter(agent for _, agent in store.pending_units())
-        advance = stack.enter_context(_progress_and_summary(group, len(questions), store.path, missing))
+        with _progress_and_summary(group, len(questions), store.path, missing) as advance:
 
-        def on_unit(unit: "Unit") -> None:
-            missing[unit[1]] -= 1
-            advance(unit, store.error_of(unit))
+            def on_unit(unit: "Unit") -> None:
+                missing[unit[1]] -= 1
+                advance(unit, store.error_of(unit))
 
-        asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
+            asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
 
 
 @contextmanager

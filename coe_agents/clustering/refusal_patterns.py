@@ -132,7 +132,7 @@ HEDGED_ANSWER = r"""
 
 
 @cache
-def compiled(lines: str, end: str = "") -> re.Pattern[str]:
+def pattern_of(lines: str, end: str = "") -> re.Pattern[str]:
     """Returns the pattern of one alternative per line, `<name>` and `...` written out, and of what follows it."""
     pattern = "|".join(f"(?:{line})" for line in lines.strip().splitlines()).replace("...", r"\b.*")
     while "<" in pattern:

@@ -16,7 +16,7 @@ from coe_agents.clustering.refusal_patterns import (
     OPENINGS,
     REFUSALS,
     STOCK_PHRASES,
-    compiled,
+    pattern_of,
 )
 from coe_agents.text import is_visible
 from coe_agents.types import AnswerKind
@@ -78,7 +78,7 @@ def _refuses(answer: str) -> bool:
     for clause in _clauses(plain):
         if _is_refusal(clause):
             refused = True
-        elif not compiled(FILLERS).fullmatch(clause):
+        elif not pattern_of(FILLERS).fullmatch(clause):
             return False
     return refused
 
@@ -89,8 +89,8 @@ def _is_refusal(clause: str) -> bool:
     head, _, reason = clause.partition(", ")
     if head in STOCK_PHRASES:
         is_reason = re.match(r"(?:as|because|since|due to|sorry)\b", reason) is not None
-        return is_reason and not compiled(HEDGED_ANSWER).search(reason)
-    return bool(compiled(REFUSALS).fullmatch(clause)) and not compiled(HEDGED_ANSWER).search(clause)
+        return is_reason and not pattern_of(HEDGED_ANSWER).search(reason)
+    return bool(pattern_of(REFUSALS).fullmatch(clause)) and not pattern_of(HEDGED_ANSWER).search(clause)
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -101,10 +101,10 @@ def _clauses(text: str) -> Iterator[str]:
         raw = text[start : end[0]].strip()
         start = end[1]
         clause = _tidy(raw)
-        referring = referring or (raw.endswith(":") and bool(compiled(FILLERS).fullmatch(clause)))
+        referring = referring or (raw.endswith(":") and bool(pattern_of(FILLERS).fullmatch(clause)))
         if referring and _ITEM.match(raw):
             continue
-        while prefix := compiled(OPENINGS, "(?:,| -|:)? ").match(clause):
+        while prefix := pattern_of(OPENINGS, "(?:,| -|:)? ").match(clause):
             clause = clause[prefix.end() :].strip(" ,")
         if any(character.isalnum() for character in clause):
             yield clause

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -57,7 +57,12 @@ class Group:
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
-        _check_asks_nobody(options)
+        strategies, escalation = Strategies(options.get("strategies")), options.get("escalation")
+        if strategies.may_clarify or options.get("clarify") or getattr(escalation, "interrupts", False):
+            raise ConfigurationError(
+                "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
+                hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
+            )
         return cls(
             name=name,
             agents=tuple(agent.name for agent in agents),
@@ -112,13 +117,3 @@ class Group:
         own = {name: getattr(lower, name, None) for name in thresholds}
         lowered = {name: value if own[name] is None else own[name] for name, value in thresholds.items()}
         return {"type": type(self.policy).__name__, **lowered}
-
-
-def _check_asks_nobody(options: Mapping[str, Any]) -> None:
-    """Refuses what stops a run until a person replies: the caller of a single request cannot."""
-    strategies = Strategies(options.get("strategies"))
-    if strategies.may_clarify or options.get("clarify") or getattr(options.get("escalation"), "interrupts", False):
-        raise ConfigurationError(
-            "a group that stops to ask a person cannot be served as a model",
-            hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
-        )

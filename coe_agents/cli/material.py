@@ -16,8 +16,6 @@ from coe_agents.cli.setting import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
-    Clusterer,
-    NormalizedMatch,
     canonical_answer,
 )
 from coe_agents.config.build import create_clusterer
@@ -74,12 +72,6 @@ class Material(ABC):
     @cached_property
     def main(self) -> Questions:
         return self.panel(0)[1]
-
-    @property
-    def clusterers(self) -> dict[str, Clusterer]:
-        """The setting's clusterer, and the one without a model."""
-        chosen = self.setting.clusterer
-        return {type(chosen).__name__: chosen, "NormalizedMatch": NormalizedMatch()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,8 +104,10 @@ def _all_of(material: "Material") -> list[Name]:
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
     from coe_agents import experiments as made
     from coe_agents.cli.material import known_beliefs, span_of
+    from coe_agents.clustering import NormalizedMatch
 
     agents, twins, setting = material.agents, material.twins, material.setting
+    clusterers = {type(each).__name__: each for each in (setting.clusterer, NormalizedMatch())}
 
     def of_all_metrics(place: int, dataset: str) -> "Experiment":
         source, questions = material.panel(place)
@@ -122,7 +124,7 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         "sampling": lambda: made.sampling(material.by_temperature(), material.main, agents, setting),
         "divergences": lambda: made.divergences(material.main, agents, setting),
         "contamination": lambda: made.contamination(material.main, agents, setting, known_beliefs),
-        "normalisation": lambda: made.normalisation(material.main, agents, material.clusterers, setting, span_of),
+        "normalisation": lambda: made.normalisation(material.main, agents, clusterers, setting, span_of),
         "cost": lambda: made.cost(material.main, agents, setting, twins=twins),
         "scaling": lambda: made.scaling(material.main, (*agents, *twins), setting, seed=seed),
     }

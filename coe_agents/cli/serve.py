@@ -45,7 +45,10 @@ def serve(
 
     A caller can make the gate stricter for a question, never looser.
     """
-    key = None if api_key_env is None else _read_key(api_key_env)
+    try:
+        key = None if api_key_env is None else read_key(api_key_env)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--api-key-env") from error
     if key is None and host != _LOOPBACK:
         raise typer.BadParameter(
             f"without a key the server listens at {_LOOPBACK} only. Add --api-key-env", param_hint="--host"
@@ -72,10 +75,3 @@ def serve(
         if open_page:
             webbrowser.open(address)  # the socket is open: the browser waits for the server
         serve_app(app, listening, grace=grace)
-
-
-def _read_key(variable: str) -> str:
-    try:
-        return read_key(variable)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--api-key-env") from error

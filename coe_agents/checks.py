@@ -78,7 +78,8 @@ def number(
     is_bounded = may_be_infinite or most is not None or below is not None
     kind = "a number" if is_bounded else "a finite number"
     bounds = _in_words(least, most, above=above, below=below)
-    raise _error(is_number(value))(f"{where} must be {kind}{bounds}; got {brief(value)}. {advice}")
+    error = ValueError if is_number(value) else TypeError
+    raise error(f"{where} must be {kind}{bounds}; got {brief(value)}. {advice}")
 
 
 def integer(
@@ -99,7 +100,8 @@ def integer(
     is_integer = is_number(value) and isinstance(value, Integral)
     if is_integer and is_finite(value) and (least is None or value >= least) and (most is None or value <= most):
         return int(value)
-    raise _error(is_integer)(f"{where} must be an integer{_in_words(least, most)}; got {brief(value)}. {advice}")
+    error = ValueError if is_integer else TypeError
+    raise error(f"{where} must be an integer{_in_words(least, most)}; got {brief(value)}. {advice}")
 
 
 def share(value: object, where: str, *, advice: str) -> float:
@@ -146,10 +148,6 @@ def brief(value: object) -> str:
         return _SHORT.repr(value)
     except ValueError:
         return "a huge number"
-
-
-def _error(is_of_kind: bool) -> type[Exception]:
-    return ValueError if is_of_kind else TypeError
 
 
 def _in_words(

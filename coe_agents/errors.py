@@ -155,17 +155,13 @@ class InvalidRequestError(AgentError):
 class IgnoredTemperatureError(AgentError):
     """A model whose responses are copies of one, whatever its temperature.
 
-    Args:
-        message: What happened.
-        hint: What to do about it.
+    Attributes:
         usage: The tokens of the responses and of the probe, a `coe_agents.types.Usage`.
         sampling: How the responses were sampled, a `coe_agents.types.Sampling`.
     """
 
-    def __init__(self, message: str, *, hint: str = "", usage: Any = None, sampling: Any = None) -> None:
-        super().__init__(message, hint=hint)
-        self.usage = usage
-        self.sampling = sampling
+    usage: Any = None
+    sampling: Any = None
 
 
 class InvalidReplyError(AgentError):

@@ -51,38 +51,40 @@ class PersonRequest(TypedDict):
     problem: str | None
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """Part of a person's reply; what else is in it is refused."""
+
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
-class Approve(_Part):
+class Approve(Part):
     """The action may be taken as it is."""
 
     type: Literal["approve"]
 
 
-class Action(_Part):
+class Action(Part):
     """What is done in place of the action."""
 
     name: Annotated[str, StringConstraints(min_length=1)]
     args: dict[str, Any]
 
 
-class Edit(_Part):
+class Edit(Part):
     """Another action takes its place."""
 
     type: Literal["edit"]
     edited_action: Action
 
 
-class Reject(_Part):
+class Reject(Part):
     """The action is not taken."""
 
     type: Literal["reject"]
     message: Text = ""
 
 
-class Respond(_Part):
+class Respond(Part):
     """The person answers in its place."""
 
     type: Literal["respond"]
@@ -92,7 +94,7 @@ class Respond(_Part):
 Decided = Approve | Edit | Reject | Respond
 
 
-class _Decisions(_Part):
+class _Decisions(Part):
     decisions: list[Annotated[Decided, Field(discriminator="type")]]
 
 

@@ -142,16 +142,30 @@ def _windows(secret: str) -> frozenset[str]:
     )
 
 
-def may_be_key(variable: str) -> bool:
-    """Returns whether what was given as the *name* of an environment variable may be the key itself.
+def read_key(variable: str, whose: str = "") -> str:
+    """Returns the key that an environment variable holds; `whose` follows the variable in messages.
 
-    Names of variables are capitals, digits and "_" by custom; keys rarely are.
+    Raises:
+        ValueError: It holds none. What was given as the name is not shown where it may be the key itself: names of
+            variables are capitals, digits and "_" by custom; keys rarely are.
 
     Example:
-        >>> may_be_key("OPENAI_API_KEY"), may_be_key("sk-0123456789")
-        (False, True)
+        >>> read_key("sk-0123456789")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: must be the NAME of an environment variable; got text that is not shown, as it may be the key ...
     """
-    return _VARIABLE.fullmatch(variable) is None
+    key = os.environ.get(variable, "")
+    if not key.strip() and _VARIABLE.fullmatch(variable) is None:
+        got = "got text that is not shown, as it may be the key itself"
+        advice = "Put the key into a variable, and name that"
+        raise ValueError(f"must be the NAME of an environment variable{whose}; {got}. {advice}")
+    must = f'the environment variable "{variable}"{whose} must hold a key'
+    if not key.strip():
+        raise ValueError(f"{must}; it is not set. Export it")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError(f"{must}; it has blanks or other characters that no key contains. Export it again")
+    return key
 
 
 def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:

@@ -103,16 +103,6 @@ def pending_cases(store: "BaseStore") -> list[RecordedCase]:
     return cases(store, status="pending")
 
 
-def find_case(store: "BaseStore", case_id: str) -> RecordedCase | None:
-    """Returns the case with this id; None if the store holds nothing under it.
-
-    Raises:
-        StoreError: Another program wrote what is there.
-    """
-    item = store.get(NAMESPACE, case_id)
-    return None if item is None else _to_case(case_id, item.value)
-
-
 def rule(store: "BaseStore", case_id: str, *, correct: bool | None = None, answer: str | None = None) -> RecordedCase:
     """Records what a person ruled on a pending case, and returns the case.
 
@@ -147,9 +137,10 @@ def rule(store: "BaseStore", case_id: str, *, correct: bool | None = None, answe
     if not (answer is None or isinstance(answer, str)):
         raise TypeError(f'"answer" must be a text or None; got {answer!r}. Pass the right answer')
     with _ONE_RULING:
-        case = find_case(store, case_id)
-        if case is None:
+        item = store.get(NAMESPACE, case_id)
+        if item is None:
             raise KeyError(f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)")
+        case = _to_case(case_id, item.value)
         if case["status"] == "ruled":
             raise ValueError(f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another")
         answer = answer.strip() or None if answer is not None else None

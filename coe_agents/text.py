@@ -40,7 +40,9 @@ def printable(text: str, *, keep: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     pieces = _JOINED.split(text)
-    pieces[::2] = ["".join(c if c in keep or _is_printable(c) else "\ufffd" for c in piece) for piece in pieces[::2]]
+    for place, piece in enumerate(pieces[::2]):
+        shown = (c if c in keep or (c.isprintable() and is_visible(c)) else "\ufffd" for c in piece)
+        pieces[2 * place] = "".join(shown)
     return "".join(pieces)
 
 
@@ -96,10 +98,6 @@ def is_visible(character: str) -> bool:
     if category[0] in "CZ":
         return False
     return category not in ("Lo", "Mn", "So") or not _UNSEEN.search(unicodedata.name(character, ""))
-
-
-def _is_printable(character: str) -> bool:
-    return character.isprintable() and is_visible(character)
 
 
 def _escape(character: str) -> str:

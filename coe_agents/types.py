@@ -101,11 +101,8 @@ def create_usage(input_tokens: object, output_tokens: object) -> Usage:
 def add_usages(usages: Iterable[Usage]) -> Usage:
     """Returns the tokens of several requests together."""
     each = list(usages)
-    given, said = (
-        add_counts([one["input_tokens"] for one in each]),
-        add_counts([one["output_tokens"] for one in each]),
-    )
-    return Usage(input_tokens=given, output_tokens=said)
+    given = add_counts([one["input_tokens"] for one in each])
+    return Usage(input_tokens=given, output_tokens=add_counts([one["output_tokens"] for one in each]))
 
 
 def add_counts(counts: Sequence[int | None]) -> int | None:

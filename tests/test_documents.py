@@ -71,3 +71,8 @@ def test_the_largest_and_smallest_integers_of_toml_are_read():
 def test_what_is_not_toml_is_tomllibs_own_error(text):
     with pytest.raises(tomllib.TOMLDecodeError):
         parse_toml(text)
+
+
+def test_many_brackets_beside_one_another_are_not_nested():
+    text = f"a = [{'[1], ' * 200}]"
+    assert len(parse_toml(text)["a"]) == 200

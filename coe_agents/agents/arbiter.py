@@ -63,20 +63,21 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def _steps(self, case: EscalatedCase, config: RunnableConfig | None) -> Steps[Ruling]:
         try:
-            reply: AgentReply = yield Call(self._agent.sample, self._agent.asample, (_request(case), config))
-            return self._ruling(case, reply)
+            answers = [(candidate["answer"], candidate["support"]) for candidate in case["candidates"]]
+            text = prompts.arbitration(case["question"], answers, regime=case["regime"])
+            messages = rephrase(case["conversation"], text)
+            request = AgentRequest(question=case["question"], messages=messages, round=0)
+            reply: AgentReply = yield Call(self._agent.sample, self._agent.asample, (request, config))
+            if is_cut(reply):
+                found = self._leave_escalated("was cut off before it ruled")
+            else:
+                found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
+            found["usage"] = reply["usage"]
+            return found
         except Exception as error:
             if is_control_flow(error):
                 raise
             return self._leave_escalated(f"failed: {describe_error(error, self._agent)}")
-
-    def _ruling(self, case: EscalatedCase, reply: AgentReply) -> Ruling:
-        if is_cut(reply):
-            found = self._leave_escalated("was cut off before it ruled")
-        else:
-            found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
-        found["usage"] = reply["usage"]
-        return found
 
     def _read(self, texts: list[str], candidates: list[Candidate]) -> Ruling:
         rulings = {_parse_ruling(text) for text in texts}
@@ -102,12 +103,6 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def _leave_escalated(self, reason: str) -> Ruling:
         return self._rule("escalate", None, reason)
-
-
-def _request(case: EscalatedCase) -> AgentRequest:
-    answers = [(candidate["answer"], candidate["support"]) for candidate in case["candidates"]]
-    text = prompts.arbitration(case["question"], answers, regime=case["regime"])
-    return AgentRequest(question=case["question"], messages=rephrase(case["conversation"], text), round=0)
 
 
 def _parse_ruling(text: str) -> tuple[int | None, str | None] | None:

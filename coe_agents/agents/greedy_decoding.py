@@ -107,14 +107,14 @@ def _count(reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy,
         return reply
     if on_greedy == "exclude":
         reply["sampling"]["counted"] = "not"
-        raise IgnoredTemperatureError(
+        ignored = IgnoredTemperatureError(
             f"the temperature of {temperature:g} has no effect{f' at {address}' if address else ''}: "
             f"{len(reply['responses'])} responses are equal, and {found.account}. The server ignores it, answers from "
             "a cache, or uses one seed for all",
             hint=REMEDY,
-            usage=reply["usage"],
-            sampling=reply["sampling"],
         )
+        ignored.usage, ignored.sampling = reply["usage"], reply["sampling"]
+        raise ignored
     reply["sampling"]["counted"] = "once"
     reply["responses"] = reply["responses"][:1]
     reply.pop("messages", None)  # they are of all responses

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from itertools import compress
-from typing import Protocol
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
@@ -19,19 +19,6 @@ from coe_agents.types import AgentRequest
 _LOG = logging.getLogger(__name__)
 _RIGHT, _WRONG = "correct", "incorrect"
 _MOST_REFERENCES = 50
-
-
-class Judgeable(Protocol):
-    """An answer to judge, such as `coe_agents.evaluation.Prediction`."""
-
-    @property
-    def question(self) -> str: ...
-
-    @property
-    def answer(self) -> str: ...
-
-    @property
-    def references(self) -> tuple[str, ...]: ...
 
 
 class ChatJudge:
@@ -67,8 +54,8 @@ class ChatJudge:
         self.n_unclear = 0
         self._agent = ModelAgent("judge", model, n_samples=1, temperature=0.0, max_concurrency=max_concurrency)
 
-    def judge(self, predictions: Sequence[Judgeable]) -> list[bool | None]:
-        """Returns for each whether it is right; None where there is no verdict.
+    def judge(self, predictions: Sequence[Any]) -> list[bool | None]:
+        """Returns for each `coe_agents.evaluation.Prediction` whether it is right; None where there is no verdict.
 
         Raises:
             CoEError: If the model fails.
@@ -86,7 +73,7 @@ class ChatJudge:
             for one, is_asked in zip(predictions, asked, strict=True)
         ]
 
-    def _verdict(self, prediction: Judgeable) -> bool | None:
+    def _verdict(self, prediction: Any) -> bool | None:
         shown = prediction.references[:_MOST_REFERENCES]
         said = {"role": "user", "content": prompts.correctness(prediction.question, prediction.answer, shown)}
         text = whole_text(self._agent.sample(AgentRequest(question=prediction.question, messages=[said], round=0)))

@@ -225,15 +225,11 @@ class ModelAgent:
         return run_steps(self._choice(messages, choices, methods))
 
     async def achoice(
-        self,
-        messages: Sequence[MessageLikeRepresentation],
-        choices: Sequence[str],
-        *,
-        methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
+        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
     ) -> ChoiceProbabilities:
-        """Returns how likely the model is to reply with each of a few short choices; see `choice`."""
+        """Returns how likely the model is to reply with each of a few short choices, by any method; see `choice`."""
         await self._aprepare_model()
-        return await arun_steps(self._choice(messages, choices, methods))
+        return await arun_steps(self._choice(messages, choices, CHOICE_METHODS))
 
     def _choice(
         self,
@@ -260,19 +256,16 @@ class ModelAgent:
         """
         with self._lock:
             if self._ready is None:
-                server = self._server(self._given)
+                made = self._given if isinstance(self._given, BaseChatModel) else create_model(self._given)
+                fields = {"logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
+                address = address_of(made)
+                places = places_of(self._given, address, self.max_concurrency)
+                server = Server(prepare(made, {"temperature": self.temperature, **fields}), address, places)
                 self._ladder = Ladder(server.model)
                 self._own_seed: int | None = getattr(server.model, "seed", None)
                 self._asker = Asker(self.name, server, self.retries, self.request_timeout, holder=self)
                 self._ready = server.model  # last, since it says that the others are there
             return self._ready
-
-    def _server(self, given: BaseChatModel | str) -> Server:
-        made = given if isinstance(given, BaseChatModel) else create_model(given)
-        fields = {"temperature": self.temperature, "logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
-        address = address_of(made)
-        places = places_of(given, address, self.max_concurrency)
-        return Server(prepare(made, fields), address, places)
 
     def _prepare_model(self) -> BaseChatModel:
         try:

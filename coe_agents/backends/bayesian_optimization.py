@@ -9,9 +9,11 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.uncertainty.solvers import TRUST_RADIUS, Objective, within_trust_region
 
 FloatArray = npt.NDArray[np.float64]
+_N_INITIAL, _N_GUIDED = 4, 4
+"""Random points per row, besides the row as it is; and those that the Gaussian process chooses, at most."""
 
 
-def bayesian_step(distributions: FloatArray, *, n_initial: int = 4, n_guided: int = 4, seed: int = 0) -> FloatArray:
+def bayesian_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
     """Lowers each agent's semantic entropy by Bayesian optimisation of its logits inside a trust region.
 
     As `genetic_step`: the logits of the clusters with mass, relative to the leading one's, may move by at most 2 in a
@@ -20,8 +22,6 @@ def bayesian_step(distributions: FloatArray, *, n_initial: int = 4, n_guided: in
 
     Args:
         distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
-        n_initial: Random points per row, besides the row as it is.
-        n_guided: Points that the Gaussian process chooses, per row, at most.
         seed: The seed of the optimisation.
 
     Returns:
@@ -52,8 +52,8 @@ def bayesian_step(distributions: FloatArray, *, n_initial: int = 4, n_guided: in
             warnings.filterwarnings("ignore", category=UserWarning, module="sklearn")
             # the default restarts are for objectives that cost more than the Gaussian process; this one is cheap
             optimiser.set_gp_params(n_restarts_optimizer=0)
-            optimiser.maximize(init_points=n_initial, n_iter=0)
-            for _ in range(n_guided):
+            optimiser.maximize(init_points=_N_INITIAL, n_iter=0)
+            for _ in range(_N_GUIDED):
                 n_known = len(optimiser.space)
                 optimiser.probe(optimiser.suggest(), lazy=False)
                 if len(optimiser.space) == n_known:

@@ -158,7 +158,7 @@ def _draw_at_once(
         going = [
             place
             for place, (row, token) in enumerate(zip(rows, first.tolist(), strict=True))
-            if row.is_wanted() and not _is_end(loaded, token, settings.stop)
+            if row.is_wanted() and token not in ends and not any(each in loaded.decode(token) for each in settings.stop)
         ]
         ids, mask = torch.cat([ids, first[:, None]], 1)[going], pad(mask, (0, 1), value=1)[going]
         rows, cache = [rows[place] for place in going], _select(cache, owners[going])
@@ -210,11 +210,6 @@ def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -
         ),
     )
     return out.logits[0], out.past_key_values
-
-
-def _is_end(loaded: Loaded, token: int, stop: Sequence[str]) -> bool:
-    """Whether a response ends with this token as its first."""
-    return token in loaded.end_tokens or any(string in loaded.decode(token) for string in stop)
 
 
 def _select(cache: Any, rows: torch.Tensor) -> Any:

@@ -98,8 +98,9 @@ def load(
                 raise ValueError(f"weights are missing: {', '.join(sorted(report['missing_keys'])[:3])}")
             model = model.eval() if device == "auto" else model.eval().to(device)
         except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+            first = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
             raise ModelLoadError(
-                f'the model "{name}" cannot be loaded: {type(error).__name__}: {_first_line(error)}',
+                f'the model "{name}" cannot be loaded: {type(error).__name__}: {first}',
                 hint="Give a folder with config.json, tokenizer and model.safetensors, or a hub id that you may read",
             ) from error
         loaded = Loaded(model, tokenizer, _context_length(config, tokenizer), _end_tokens(model, tokenizer))
@@ -126,7 +127,3 @@ def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
     ends = [given] if isinstance(given, int) else list(given or [])
     own = tokenizer.eos_token_id
     return ends if own is None or own in ends else [*ends, own]
-
-
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), "no reason given")

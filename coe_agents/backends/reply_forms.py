@@ -74,7 +74,10 @@ class HermesForm:
         added = tokenizer.added_tokens_decoder
         tags = {number for number, token in added.items() if token.content in (OPENING, CLOSING)}
         special = {*tokenizer.all_special_ids, *(number for number, token in added.items() if token.special)}
-        return cls(special - tags if special & tags else None, _beginning_with(choice), is_thinking)
+        beginning = ""
+        if choice is not None:  # no further than needed: how the model's tokens divide what follows is its own
+            beginning = OPENING if choice == ANY_TOOL else f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
+        return cls(special - tags if special & tags else None, beginning, is_thinking)
 
     def read(self, row: CutRow) -> Reply:
         """Returns text and calls; the white space around a call is no part of the text."""
@@ -110,13 +113,6 @@ class HermesForm:
         return found.end() if found else len(text)
 
 
-def _beginning_with(choice: str | None) -> str:
-    if choice is None:
-        return ""
-    # no further than needed: how the model's tokens divide what follows is its own
-    return OPENING if choice == ANY_TOOL else f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
-
-
 def _piece_of_opening(text: str) -> str:
     """Returns the longest beginning of the opening tag that the text ends with."""
     return next((OPENING[:n] for n in range(len(OPENING) - 1, 0, -1) if text.endswith(OPENING[:n])), "")
@@ -142,10 +138,7 @@ def _skip_space(text: str, start: int) -> int:
 def _read_tagged(text: str) -> ToolCall:
     if not text.endswith(CLOSING):
         raise ValueError(f"a call must end with {CLOSING}; it is cut off. Raise `max_tokens`")
-    return _create_call(parse_json(text[len(OPENING) : -len(CLOSING)], is_strict=True))
-
-
-def _create_call(value: Any) -> ToolCall:
+    value = parse_json(text[len(OPENING) : -len(CLOSING)], is_strict=True)
     name, arguments = (value.get("name"), value.get("arguments")) if isinstance(value, dict) else (None, None)
     if isinstance(arguments, str) and isinstance(value, dict):
         arguments = parse_json(arguments, is_strict=True)

@@ -59,24 +59,25 @@ def demo() -> None:
     from coe_agents.tinyworld import ACTIONS, EXAMPLES, tinyworld_tools
     from coe_agents.tinyworld.tools import tool_schemas
 
-    graph = _create_graph(None)
+    graph, tools = _create_graph(None), {tool.name: tool for tool in tinyworld_tools()}
+
+    def show_asked(request: str, note: str, **options: Any) -> None:
+        start = time.perf_counter()
+        decision = graph.invoke({"question": request, **options})["decision"]
+        show_decision(request, decision, time.perf_counter() - start, note=note)
+        for call in decision["calls"] or []:
+            show_note(f"  {call['name']} was run: {tools[call['name']].invoke(call['args'])}")
+
     show_note(
         "Three small neural models, trained by this project on invented knowledge and shipped with it, are sampled ten "
         "times each; an entailment model clusters their responses. Nothing is downloaded, and no text is scripted."
     )
     for question, note in EXAMPLES:
-        start = time.perf_counter()
-        decision = graph.invoke({"question": question})["decision"]
-        show_decision(question, decision, time.perf_counter() - start, note=note)
+        show_asked(question, note)
     print_lines("")
     show_note("The same models with tools: each proposes what to call, and a call is run only if they agree.")
-    tools = {tool.name: tool for tool in tinyworld_tools()}
     for request, note in ACTIONS:
-        start = time.perf_counter()
-        decision = graph.invoke({"question": request, "tools": [*tool_schemas().values()]})["decision"]
-        show_decision(request, decision, time.perf_counter() - start, note=note)
-        for call in decision["calls"] or []:
-            show_note(f"  {call['name']} was run: {tools[call['name']].invoke(call['args'])}")
+        show_asked(request, note, tools=[*tool_schemas().values()])
 
 
 def load_quietly(path: Path | None) -> "Config | None":

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,11 +21,11 @@ from coe_agents.cli.options import (
 )
 from coe_agents.cli.recalibrate import recalibrate_on_rulings, without_rulings
 from coe_agents.cli.score import check_proposer
-from coe_agents.cli.setting import create_setting, print_judged
+from coe_agents.cli.setting import create_setting, judge_saved, print_judged
 from coe_agents.cli.terminal import clean, print_json, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import Judged, ScoringSetup
+    from coe_agents.evaluation import Judged
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
@@ -95,8 +96,8 @@ def calibrate(
         return
     setting, judging = create_setting(scoring, samples)
     of_agents = None if weights is None else AgentWeights.load(weights).weights
-    rows, n_silent = _judge_samples(
-        samples, setting, every_cluster=gate == "learned", proposer=proposer, weights=of_agents
+    rows, n_silent = judge_saved(
+        samples, setting, _CHECK, every_cluster=gate == "learned", proposer=proposer, weights=of_agents
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     _check_verdicts(rows, n_silent)
@@ -192,9 +193,10 @@ def drift(
         raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="'samples'")
     setting, judging = create_setting(scoring, samples)
     calibrated = CalibratedPolicy.load(policy)
-    rows, n_silent = _judge_samples(
+    rows, n_silent = judge_saved(
         samples,
         setting,
+        _CHECK,
         every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
         proposer=calibrated.calibration.proposer,
         weights=calibrated.calibration.weights,
@@ -275,29 +277,6 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
         )
 
 
-def _judge_samples(
-    samples: list[Path],
-    setting: "ScoringSetup",
-    *,
-    every_cluster: bool,
-    proposer: str | None,
-    weights: Mapping[str, float] | None,
-) -> "tuple[list[Judged], int]":
-    from coe_agents.evaluation import Samples, judge_samples
-
-    with Samples(samples) as questions:
-        rows = judge_samples(
-            without_rulings(questions, argument="samples"),
-            clusterer=setting.clusterer,
-            weighting=setting.weighting,
-            criterion=setting.criterion,
-            every_cluster=every_cluster,
-            proposer=proposer,
-            weights=weights,
-        )
-        return rows, len(questions) - len(rows)
-
-
 def _check_verdicts(rows: "list[Judged]", n_silent: int) -> None:
     if all(row.correct is None for row in rows):
         found = f"{len(rows) + n_silent}, {n_silent} of these without a {_TO_JUDGE}"
@@ -312,5 +291,6 @@ def _print_skipped(rows: "list[Judged]", n_silent: int) -> None:
             print_lines(f"{skipped} skipped.")
 
 
+_CHECK = partial(without_rulings, argument="samples")
 _TO_JUDGE = "response to judge"
 _VERDICTS = {"kept": "kept", "broken": "broken", "open": "neither confirmed nor refuted"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, ScoringOptions, expand_options
+from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.setting import create_setting
 from coe_agents.cli.terminal import clean, print_json, print_lines
 
@@ -24,7 +24,7 @@ def compare(
             help="Folders that `coe-agents run` wrote, the first is the reference; with --policies saved responses."
         ),
     ],
-    scoring: ReplayOptions,
+    scoring: JudgingOptions,
     as_json: JsonOption = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the table as CSV.")] = None,
     resamples: ResamplesOption = 1000,
@@ -38,7 +38,7 @@ def compare(
     """Show coverage, risk, tokens and cost of policies side by side, with paired intervals of the differences.
 
     Runs are compared on the questions that they share. A replay takes saved responses for what agents would say: more
-    samples while they last, and no debate.
+    samples while they last, and no debate; --clusterer and --correctness are for it.
     """
     if policies is not None:
         _replay(paths, policies, scoring, as_json=as_json, out=out, resamples=resamples)
@@ -49,7 +49,9 @@ def compare(
     from coe_agents.experiments.comparison import outcomes_of
 
     runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
-    settings = {"questions": "; ".join(dict.fromkeys(_source(run.settings) for run in runs.values()))}
+    datasets = [run.settings.get("dataset") for run in runs.values()]
+    sources = [str(each.get("source")) if isinstance(each, dict) else "not recorded" for each in datasets]
+    settings = {"questions": "; ".join(dict.fromkeys(sources))}
     comparison = compare_policies(
         [outcomes_of(run, name=name) for name, run in runs.items()],
         n_resamples=resamples,
@@ -70,7 +72,7 @@ def compare(
 def _replay(
     paths: list[Path],
     policies: str,
-    options: ReplayOptions,
+    options: JudgingOptions,
     *,
     as_json: bool,
     out: Path | None,
@@ -165,8 +167,3 @@ def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS"
         if len(set(names)) == len(names):
             return names
         n_parts += 1
-
-
-def _source(settings: dict[str, Any] | Any) -> str:
-    dataset = settings.get("dataset")
-    return str(dataset.get("source")) if isinstance(dataset, dict) else "not recorded"

@@ -4,8 +4,6 @@ import sys
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 
-from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.engine import ray_options
 from coe_agents.cli.options import (
     EngineOptions,
     JsonOption,
@@ -14,7 +12,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.sample import sample_to
+from coe_agents.cli.sample import sample_questions
 from coe_agents.cli.score import show_scores
 
 
@@ -27,13 +25,8 @@ def evaluate(
     partition_size: PartitionOption = 100,
 ) -> None:
     """Run `sample`, then `score`; both --clusterer and --correctness are by default what the run records."""
-    ray, config = ray_options(engine), sampling.config
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        settings = load_quietly(config)
-        from coe_agents.tinyworld.questions import find_questions
-
-        found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
-        sample_to(sampling, found, settings, engine=ray, partition_size=partition_size)
+        sample_questions(sampling, engine, partition_size)
     names_all = scoring.clusterer is not None and scoring.correctness != "judge"
-    scoring = replace(scoring, config=None if names_all else config)
+    scoring = replace(scoring, config=None if names_all else sampling.config)
     show_scores([sampling.out], scoring, as_json=as_json)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -16,8 +16,6 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 if TYPE_CHECKING:
     from coe_agents.evaluation import RiskState
 
-_Case: TypeAlias = tuple[str, str | None]
-"""The id of a case, and its time where known."""
 _PAUSE = 0.5
 """Seconds between two looks at a file that has not grown."""
 
@@ -44,7 +42,7 @@ def follow_until_broken(
         monitor = RiskMonitor(risk, false_alarms=false_alarms, min_seen=min_seen)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    cases: list[_Case] = []
+    cases = list[tuple[str, str | None]]()  # the id of each, and its time where known
     is_following = False
 
     def wait() -> bool:
@@ -72,7 +70,10 @@ def follow_until_broken(
     except KeyboardInterrupt:
         interrupted = True
     state = monitor.state
-    found = _with_cases(state, cases)
+    found = asdict(state)
+    for name in ("since", "broken_at"):
+        known = (None, None) if found[name] is None else cases[found[name] - 1]
+        found[f"{name}_id"], found[f"{name}_time"] = known
     if as_json:
         print_json({"risk": risk, **found, "broken": state.broken, "interrupted": interrupted})
     else:
@@ -82,15 +83,6 @@ def follow_until_broken(
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(Exit.ABSTAINED if state.broken else Exit.ANSWERED)
-
-
-def _with_cases(state: "RiskState", cases: list[_Case]) -> dict[str, Any]:
-    """Returns a state with the ids and times of the cases that it names by number."""
-    found = asdict(state)
-    for name, number in (("since", state.since), ("broken_at", state.broken_at)):
-        known = None if number is None else cases[number - 1]
-        found[f"{name}_id"], found[f"{name}_time"] = known or (None, None)
-    return found
 
 
 def _on_risk(risk: float, state: "RiskState", found: Mapping[str, Any]) -> str:
@@ -105,24 +97,17 @@ def _on_risk(risk: float, state: "RiskState", found: Mapping[str, Any]) -> str:
             f"The evidence is {state.evidence:.3g}, {limit}; its highest value was {state.strongest:.3g}.\n"
             "This does not show that the risk is kept: calibrate on new samples for that."
         )
+    count = quantity(found["n_since"], "labelled answer was", "labelled answers were")
     return (
         f"The stated risk of {risk:.3g} is broken: answers are wrong more often.\n"
-        f"{_since(found)}.\n"
+        f"It probably began near {_place(found, 'since')}: since then {found['risk_since']:.1%} of {count} wrong, up "
+        f"to {_place(found, 'broken_at')}.\n"
         f"The evidence is {state.evidence:.3g}, at or above {limit}. {promise}\n"
         "Answer less until you have calibrated again."
     )
 
 
-def _since(found: Mapping[str, Any]) -> str:
-    n_since = found["n_since"]
-    place = f"case {found['since']} ({_named(found, 'since')})"
-    count = quantity(n_since, "labelled answer was", "labelled answers were")
-    return (
-        f"It probably began near {place}: since then {found['risk_since']:.1%} of {count} wrong, up to "
-        f"case {found['broken_at']} ({_named(found, 'broken_at')})"
-    )
-
-
-def _named(found: Mapping[str, Any], name: str) -> str:
-    time_known = found[f"{name}_time"]
-    return clean(found[f"{name}_id"], 60) + (f", {clean(time_known, 40)}" if time_known else "")
+def _place(found: Mapping[str, Any], name: str) -> str:
+    when = found[f"{name}_time"]
+    said = clean(found[f"{name}_id"], 60) + (f", {clean(when, 40)}" if when else "")
+    return f"case {found[name]} ({said})"

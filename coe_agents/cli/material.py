@@ -16,8 +16,6 @@ from coe_agents.cli.setting import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
-    Clusterer,
-    NormalizedMatch,
     canonical_answer,
 )
 from coe_agents.config.build import create_clusterer
@@ -75,12 +73,6 @@ class Material(ABC):
     def main(self) -> Questions:
         return self.panel(0)[1]
 
-    @property
-    def clusterers(self) -> dict[str, Clusterer]:
-        """The setting's clusterer, and the one without a model."""
-        chosen = self.setting.clusterer
-        return {type(chosen).__name__: chosen, "NormalizedMatch": NormalizedMatch()}
-
 
 @dataclass(frozen=True, kw_only=True)
 class SampledMaterial(Material):
@@ -126,7 +118,8 @@ class SampledMaterial(Material):
         return {**dict.fromkeys(own, self.main), **found} if len(own) == 1 else dict(found)
 
     def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
-        name = _name_run(source, split, temperature)
+        parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
+        name = "-".join(part for part in parts if part is not None)
         if name in self._runs:
             return self._runs[name]
         config = self.config.model_copy(deep=True)
@@ -288,11 +281,6 @@ def _splits(source: str) -> tuple[str | None, str | None]:
     if Path(source).is_file():
         return None, None
     return "calibration" if source == "tinyworld" else "train", "validation"
-
-
-def _name_run(source: str, split: str | None, temperature: float | None) -> str:
-    parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
-    return "-".join(part for part in parts if part is not None)
 
 
 def _provenance(setting: ScoringSetup, config: Config | None) -> dict[str, str]:

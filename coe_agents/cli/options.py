@@ -90,8 +90,8 @@ class SamplingOptions(QuestionOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoringOptions:
-    """The options of `score`, `report`, `calibrate` and `drift`: how responses become clusters, and what is right."""
+class JudgingOptions:
+    """The options of a replay of policies: how responses become clusters, and what is right."""
 
     clusterer: Annotated[
         str | None,
@@ -102,19 +102,8 @@ class ScoringOptions:
             "whose code is run.",
         ),
     ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", help="TOML file whose [clusterer] decides which responses mean the same."),
-    ] = None
-    weighting: Annotated[
-        Literal["auto", "frequency", "probability"],
-        typer.Option(help="How responses count; auto: by probability if an agent gives it for all its responses."),
-    ] = "auto"
     correctness: Annotated[
-        Literal[
-            "reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"
-        ]
-        | None,
+        Literal[Criteria, "judge"] | None,
         typer.Option(
             help="When an answer is right; default: what the run recorded, else reference_or_label. reference: it "
             "equals a reference answer; label: the samples label it right; reference_or_label: either; f1 and rouge_l: "
@@ -125,20 +114,17 @@ class ScoringOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOptions:
-    """The options of a replay of policies: how responses become clusters, and what is right."""
+class ScoringOptions(JudgingOptions):
+    """The options of `score`, `report`, `calibrate` and `drift`: those of judging, and how responses count."""
 
-    clusterer: Annotated[
-        str | None,
-        typer.Option(
-            "--clusterer",
-            help="Of --policies: as for `score`; default: what the run recorded, else normalized.",
-        ),
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="TOML file whose [clusterer] decides which responses mean the same."),
     ] = None
-    correctness: Annotated[
-        Criteria | None,
-        typer.Option(help="Of --policies: when an answer is right, as for `score`."),
-    ] = None
+    weighting: Annotated[
+        Literal["auto", "frequency", "probability"],
+        typer.Option(help="How responses count; auto: by probability if an agent gives it for all its responses."),
+    ] = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import typer
 
 from coe_agents._plurals import quantity
 from coe_agents.cli.options import ScoringOptions
-from coe_agents.cli.setting import create_setting, print_judged
+from coe_agents.cli.setting import create_setting, judge_saved, print_judged
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.errors import SamplesError
 
@@ -38,7 +38,6 @@ def recalibrate_on_rulings(
     samples: list[Path], scoring: ScoringOptions, current: Path, out: Path, *, risk: float, confidence: float
 ) -> None:
     """Chooses the threshold of a policy again on samples of `harvest`, and writes the policy."""
-    from coe_agents.evaluation import Samples, judge_samples
     from coe_agents.evaluation.calibration.audits import recalibrate
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.gate import LearnedGate
@@ -51,15 +50,13 @@ def recalibrate_on_rulings(
             param_hint="--clusterer",
         )
     seen: dict[str, Seen] = {}
-    with Samples(samples) as questions:
-        rows = judge_samples(
-            _noted(questions, seen),
-            clusterer=setting.clusterer,
-            weighting=setting.weighting,
-            criterion=setting.criterion,
-            every_cluster=isinstance(policy.calibration.gate, LearnedGate),
-            weights=policy.calibration.weights,
-        )
+    rows, _ = judge_saved(
+        samples,
+        setting,
+        lambda questions: _noted(questions, seen),
+        every_cluster=isinstance(policy.calibration.gate, LearnedGate),
+        weights=policy.calibration.weights,
+    )
     found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
     found.policy.save(out)
     for mismatch in dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement)):

@@ -82,8 +82,13 @@ def reproduce(
             config, dataset, out / "runs", limit=limit, seed=seed, with_context=with_context, correctness=correctness
         )
     names = _all_of(material) if name == "all" else [name]
+    from coe_agents.cli.display.experiment import show_experiment
+    from coe_agents.experiments import write_to
+
     for each in names:
-        _show(_experiment(each, material, seed), material, out)
+        found = _experiment(each, material, seed)
+        whole = replace(found, settings={**found.settings, **material.provenance})
+        show_experiment(whole, write_to(whole, out))
 
 
 def _all_of(material: "Material") -> list[Name]:
@@ -96,19 +101,13 @@ def _all_of(material: "Material") -> list[Name]:
     return names
 
 
-def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
-    from coe_agents.cli.display.experiment import show_experiment
-    from coe_agents.experiments import write_to
-
-    whole = replace(experiment, settings={**experiment.settings, **material.provenance})
-    show_experiment(whole, write_to(whole, out))
-
-
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
     from coe_agents import experiments as made
     from coe_agents.cli.material import known_beliefs, span_of
+    from coe_agents.clustering import NormalizedMatch
 
     agents, twins, setting = material.agents, material.twins, material.setting
+    clusterers = {type(each).__name__: each for each in (setting.clusterer, NormalizedMatch())}
 
     def of_all_metrics(place: int, dataset: str) -> "Experiment":
         source, questions = material.panel(place)
@@ -125,7 +124,7 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         "sampling": lambda: made.sampling(material.by_temperature(), material.main, agents, setting),
         "divergences": lambda: made.divergences(material.main, agents, setting),
         "contamination": lambda: made.contamination(material.main, agents, setting, known_beliefs),
-        "normalisation": lambda: made.normalisation(material.main, agents, material.clusterers, setting, span_of),
+        "normalisation": lambda: made.normalisation(material.main, agents, clusterers, setting, span_of),
         "cost": lambda: made.cost(material.main, agents, setting, twins=twins),
         "scaling": lambda: made.scaling(material.main, (*agents, *twins), setting, seed=seed),
     }

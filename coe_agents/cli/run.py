@@ -1,11 +1,10 @@
 """Owns the command `run`: asks the whole graph, as configured, the questions of a dataset, and keeps each decision."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,9 +15,6 @@ from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import EngineOptions, Exit, QuestionOptions, expand_options
 from coe_agents.cli.sample import describe_dataset, most_actors, times
 from coe_agents.cli.terminal import clean, print_lines
-
-if TYPE_CHECKING:
-    from coe_agents.evaluation.samples.store import Store
 
 RUN_EPILOG = (
     "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
@@ -72,15 +68,22 @@ def run(
     }
     group = create_run_group(settings, **options)
     depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
+    from coe_agents.cli.display.progress import progress
     from coe_agents.evaluation.decisions import DECISIONS, read_run
     from coe_agents.evaluation.samples.store import Store
 
+    n_all = len(questions)
     with (
         Store(out, depends, Units(questions, seed=seed), name=DECISIONS) as store,
         Timings(out) as timings,
-        _progress(len(questions), store) as on_row,
+        resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
+        progress({"questions": (n_all - store.n_pending, n_all)}, what=("question", "questions")) as advance,
     ):
-        if store.n_pending < len(questions):
+
+        def on_row(row: Mapping[str, Any]) -> None:
+            advance("questions", row["error"] is not None)
+
+        if store.n_pending < n_all:
             read_run(out)  # raises before anything is asked, if another release wrote it
         keep_prices(out, group.prices)
         if ray is None:
@@ -99,19 +102,7 @@ def run(
                 shared = share_limits(settings, pool.n_actors)
                 create = partial(create_run_group, shared, n_sharing=pool.n_actors, **options)
                 decide_parts(questions, create, store, timings, pool, size=partition_size, on_row=on_row)
-    _show_end(out, len(questions))
-
-
-@contextmanager
-def _progress(n_items: int, store: "Store") -> Iterator[Callable[[dict[str, Any]], None]]:
-    from coe_agents.cli.display.progress import progress
-
-    totals = {"questions": (n_items - store.n_pending, n_items)}
-    with (
-        resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
-        progress(totals, what=("question", "questions")) as advance,
-    ):
-        yield lambda row: advance("questions", row["error"] is not None)
+    _show_end(out, n_all)
 
 
 def _show_end(out: Path, n_items: int) -> None:

@@ -3,11 +3,11 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -33,8 +33,7 @@ SAMPLE_EPILOG = (
 )
 
 
-@expand_options
-def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: PartitionOption = 100) -> None:
+def sample_questions(sampling: SamplingOptions, engine: EngineOptions, partition_size: PartitionOption = 100) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
@@ -42,6 +41,9 @@ def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: Par
 
     found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
     sample_to(sampling, found, config, engine=ray, partition_size=partition_size)
+
+
+sample = expand_options(sample_questions)
 
 
 def sample_to(
@@ -77,12 +79,13 @@ def sample_to(
     self_checks = [field for field, is_wanted in fields.items() if is_wanted]
     asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "self_checks": self_checks, "passages": passages}
     group = create_group(config, prompts, **asked)
-    digest = _object_digest((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
+    texts = ((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
+    pairs = (f"{json.dumps(name)}: {json.dumps(text)}" for name, text in texts)
     settings = {
         "dataset": describe_dataset(found, map(asdict, questions), options.limit),
         "seed": seed,
         JUDGED: judging_of(config, is_tinyworld=options.dataset == "tinyworld").to_json(),
-        "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": digest},
+        "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": _digest("{", pairs, "}")},
         **group.settings,
     }
     if engine is None:
@@ -121,29 +124,25 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
     from coe_agents.evaluation.runner import units_of
     from coe_agents.evaluation.samples.store import Store
 
-    with ExitStack() as stack:
-        store = stack.enter_context(Store(out, settings, units_of(questions, group.participants)))
+    with Store(out, settings, units_of(questions, group.participants)) as store:
         missing = Counter(agent for _, agent in store.pending_units())
-        advance = stack.enter_context(_progress_and_summary(group, len(questions), store.path, missing))
+        with _progress_and_summary(group, len(questions), store.path, missing) as advance:
 
-        def on_unit(unit: "Unit") -> None:
-            missing[unit[1]] -= 1
-            advance(unit, store.error_of(unit))
+            def on_unit(unit: "Unit") -> None:
+                missing[unit[1]] -= 1
+                advance(unit, store.error_of(unit))
 
-        asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
-
-
-class _Advance(Protocol):
-    """Counts a unit; it failed if there is a reason."""
-
-    def __call__(self, unit: "Unit", error: str | None = None) -> None: ...
+            asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
 
 
 @contextmanager
-def _progress_and_summary(group: "Group", n_questions: int, path: "Path", missing: Counter[str]) -> Iterator[_Advance]:
+def _progress_and_summary(
+    group: "Group", n_questions: int, path: "Path", missing: Counter[str]
+) -> "Iterator[Callable[[Unit, str | None], None]]":
     """Shows the progress of a run; at its end prints where the responses are, and what failed.
 
-    `missing` counts the units that each agent lacks; the caller keeps it up to date.
+    The function counts a unit, and its error if it failed. `missing` counts the units that each agent lacks; the caller
+    keeps it up to date.
     """
     from coe_agents.cli.display.progress import progress
 
@@ -152,7 +151,7 @@ def _progress_and_summary(group: "Group", n_questions: int, path: "Path", missin
     n_failed, first_errors = Counter[str](), dict[str, str]()
     with resumable(lambda: quantity(missing.total(), "reply is", "replies are")), progress(totals) as show:
 
-        def advance(unit: "Unit", error: str | None = None) -> None:
+        def advance(unit: "Unit", error: str | None) -> None:
             if error is not None:
                 n_failed[unit[1]] += 1
                 first_errors.setdefault(unit[1], error)
@@ -173,10 +172,7 @@ def times(n: int) -> str:
 
 
 def describe_dataset(found: "QuestionsOnDisk", asked: "Iterable[object]", limit: int) -> dict[str, Any]:
-    """Returns what the settings of a run say about its dataset; `asked` are the questions chosen.
-
-    They are digested as a list of JSON, of which one value at a time is in memory.
-    """
+    """Returns what the settings of a run say about its dataset; `asked` are the questions chosen."""
     return {
         "source": found.source,
         "n_records": found.n_records,
@@ -186,12 +182,8 @@ def describe_dataset(found: "QuestionsOnDisk", asked: "Iterable[object]", limit:
     }
 
 
-def _object_digest(pairs: "Iterable[tuple[str, str]]") -> str:
-    """Returns the SHA-256 digest of an object of JSON, of which one pair at a time is in memory."""
-    return _digest("{", (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in pairs), "}")
-
-
 def _digest(start: str, parts: "Iterable[str]", end: str) -> str:
+    """Returns the SHA-256 digest of a list or an object of JSON, of which one part at a time is in memory."""
     digest, separator = hashlib.sha256(start.encode()), ""
     for part in parts:
         digest.update((separator + part).encode())

@@ -28,8 +28,7 @@ _LARGE = 2**24
 """Bytes from which further processes save more time than they take to start."""
 
 
-@expand_options
-def score(
+def show_scores(
     samples: SamplesArgument,
     scoring: ScoringOptions,
     resamples: ResamplesOption = 1000,
@@ -54,42 +53,16 @@ def score(
     what may be wrong is the first response of one agent. Proposals of tool calls are also reported apart from those
     that call nothing.
     """
-    show_scores(
-        samples,
-        scoring,
-        as_json=as_json,
-        resamples=resamples,
-        estimators=estimator or (),
-        proposer=proposer,
-        n_processes=processes,
-    )
-
-
-def show_scores(
-    samples: list[Path],
-    options: ScoringOptions,
-    *,
-    as_json: bool,
-    resamples: int = 1000,
-    estimators: Sequence[str] = (),
-    proposer: str | None = None,
-    n_processes: int | None = None,
-) -> None:
-    """Prints the report on samples, as one JSON object or as a table.
-
-    `estimators` are names of further scores, as "package.module:name". `proposer` is the agent whose first response is
-    judged. `n_processes` is as `--processes`.
-    """
     from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation.scoring.scores import score_samples
     from coe_agents.evaluation.workers import start_workers
 
-    found, judging = create_setting(options, samples)
-    setup = replace(found, estimators=_load_estimators(estimators), proposer=proposer)
+    found, judging = create_setting(scoring, samples)
+    setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
     check = partial(without_rulings, argument="samples")
     with (
-        start_workers(_n_processes(n_processes, setup, options, samples)) as workers,
+        start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
         Samples(samples, workers=workers) as questions,
     ):
         scores = score_samples(questions, setup, check=check, workers=workers)
@@ -101,6 +74,9 @@ def show_scores(
         from coe_agents.cli.display.scores import show_report
 
         show_report(figures, judging.note())
+
+
+score = expand_options(show_scores)
 
 
 def _n_processes(wanted: int | None, setup: "ScoringSetup", options: ScoringOptions, samples: list[Path]) -> int:

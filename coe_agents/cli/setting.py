@@ -1,6 +1,6 @@
 """Owns how saved responses are scored and judged: as their run recorded it, unless the options name another way."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from coe_agents.cli.terminal import clean, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
-    from coe_agents.evaluation import ScoringSetup
+    from coe_agents.evaluation import Judged, SampledQuestion, ScoringSetup
     from coe_agents.evaluation.origin import Judging
 
 
@@ -56,6 +56,24 @@ def create_setting(options: ScoringOptions, samples: Iterable[Path]) -> "tuple[S
     model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
     setup = ScoringSetup(clusterer, criterion, model, options.weighting)
     return setup, used if recorded in (None, used) else replace(used, recorded=recorded)
+
+
+def judge_saved(
+    samples: list[Path],
+    setting: "ScoringSetup",
+    check: "Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]]",
+    **options: Any,
+) -> "tuple[list[Judged], int]":
+    """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
+
+    `check` is called with the questions, and returns them; `options` are further ones of `judge_samples`.
+    """
+    from coe_agents.evaluation import Samples, judge_samples
+
+    own: dict[str, Any] = {name: getattr(setting, name) for name in ("clusterer", "weighting", "criterion")}
+    with Samples(samples) as questions:
+        rows = judge_samples(check(questions), **own, **options)
+        return rows, len(questions) - len(rows)
 
 
 def print_judged(judging: "Judging") -> None:

@@ -1,25 +1,17 @@
 """Owns clustering by the similarity of embeddings: responses with near vectors share a cluster."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coe_agents.checks import has_method, number
 from coe_agents.clustering.protocols import check_batch, to_rows
+from coe_agents.text import one_line
 
 _ROUNDING = 1e-6
 """How far the cosine of two equal vectors in single precision may fall below 1."""
-
-
-@runtime_checkable
-class TextEmbeddings(Protocol):
-    """What turns texts into vectors; every LangChain `Embeddings` fits."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Returns one vector per text, all of one length."""
-        ...
 
 
 class EmbeddingSimilarity:
@@ -35,7 +27,7 @@ class EmbeddingSimilarity:
     entailment model distinguishes such answers; use this where you have none.
 
     Args:
-        embeddings: Any LangChain `Embeddings`, or another object with `embed_documents`.
+        embeddings: Any LangChain `Embeddings`, or another object whose `embed_documents` returns a vector per text.
         threshold: The least cosine, in (0, 1]. It has no default, since embeddings differ too much: unrelated texts
             have a cosine of 0.1 in some and 0.7 in others. Choose it on answers that you know to be equal or not.
 
@@ -52,7 +44,7 @@ class EmbeddingSimilarity:
         [[0, 1, 0]]
     """
 
-    def __init__(self, embeddings: TextEmbeddings, *, threshold: float) -> None:
+    def __init__(self, embeddings: Any, *, threshold: float) -> None:
         has_method(embeddings, "embed_documents", '"embeddings"', advice="Pass a LangChain Embeddings object")
         number(threshold, '"threshold", a cosine,', above=0, most=1, advice="0.9 is strict for most models")
         self.embeddings = embeddings
@@ -65,7 +57,7 @@ class EmbeddingSimilarity:
             ValueError: Also if the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
         batch, _ = check_batch(responses, questions)
-        sides = [[_side(text) for text in texts] for texts in batch]
+        sides = [[one_line(text) for text in texts] for texts in batch]
         several = [own if len(own) > 1 else [] for own in (list(dict.fromkeys(texts)) for texts in sides)]
         distinct = list(dict.fromkeys(text for own in several for text in own))
         vectors = dict(zip(distinct, self._directions(distinct), strict=True)) if distinct else {}
@@ -82,7 +74,7 @@ class EmbeddingSimilarity:
         Raises:
             ValueError: If the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
-        directions = self._directions([_side(text) for text in responses])
+        directions = self._directions([one_line(text) for text in responses])
         return directions @ directions.T
 
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
@@ -92,10 +84,6 @@ class EmbeddingSimilarity:
         vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
         unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
-
-
-def _side(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
@@ -110,7 +98,7 @@ def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
     return [int(label) for label in labels]
 
 
-def _check_vectors(returned: Any, *, n_texts: int, source: TextEmbeddings) -> NDArray[np.float64]:
+def _check_vectors(returned: Any, *, n_texts: int, source: object) -> NDArray[np.float64]:
     name = type(source).__name__
     vectors = to_rows(returned, n_texts, None, where=f'"embed_documents" of {name}', advice="Return list[list[float]]")
     for wrong, what in ((~np.isfinite(vectors).all(axis=1), "NaN or infinity"), (~vectors.any(axis=1), "only zeros")):

@@ -54,7 +54,7 @@ _WORDS = {
     "help": r"(?:be )?(?:able|happy|glad|try|do my best|help|assist|provide|answer)",
 }
 
-_REFUSALS = r"""
+REFUSALS = r"""
 i <really><do_not> <really>know
 i <really><do_not> <really>know (?:for sure|for certain|yet|exactly)
 i <really><do_not> <really>know (?:anything about|about|of any|enough|the|that|this|<wh>)...
@@ -87,8 +87,9 @@ without .{1,150}? (?:i <cannot>|it(?:'s| is) (?:impossible|not possible|difficul
 (?:the|this|your) (?:given |provided )?<source>(?: given| provided)? <do_not> (?:provide|specify|mention|state|give)...
 .{1,200} (?:is|are|was|were) not <given> in the (?:given |provided )?<source>...
 """
+"""Clauses that decline."""
 
-_FILLERS = r"""
+FILLERS = r"""
 <i_am> (?:(?:very|so|really|truly|terribly) )?sorry
 <i_am> (?:(?:very|so|really|truly|terribly) )?sorry (?:about|for)...
 sorry(?: about that)?|unfortunately|my mistake
@@ -112,48 +113,28 @@ my (?:knowledge|training)(?: data)? (?:cut-?off|cut off|only)...
 <i_am> (?:just |only )?<ai>...
 as <ai>
 """
+"""Clauses that neither answer nor decline: an apology, a request for more, a referral."""
 
-_OPENINGS = r"""
+OPENINGS = r"""
 <i_am> (?:(?:very|so|really) )?sorry|sorry|apologies|i apologi[sz]e|unfortunately|my mistake
 therefore|thus|so|hence|consequently|additionally|also|as such|and|well|currently|at this time|oh|hmm|um
 as <ai>(?: developed by \w+)?
 as of my [^,]{1,60}
 """
+"""What may precede the clause proper."""
 
-_HEDGED_ANSWER = r"""
+HEDGED_ANSWER = r"""
 [;—–:]
 \b(?:maybe|perhaps|probably|possibly|might be|could be|must be|according to|my (?:best )?guess|i(?:'d| would) say)\b
 \bi (?:think|believe|guess|suspect|assume)\b
 """
+"""Where the tail of a declining clause may hide an answer or a guess."""
 
 
 @cache
-def refusal() -> re.Pattern[str]:
-    """Returns the pattern of a clause that declines."""
-    return re.compile(_written_out(_REFUSALS))
-
-
-@cache
-def filler() -> re.Pattern[str]:
-    """Returns that of a clause that neither answers nor declines: an apology, a request for more, a referral."""
-    return re.compile(_written_out(_FILLERS))
-
-
-@cache
-def opening_pattern() -> re.Pattern[str]:
-    """Returns that of what may precede the clause proper."""
-    return re.compile(rf"(?:{_written_out(_OPENINGS)})(?:,| -|:)? ")
-
-
-@cache
-def hedged_answer() -> re.Pattern[str]:
-    """Returns that of where the tail of a declining clause may hide an answer or a guess."""
-    return re.compile(_written_out(_HEDGED_ANSWER))
-
-
-def _written_out(lines: str) -> str:
-    """Returns one alternative per line, `<name>` and `...` written out."""
+def pattern_of(lines: str, end: str = "") -> re.Pattern[str]:
+    """Returns the pattern of one alternative per line, `<name>` and `...` written out, and of what follows it."""
     pattern = "|".join(f"(?:{line})" for line in lines.strip().splitlines()).replace("...", r"\b.*")
     while "<" in pattern:
         pattern = re.sub(r"<(\w+)>", lambda name: _WORDS[name[1]], pattern)
-    return pattern
+    return re.compile(f"(?:{pattern}){end}")

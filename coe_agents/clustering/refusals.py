@@ -10,12 +10,13 @@ from functools import lru_cache
 
 from coe_agents.clustering.answers import SENTENCE_END, canonical_answer
 from coe_agents.clustering.refusal_patterns import (
+    FILLERS,
+    HEDGED_ANSWER,
     MAY_DECLINE,
+    OPENINGS,
+    REFUSALS,
     STOCK_PHRASES,
-    filler,
-    hedged_answer,
-    opening_pattern,
-    refusal,
+    pattern_of,
 )
 from coe_agents.text import is_visible
 from coe_agents.types import AnswerKind
@@ -77,7 +78,7 @@ def _refuses(answer: str) -> bool:
     for clause in _clauses(plain):
         if _is_refusal(clause):
             refused = True
-        elif not filler().fullmatch(clause):
+        elif not pattern_of(FILLERS).fullmatch(clause):
             return False
     return refused
 
@@ -87,8 +88,9 @@ def _is_refusal(clause: str) -> bool:
         return True
     head, _, reason = clause.partition(", ")
     if head in STOCK_PHRASES:
-        return bool(re.match(r"(?:as|because|since|due to|sorry)\b", reason)) and not hedged_answer().search(reason)
-    return bool(refusal().fullmatch(clause)) and not hedged_answer().search(clause)
+        is_reason = re.match(r"(?:as|because|since|due to|sorry)\b", reason) is not None
+        return is_reason and not pattern_of(HEDGED_ANSWER).search(reason)
+    return bool(pattern_of(REFUSALS).fullmatch(clause)) and not pattern_of(HEDGED_ANSWER).search(clause)
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -99,10 +101,10 @@ def _clauses(text: str) -> Iterator[str]:
         raw = text[start : end[0]].strip()
         start = end[1]
         clause = _tidy(raw)
-        referring = referring or (raw.endswith(":") and bool(filler().fullmatch(clause)))
+        referring = referring or (raw.endswith(":") and bool(pattern_of(FILLERS).fullmatch(clause)))
         if referring and _ITEM.match(raw):
             continue
-        while prefix := opening_pattern().match(clause):
+        while prefix := pattern_of(OPENINGS, "(?:,| -|:)? ").match(clause):
             clause = clause[prefix.end() :].strip(" ,")
         if any(character.isalnum() for character in clause):
             yield clause

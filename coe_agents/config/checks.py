@@ -21,20 +21,16 @@ def check(config: Config) -> list[str]:
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        faults = [*_find_faults(config), *_missing_folders(config), *_unreachable_regimes(config)]
+        faults = list[str]()
+        for create in (create_judge, assemble):
+            try:
+                create(config)
+            except ConfigurationError as error:
+                faults += str(error).splitlines()
+        faults += [*_missing_folders(config), *_unreachable_regimes(config)]
     if faults:
         raise ConfigurationError("\n".join(faults))
     return [*(" ".join(str(warning.message).split()) for warning in caught), *_notes(config)]
-
-
-def _find_faults(config: Config) -> list[str]:
-    faults = list[str]()
-    for create in (create_judge, assemble):
-        try:
-            create(config)
-        except ConfigurationError as error:
-            faults += str(error).splitlines()
-    return faults
 
 
 def _missing_folders(config: Config) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Owns the step from a model section of a configuration to its client; no server is called."""
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 from coe_agents.agents._requests.clients import create_model
 from coe_agents.config.schema import ModelSection
 from coe_agents.extensions import did_you_mean
-from coe_agents.redaction import may_be_key, redact
+from coe_agents.redaction import read_key, redact
 from coe_agents.tinyworld import MODELS, model_folder
 
 LOCAL_PROVIDERS = ("transformers", "tinyworld")
@@ -95,20 +94,11 @@ def _connect(
     access = {"base_url": section.base_url, "api_key": "none"} if section.base_url else {}
     secrets = set[str]()
     if section.api_key_env is not None:
-        key = os.environ.get(section.api_key_env, "")
-        variable = f'the environment variable "{section.api_key_env}" of {owner} must hold a key'
-        if not key and may_be_key(section.api_key_env):
-            message = (
-                f"must be the NAME of an environment variable of {owner}; got text that is not shown, as it may be"
-            )
-            raise FieldError("api_key_env", f"{message} the key itself. Put the key into a variable, and name that")
-        if not key:
-            raise FieldError("api_key_env", f"{variable}; it is not set. Export it")
-        if not key.isascii() or not key.isprintable() or " " in key:
-            message = f"{variable}; it has blanks or other characters that no key contains. Export it again"
-            raise FieldError("api_key_env", message)
-        access["api_key"] = key
-        secrets.add(key)
+        try:
+            access["api_key"] = read_key(section.api_key_env, f" of {owner}")
+        except ValueError as error:
+            raise FieldError("api_key_env", str(error)) from error
+        secrets.add(access["api_key"])
     try:
         return create(**{**options, **access})
     except Exception as error:

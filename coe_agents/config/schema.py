@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -89,14 +88,6 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _one_address(value: object) -> object:
-    if isinstance(value, list):
-        proxy = "Put a proxy in front of several servers of a model, and name its address"
-        remedy = "Write it without brackets" if len(value) == 1 else proxy
-        raise ValueError(f"must be one address; got a list of {len(value)}. {remedy}")
-    return value
-
-
 class ModelSection(_Section):
     """The fields that name a model and its server; agents, clusterers, arbiters and judges share them.
 
@@ -111,14 +102,18 @@ class ModelSection(_Section):
 
     provider: str = Field(default="transformers", min_length=1)
     model: str = Field(min_length=1)
-    base_url: Annotated[str | None, BeforeValidator(_one_address)] = None
+    base_url: str | None = None
     api_key_env: str | None = None
     options: _Options = Field(default_factory=dict)
 
-    @field_validator("base_url")
+    @field_validator("base_url", mode="before")
     @classmethod
-    def _check_address(cls, value: str | None) -> str | None:
-        if value is not None:
+    def _check_address(cls, value: object) -> object:
+        if isinstance(value, list):
+            proxy = "Put a proxy in front of several servers of a model, and name its address"
+            remedy = "Write it without brackets" if len(value) == 1 else proxy
+            raise ValueError(f"must be one address; got a list of {len(value)}. {remedy}")
+        if isinstance(value, str):
             parts = urlsplit(value)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError('must be an address such as "http://127.0.0.1:8000/v1"')
@@ -279,10 +274,6 @@ class GraphConfig(_Section):
 
 
 _TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list: "a list", dict: "a table"}
-_KINDS = {
-    "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
-    "policy": ("threshold", "regime", "calibrated"),
-}
 
 
 def _tag_of(part: str) -> Callable[[Any], str | None]:
@@ -308,18 +299,21 @@ ClustererSection = Annotated[
 ]
 
 
+PolicySection = Annotated[
+    Annotated[ThresholdConfig, Tag("threshold")]
+    | Annotated[RegimeConfig, Tag("regime")]
+    | Annotated[CalibratedConfig, Tag("calibrated")]
+    | Annotated[CustomPart, Tag("custom")],
+    Discriminator(_tag_of("policy")),
+]
+
+
 class Config(_Section):
     """A whole file, with its path and text for error messages."""
 
     agents: list[AgentConfig] = Field(min_length=1)
     clusterer: ClustererSection
-    policy: Annotated[
-        Annotated[ThresholdConfig, Tag("threshold")]
-        | Annotated[RegimeConfig, Tag("regime")]
-        | Annotated[CalibratedConfig, Tag("calibrated")]
-        | Annotated[CustomPart, Tag("custom")],
-        Discriminator(_tag_of("policy")),
-    ]
+    policy: PolicySection
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
@@ -355,20 +349,18 @@ class Config(_Section):
         return _fault(self._path, self._text, place, message)
 
 
+def _by_tag(union: Any) -> dict[str, type[BaseModel]]:
+    sections, _ = get_args(union)
+    return {tag.tag: section for section, tag in map(get_args, get_args(sections))}
+
+
+_UNIONS = {"clusterer": _by_tag(ClustererSection), "policy": _by_tag(PolicySection)}
+_KINDS = {part: [kind for kind in sections if kind != "custom"] for part, sections in _UNIONS.items()}
 _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
+    **{(part, kind): section for part, sections in _UNIONS.items() for kind, section in sections.items()},
     (): Config,
     ("agents",): AgentConfig,
     ("agents", "price_per_million"): PriceConfig,
-    ("clusterer", "entailment"): EntailmentClusterer,
-    ("clusterer", "llm"): JudgeClusterer,
-    ("clusterer", "embedding"): EmbeddingClusterer,
-    ("clusterer", "normalized"): NormalizedClusterer,
-    ("clusterer", "actions"): ActionsClusterer,
-    ("clusterer", "custom"): CustomPart,
-    ("policy", "threshold"): ThresholdConfig,
-    ("policy", "regime"): RegimeConfig,
-    ("policy", "calibrated"): CalibratedConfig,
-    ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,
     ("judge",): ModelSection,

@@ -49,7 +49,7 @@ def cost(
         if isinstance(clusterer, BidirectionalEntailment):
             model = clusterer.model
             counting = CountingEntailment(model.model if isinstance(model, CachedEntailment) else model)
-            clusterer = BidirectionalEntailment(counting, strict=clusterer.strict, threshold=clusterer.threshold)
+            clusterer = clusterer.with_model(counting)
         rows.append(_row(size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting))
 
     return Experiment(

@@ -18,7 +18,7 @@ from coe_agents.graph.state import CoEState
 from coe_agents.policy import SettlingPolicy, forecast
 from coe_agents.policy.settle import is_settled
 from coe_agents.rounds import AdaptiveSampling
-from coe_agents.types import Agent, Response
+from coe_agents.types import Agent
 
 
 class TopUps:
@@ -85,7 +85,8 @@ class TopUps:
         for spent in state["usages"]:
             if spent["sampling"] and spent["sampling"]["round"] == state["round"]:
                 invalid[spent["agent"]] += spent["sampling"].get("n_invalid_calls", 0)
-        failures = Counter(row["agent"] for row in state["responses"] if _failed(row, state["round"]))
+        rows = (row for row in state["responses"] if row["round"] == state["round"])
+        failures = Counter(row["agent"] for row in rows if row["error"] is not None)
         given = Counter(row["agent"] for row in new_responses(state)) + invalid
         return {name: n for name, n in given.items() if failures[name] <= invalid[name]}
 
@@ -99,10 +100,6 @@ class TopUps:
         if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
             expected = replace(expected, lead=0.0)
         return is_settled(now.policy, replace(measurement, forecast=expected), now.rules.limits)
-
-
-def _failed(row: Response, round: int) -> bool:
-    return row["round"] == round and row["error"] is not None
 
 
 def _own(agent: Agent, max_samples: int | None) -> int | None:

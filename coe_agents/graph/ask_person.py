@@ -1,13 +1,61 @@
-"""Owns `AskPerson`: a person decides an escalated case, and the run waits for the reply."""
+"""Owns `AskPerson`: a person decides an escalated case, in either form, and the run waits for the reply."""
 
-from typing import Any, Literal, get_args
+from functools import cache, partial
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic import BaseModel, Field, TypeAdapter
 
 from coe_agents.checks import one_of
+from coe_agents.people import (
+    Approve,
+    Asked,
+    Decided,
+    Edit,
+    Part,
+    Reject,
+    Respond,
+    Spoken,
+    Text,
+    ask_about_case,
+    ask_for_decisions,
+)
+from coe_agents.policy.wording import decomposition
 from coe_agents.types import EscalatedCase, Ruling
 
 Form = Literal["coe", "agent_chat_ui"]
+_ACTION = "answer_question"
+_ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
+
+
+class _Approve(Part):
+    type: Literal["approve"]
+    candidate: int = Field(strict=True)
+
+
+class _Answer(Part):
+    type: Literal["answer"]
+    answer: Spoken
+
+
+class _Reject(Part):
+    type: Literal["reject"]
+    reason: Text = ""
+
+
+_Own: TypeAlias = _Approve | _Answer | _Reject
+
+
+class _Arguments(BaseModel, defer_build=True):
+    """What of the arguments of `review` is read of an edit."""
+
+    answer: Spoken
+    candidates: str | None = None
+
+
+@cache
+def _own_form() -> TypeAdapter[_Own]:
+    return TypeAdapter(Annotated[_Own, Field(discriminator="type")])
 
 
 class AskPerson(Runnable[EscalatedCase, Ruling]):
@@ -43,9 +91,81 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
 
     def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         """Asks until the reply can be used, and returns its ruling."""
-        from coe_agents.graph import person_replies as replies  # here, since few runs ask a person
-
-        return replies.ask_in_own_form(input) if self.form == "coe" else replies.ask_for_review(input)
+        if self.form == "coe":
+            return ask_about_case("escalation", input, _ASKED, _own_form(), partial(_rule, input))
+        (decided,) = ask_for_decisions(
+            [_review(input)], check=lambda _, decided: _rule(input, decided), problem_in_args=True
+        )
+        return _rule(input, decided)
 
     async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         return self.invoke(input, config)
+
+
+def _review(case: EscalatedCase) -> Asked:
+    answers = case["candidates"]
+    parts = {"coe": case["coe"], "aleatoric": case["aleatoric"], "epistemic": case["epistemic"]}
+    numbers = decomposition(**parts, divergence=case.get("divergence", "kl"))
+    regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
+    lines = [
+        _literally(case["question"]),
+        f"The models did not settle this: {_literally(case['reason'])}. {regime}CoE {numbers}.",
+        "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
+        "Approve the first answer, edit it, respond with another, or reject them all.",
+    ]
+    # the arguments are what Agent Chat UI shows at once: it hides the description behind a button
+    args: dict[str, Any] = {"answer": answers[0]["answer"] if answers else ""}
+    if answers:
+        args["candidates"] = _listed(case)
+    allowed = [*(["approve"] if answers else []), "edit", "reject", "respond"]
+    return Asked(_ACTION, args, "\n\n".join(line for line in lines if line), allowed)
+
+
+def _listed(case: EscalatedCase) -> str:
+    return "\n".join(
+        f"{one['number']}. {' '.join(one['answer'].split())} ({one['support']:.0%})" for one in case["candidates"]
+    )
+
+
+def _literally(text: str) -> str:
+    """Returns a text as code, so that no interface renders anything in it."""
+    return f"`{' '.join(text.split()).replace('`', chr(39))}`"
+
+
+def _rule(case: EscalatedCase, reply: _Own | Decided) -> Ruling:
+    """Returns what a reply decides; raises ValueError if it does not fit the case."""
+    match reply:
+        case _Approve(candidate=number):
+            return _approved(case, number)
+        case Approve():
+            return _approved(case, 1)
+        case Edit(edited_action=action):
+            if action.name != _ACTION:
+                raise ValueError(f'"edited_action" must have the name "{_ACTION}"; got another. Edit "answer" alone')
+            edited = _Arguments.model_validate(action.args)
+            if edited.candidates not in (None, _listed(case)):
+                raise ValueError('only "answer" can be edited; write the answer that you choose there')
+            return _answered(case, edited.answer)
+        case _Answer(answer=answer) | Respond(message=answer):
+            return _answered(case, answer)
+        case _Reject(reason=why) | Reject(message=why):
+            n = len(case["candidates"])
+            reason = f"a person rejected {'the only answer' if n == 1 else f'all {n} answers'}"
+            return Ruling(action="abstain", reason=f'{reason} ("{why}")' if why else reason)
+
+
+def _approved(case: EscalatedCase, number: int) -> Ruling:
+    answers = case["candidates"]
+    if not 1 <= number <= len(answers):
+        raise ValueError(f"there is no candidate {number}; there are {len(answers)}, numbered from 1")
+    chosen = answers[number - 1]
+    reason = f"a person approved answer {number} of {len(answers)} (support {chosen['support']:.0%})"
+    return Ruling(action="answer", answer=chosen["answer"], reason=reason)
+
+
+def _answered(case: EscalatedCase, answer: str) -> Ruling:
+    for one in case["candidates"]:
+        if one["answer"] == answer:
+            return _approved(case, one["number"])
+    reason = f"a person gave another answer than the {len(case['candidates'])} of the group"
+    return Ruling(action="answer", answer=answer, reason=reason)

@@ -170,7 +170,11 @@ def create_coe_graph(
     checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
     prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
     graph.add_node("prepare", OneForm(prepare))
-    retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=_may_retry)
+    retry = RetryPolicy(
+        max_attempts=retries + 1,
+        initial_interval=0.2,
+        retry_on=lambda error: not isinstance(error, CheckpointError),
+    )
     for agent in agents:
         graph.add_node(
             agent.name,
@@ -211,10 +215,6 @@ def create_coe_graph(
         graph.add_node(end, OfThisVersion(OneForm(finish) if recorder is None else recorder.node()))
         graph.add_edge(end, END)
     return graph
-
-
-def _may_retry(error: Exception) -> bool:
-    return not isinstance(error, CheckpointError)
 
 
 def _create_recorder(record: object, audit_rate: float) -> Recorder | None:

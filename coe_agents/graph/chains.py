@@ -109,9 +109,16 @@ def create_sequential_graph(
     integer(max_steps, '"max_steps"', least=1, advice="1 asks the first question only")
 
     def begin(state: SequenceState) -> dict[str, Any]:
-        asked, messages = _first_question(state)
         cleared: dict[str, Any] = {"steps": Overwrite([]), **dict.fromkeys(_SUMMED, 0.0)}
-        return {"asked": asked, "messages": messages, **cleared}
+        if (given := state.get("question")) is not None:
+            return {"asked": given, "messages": [HumanMessage(given)], **cleared}
+        said = [message for message in state.get("messages") or [] if isinstance(message, HumanMessage)]
+        if not said or not said[-1].text.strip():
+            raise ValueError(
+                'the input must hold a "question", or "messages" with a text of the user; got neither. '
+                'Call the graph with {"question": "..."}'
+            )
+        return {"asked": said[-1].text.strip(), **cleared}
 
     def ask(state: SequenceState, config: RunnableConfig) -> Steps[Command[Any]]:
         result = yield invoke(gate, {"question": state["asked"]}, config)
@@ -138,19 +145,6 @@ def create_sequential_graph(
     sequence.add_edge(START, "begin")
     sequence.add_edge("begin", "ask")
     return sequence
-
-
-def _first_question(state: SequenceState) -> tuple[str, list[HumanMessage]]:
-    """Returns the first question, and the message that adds it to the conversation if it is not there."""
-    if (given := state.get("question")) is not None:
-        return given, [HumanMessage(given)]
-    texts = [message.text.strip() for message in state.get("messages") or [] if isinstance(message, HumanMessage)]
-    if not texts or not texts[-1]:
-        raise ValueError(
-            'the input must hold a "question", or "messages" with a text of the user; got neither. '
-            'Call the graph with {"question": "..."}'
-        )
-    return texts[-1], []
 
 
 def _in_words(steps: Sequence[Step], reason: str) -> str:

@@ -60,7 +60,9 @@ def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[OutcomeState, 
     group = check_compiled(graph)
 
     def ask(state: OutcomeState, config: RunnableConfig) -> Steps[Outcome]:
-        result = yield invoke(group, _question_of(state), config)
+        if "question" not in state:
+            raise ValueError('the input must hold a "question"; got none. Call the graph with {"question": "..."}')
+        result = yield invoke(group, {"question": state["question"]}, config)
         return view(result["decision"], Outcome)
 
     slim = StateGraph(OutcomeState, context_schema=CoEContext, input_schema=OutcomeInput, output_schema=Outcome)
@@ -68,9 +70,3 @@ def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[OutcomeState, 
     slim.add_edge(START, "ask")
     slim.add_edge("ask", END)
     return slim
-
-
-def _question_of(state: OutcomeState) -> OutcomeInput:
-    if "question" not in state:
-        raise ValueError('the input must hold a "question"; got none. Call the graph with {"question": "..."}')
-    return OutcomeInput(question=state["question"])

@@ -66,8 +66,10 @@ class Recorder:
         action, by = decision["action"], decision["decided_by"]
         digest = hashlib.sha256(_turn(state, config).encode(errors="surrogatepass")).hexdigest()
         is_audit = action == "answer" and by == "group"
-        if is_audit and self._draw(digest) >= self.audit_rate:
-            return None
+        if is_audit:
+            drawn = hashlib.sha256(self._secret + digest.encode()).digest()
+            if int.from_bytes(drawn[:7]) / 2**56 >= self.audit_rate:  # in [0, 1), uniform over secrets
+                return None
         is_ruled = by == "person"
         if not (is_audit or is_ruled or action == "escalate"):
             return None
@@ -87,11 +89,6 @@ class Recorder:
             labels=state["labels"],
             ruling=ruling,
         )
-
-    def _draw(self, identifier: str) -> float:
-        """A number in [0, 1), uniform over secrets."""
-        digest = hashlib.sha256(self._secret + identifier.encode()).digest()
-        return int.from_bytes(digest[:7]) / 2**56
 
 
 def _turn(state: CoEState, config: RunnableConfig) -> str:

@@ -37,22 +37,17 @@ class ContextCheck:
             received.append(await receive())
         problem = _problem_of(b"".join(message.get("body", b"") for message in received))
         if problem is None:
-            await self.app(scope, _again(received, receive), send)
+            waiting = iter(received)
+
+            async def receive_again() -> Message:
+                return next(waiting, None) or await receive()
+
+            await self.app(scope, receive_again, send)
             return
         body = json.dumps({"detail": problem}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 422, "headers": headers})
         await send({"type": "http.response.body", "body": body})
-
-
-def _again(received: list[Message], receive: Receive) -> Receive:
-    """Returns a `receive` that gives what was received already first."""
-    waiting = iter(received)
-
-    async def receive_again() -> Message:
-        return next(waiting, None) or await receive()
-
-    return receive_again
 
 
 def _problem_of(body: bytes) -> str | None:

@@ -10,7 +10,7 @@ from coe_agents.rounds.strategy import (
     check_plan,
     rephrase,
 )
-from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
+from coe_agents.rounds.trajectory import conformity, former_answers, round_data
 
 __all__ = [
     "CLARIFY",
@@ -27,7 +27,6 @@ __all__ = [
     "check_plan",
     "conformity",
     "former_answers",
-    "leading_answers",
     "rephrase",
     "round_data",
 ]

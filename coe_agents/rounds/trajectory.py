@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
+from typing import cast
 
 import numpy as np
 
 from coe_agents.clustering import answer_kind
 from coe_agents.policy import Measurement
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.types import RoundData
+from coe_agents.types import RoundData, Uncertainty
 from coe_agents.uncertainty.answers import TIE, shares_lead
 
 
@@ -57,34 +58,13 @@ def round_data(
         tokens: Its cost, input and output.
         n_responses: How many responses it added.
     """
-    data = RoundData(
-        round=round,
-        strategy=strategy,
-        coe=None,
-        aleatoric=None,
-        epistemic=None,
-        regime=None,
-        answer=None,
-        led=[],
-        leading={},
-        flips={},
-        adopted={},
-        tokens=tokens,
-        n_responses=n_responses,
-    )
+    numbers = {name: getattr(measurement, name, None) for name in (*Uncertainty.__annotations__, "answer")}
+    given = {"round": round, "strategy": strategy, "tokens": tokens, "n_responses": n_responses}
+    data = cast("RoundData", {**given, **numbers, "led": [], "leading": {}, "flips": {}, "adopted": {}})
     if measurement is None:
         return data
-    data.update(
-        {
-            "coe": measurement.coe,
-            "aleatoric": measurement.aleatoric,
-            "epistemic": measurement.epistemic,
-            "regime": measurement.regime,
-            "answer": measurement.answer,
-            "led": sorted(compress(measurement.representatives, shares_lead(np.array(measurement.support)))),
-            "leading": leading_answers(measurement),
-        }
-    )
+    data["led"] = sorted(compress(measurement.representatives, shares_lead(np.array(measurement.support))))
+    data["leading"] = leading_answers(measurement)
     if former is not None:
         shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
         for name in sorted(data["leading"].keys() & former["leading"].keys()):

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Collection, Coroutine
 from importlib import resources
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,9 +23,6 @@ from coe_agents.serve.group import Group
 from coe_agents.serve.guard import LOOPBACK, Guard
 from coe_agents.serve.request_log import RequestLog, note_decision
 from coe_agents.serve.runs import Runs
-
-if TYPE_CHECKING:
-    from coe_agents.serve.metrics import Metrics
 
 _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: POST /v1/chat/completions"
@@ -63,7 +60,11 @@ def create_app(
         ImportError: If metrics are asked for, and OpenTelemetry's exporter is not installed.
         ValueError: If the key is blank.
     """
-    measured = _create_metrics(lambda: admission.n_inside) if metrics else None
+    measured = None
+    if metrics:
+        from coe_agents.serve.metrics import Metrics  # here, since it needs an exporter
+
+        measured = Metrics(lambda: admission.n_inside)
     runs = Runs(group, [measured.telemetry] if measured else [])
     model = {"id": group.name, "object": "model", "created": int(time.time()), "owned_by": "coe-agents"}
 
@@ -115,12 +116,6 @@ def create_app(
     paths = frozenset(route.path for route in routes)
     note_request = measured.note_request if measured else None
     return RequestLog(Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request)
-
-
-def _create_metrics(count_in_flight: Callable[[], int]) -> "Metrics":
-    from coe_agents.serve.metrics import Metrics
-
-    return Metrics(count_in_flight)
 
 
 async def _tell_health(request: Request) -> Response:

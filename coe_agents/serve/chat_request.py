@@ -6,7 +6,7 @@ from typing import Any
 
 from coe_agents.extensions import did_you_mean
 from coe_agents.serve.api_error import ApiError, invalid_request
-from coe_agents.serve.chat_tools import check_results, read_calls, read_result, read_tools
+from coe_agents.serve.chat_tools import check_results, read_calls, read_id, read_tools
 from coe_agents.serve.refusal import is_refusal
 
 _HAS_NO_EFFECT = (
@@ -157,7 +157,11 @@ def _read_message(message: Any, place: str) -> dict[str, Any]:
         text = "" if content is None else _text(content, f"{place}.content")
         return {"role": role, "content": text, "tool_calls": read_calls(calls, f"{place}.tool_calls")}
     if role == "tool":
-        return {"role": role, "content": _text(content, f"{place}.content"), **read_result(message, place)}
+        return {
+            "role": role,
+            "content": _text(content, f"{place}.content"),
+            "tool_call_id": read_id(message, "tool_call_id", place),
+        }
     if role == "assistant" and _is_refusal(message):
         return {"role": role, "content": "", "refusal": "withheld"}  # the graph shows no such turn to the agents
     return {"role": role, "content": _text(content, f"{place}.content")}

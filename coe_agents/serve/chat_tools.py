@@ -58,18 +58,9 @@ def read_calls(given: Any, place: str) -> list[dict[str, Any]]:
             must = f'{place} must hold functions, with a name and "arguments" that are an object as a JSON string'
             raise invalid_request(place, f"{must}. Send back what the server sent")
         calls.append(
-            {"id": _read_id(call, "id", place), "type": "function", "function": {"name": name, "arguments": arguments}}
+            {"id": read_id(call, "id", place), "type": "function", "function": {"name": name, "arguments": arguments}}
         )
     return calls
-
-
-def read_result(message: Mapping[str, Any], place: str) -> dict[str, str]:
-    """Returns whose result a message of the role "tool" is.
-
-    Raises:
-        ApiError: If it does not say so.
-    """
-    return {"tool_call_id": _read_id(message, "tool_call_id", place)}
 
 
 def check_results(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -104,7 +95,12 @@ def _is_object(arguments: Any) -> bool:
         return False
 
 
-def _read_id(message: Mapping[str, Any], name: str, place: str) -> str:
+def read_id(message: Mapping[str, Any], name: str, place: str) -> str:
+    """Returns the id of a call, or of the call whose result a message is.
+
+    Raises:
+        ApiError: If there is none.
+    """
     value = message.get(name)
     if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST_ID:
         raise invalid_request(place, f'"{name}" in {place} must be a text of at most {_LONGEST_ID} characters. Add it')

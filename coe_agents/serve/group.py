@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -57,13 +57,20 @@ class Group:
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
-        _check_asks_nobody(options)
+        strategies, escalation = Strategies(options.get("strategies")), options.get("escalation")
+        if strategies.may_clarify or options.get("clarify") or getattr(escalation, "interrupts", False):
+            raise ConfigurationError(
+                "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
+                hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
+            )
         return cls(
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
             create_graph=partial(create_coe_graph, agents, clusterer=clusterer, policy=policy, **options),
-            limits=thresholds_of(policy).change(**_given(options)),
+            limits=thresholds_of(policy).change(
+                **{limit: options.get(limit) for limit in LIMITS} | {"max_rounds": options.get("max_rounds", 1)}
+            ),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
         )
@@ -75,28 +82,15 @@ class Group:
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
-        settings = configuration.settings
-        _check_asks_nobody(settings.graph.model_dump())
-
-        return cls(
-            name=name,
-            agents=tuple(agent.name for agent in configuration.agents),
-            policy=configuration.policy,
-            create_graph=configuration.create_graph,
-            limits=thresholds_of(configuration.policy).change(**settings.graph.bounds.to_dict()),
-            is_adaptive=settings.graph.adaptive is not None,
-            max_question_chars=settings.graph.max_question_chars,
-        )
+        agents, policy, options = configuration.agents, configuration.policy, configuration.settings.graph.model_dump()
+        group = cls.of(agents, clusterer=configuration.clusterer, policy=policy, name=name, **options)
+        return replace(group, create_graph=configuration.create_graph)
 
     @classmethod
     def from_tinyworld(cls, *, name: str = "tinyworld") -> Group:
         """Returns the group of the models that are shipped with the package."""
         group = cls.of(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), name=name)
         return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
-
-    def compile(self) -> Any:
-        """Returns the compiled graph; a request's limits are the context of its run."""
-        return self.create_graph().compile()
 
     def describe(self) -> dict[str, Any]:
         """Returns what the group is, as JSON."""
@@ -123,18 +117,3 @@ class Group:
         own = {name: getattr(lower, name, None) for name in thresholds}
         lowered = {name: value if own[name] is None else own[name] for name, value in thresholds.items()}
         return {"type": type(self.policy).__name__, **lowered}
-
-
-def _check_asks_nobody(options: Mapping[str, Any]) -> None:
-    """Refuses what stops a run until a person replies: the caller of a single request cannot."""
-    strategies = Strategies(options.get("strategies"))
-    if strategies.may_clarify or options.get("clarify") or getattr(options.get("escalation"), "interrupts", False):
-        raise ConfigurationError(
-            "a group that stops to ask a person cannot be served as a model",
-            hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
-        )
-
-
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the operator's limits among the options of `create_coe_graph`."""
-    return {name: options.get(name) for name in LIMITS} | {"max_rounds": options.get("max_rounds", 1)}

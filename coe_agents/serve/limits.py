@@ -47,7 +47,9 @@ def tighten(
         if value is None:
             continue
         if name == "agents":
-            _check_all_asked(value, agents)
+            if not isinstance(value, list) or {*map(str, value)} != set(agents):
+                must = f'"agents" must be all agents, {", ".join(agents)}: a caller cannot choose who is asked'
+                raise _refused(name, f"{must}. Omit it")
         elif name == "n_samples":
             raise _refused(
                 name, '"n_samples" is set by the operator: fewer responses would measure less uncertainty. Omit it'
@@ -57,13 +59,6 @@ def tighten(
     if is_adaptive and "token_budget" in limits:
         raise _refused("token_budget", '"token_budget" would end the adaptive sampling of this group early. Omit it')
     return CallersLimits(**limits)
-
-
-def _check_all_asked(value: object, agents: Collection[str]) -> None:
-    if not isinstance(value, list) or {*map(str, value)} != set(agents):
-        raise _refused(
-            "agents", f'"agents" must be all agents, {", ".join(agents)}: a caller cannot choose who is asked. Omit it'
-        )
 
 
 def _at_most(name: str, value: Any, limit: float | None) -> float:

@@ -26,7 +26,7 @@ class Runs:
     def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
         self.group = group
         self._config = {"callbacks": list(callbacks)}
-        self._graph = group.compile()  # raises now what would fail every request
+        self._graph = group.create_graph().compile()  # raises now what would fail every request
 
     def limits_of(self, options: Mapping[str, Any]) -> CallersLimits:
         """Returns the limits that a request's `coe` sets.
@@ -78,7 +78,9 @@ class Runs:
                     else:
                         yield chunk
         except _LateError:
-            result = late_result()
+            reason = "there was no decision before the deadline of the request"
+            decision = GroupDecision(action="abstain", answer=None, reason=reason, n_rounds=0).data
+            result = {"decision": {**decision, "is_late": True}, "responses": [], "labels": []}
         yield result
 
 
@@ -98,10 +100,3 @@ async def _watch(end: float | None) -> AsyncIterator[None]:
         log_failure(error)
         message = f"the group failed ({type(error).__name__}). The operator can find the cause with coe-agents doctor"
         raise ApiError(500, message, code="group_failed") from None
-
-
-def late_result() -> dict[str, Any]:
-    """Returns the result of a run whose request had too little time."""
-    reason = "there was no decision before the deadline of the request"
-    decision = GroupDecision(action="abstain", answer=None, reason=reason, n_rounds=0).data
-    return {"decision": {**decision, "is_late": True}, "responses": [], "labels": []}

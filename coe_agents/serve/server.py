@@ -1,10 +1,11 @@
 """Owns the process that serves: its socket, its logs, and its end."""
 
+import errno
 import logging
 import signal
 import socket
 import warnings
-from typing import TextIO
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -39,7 +40,14 @@ def open_socket(host: str, port: int) -> socket.socket:
     Raises:
         OSError: If the address is not available.
     """
-    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        message = f"port {port} of {host} is taken: Address already in use"
+        raise OSError(f"{message}. Choose another with --port; 0 takes a free one") from error
 
 
 def address_of(listening: socket.socket) -> str:
@@ -79,13 +87,8 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
             signal.signal(each, signal.SIG_DFL)
 
 
-def log_warning(  # noqa: PLR0917  # the form of `warnings.showwarning`
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
+def log_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
 ) -> None:
     """Logs the kind of a warning, and where it was given; its message may quote a response, as pydantic's do."""
     _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)

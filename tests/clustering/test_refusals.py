@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.clustering import answer_kind
-from coe_agents.clustering.refusal_patterns import MAY_DECLINE, STOCK_PHRASES, refusal
+from coe_agents.clustering.refusal_patterns import MAY_DECLINE, REFUSALS, STOCK_PHRASES, pattern_of
 from coe_agents.tinyworld import wording
 
 
@@ -136,7 +136,7 @@ def test_every_text_has_a_kind(text):
     assert answer_kind(text) in ("answer", "refusal", "empty")
 
 
-@given(st.from_regex(refusal(), fullmatch=True))
+@given(st.from_regex(pattern_of(REFUSALS), fullmatch=True))
 def test_every_clause_that_declines_holds_a_word_that_is_looked_for_first(clause):
     assert MAY_DECLINE.search(clause)
 

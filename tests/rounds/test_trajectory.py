@@ -1,6 +1,7 @@
 import pytest
 
-from coe_agents.rounds import conformity, former_answers, leading_answers, round_data
+from coe_agents.rounds import conformity, former_answers, round_data
+from coe_agents.rounds.trajectory import leading_answers
 from tests.rounds.contexts import measured
 
 

@@ -38,7 +38,7 @@ def test_a_key_that_is_not_set_is_no_key(value, monkeypatch):
         monkeypatch.setenv("COE_PLANTED", value)
     done = run("serve", "--api-key-env", "COE_PLANTED")
     assert done.returncode == 2
-    assert "COE_PLANTED is not set" in " ".join(done.stderr.replace("│", " ").split())
+    assert '"COE_PLANTED" must hold a key; it is not set' in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_a_key_in_place_of_its_name_is_not_shown():

@@ -95,27 +95,21 @@ def without_input(error: ValueError) -> ValueError:
 
 
 def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
-    """Returns a copy of `model` with the settings that its class has fields for, and neither cache nor streaming."""
+    """Returns a copy of `model` with the settings that its class has fields for; cache and streaming are off.
+
+    So are the retries of ChatOpenAI's clients, which were made with the model, so that no field changes them.
+    """
     fields = type(model).model_fields
     settings = {name: value for name, value in wanted.items() if name in fields and value is not None}
     if "n" in fields:
         settings["n"] = fields["n"].default  # requests say how many they want
-    fixed = {"cache": False, "disable_streaming": True}
-    return without_retries(model).model_copy(update={**settings, **fixed})
-
-
-def without_retries(model: BaseChatModel) -> BaseChatModel:
-    """Returns a copy of `model` in which the retries of ChatOpenAI's clients are off.
-
-    The clients were made with the model, and no field changes them.
-    """
-    clients: dict[str, Any] = {}
+    settings |= {"cache": False, "disable_streaming": True}
     for root, used in (("root_client", "client"), ("root_async_client", "async_client")):
         client = getattr(model, root, None)
         if client is not None and hasattr(client, "with_options"):
-            clients[root] = client.with_options(max_retries=0)
-            clients[used] = clients[root].chat.completions
-    return model.model_copy(update=clients)
+            settings[root] = client.with_options(max_retries=0)
+            settings[used] = settings[root].chat.completions
+    return model.model_copy(update=settings)
 
 
 def is_same_model(given: BaseChatModel | str, model: BaseChatModel) -> bool:

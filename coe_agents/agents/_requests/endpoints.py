@@ -29,11 +29,6 @@ class Places:
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
 
-    @property
-    def load(self) -> int:
-        """How many requests are in flight or wait."""
-        return self._n_taken + len(self._waiting)
-
     def queue(self) -> Future[None]:
         """Returns a turn, to wait for and to leave in the end."""
         turn: Future[None] = Future()

@@ -155,7 +155,7 @@ def _settings(part: str, section: BaseModel) -> str:
     if kind := fields.pop("kind", None):
         said.append(_named(part, kind) if isinstance(section, CustomPart) else kind)
     if isinstance(section, ModelSection):
-        said.append(_server(section))
+        said.append(f"{section.provider} {_model(section)} (key: {_key(section)})")
         fields = {name: value for name, value in fields.items() if name not in ModelSection.model_fields}
     for name, value in fields.items():
         extension = _EXTENSIONS.get(name)
@@ -166,7 +166,3 @@ def _settings(part: str, section: BaseModel) -> str:
 def _named(part: str, name: str) -> str:
     entry = find_extension(part, name)
     return name if entry is None else f"{name} (from {origin_of(entry)})"
-
-
-def _server(section: ModelSection) -> str:
-    return f"{section.provider} {_model(section)} (key: {_key(section)})"

@@ -1,7 +1,6 @@
 """Owns the node that decides, and chooses the next node by it."""
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
 
 from langgraph.types import Command
 
@@ -11,7 +10,7 @@ from coe_agents.graph.rounds import agents_counted_as
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.spending import seconds_used, spent_of
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import Decision, settle
+from coe_agents.policy import settle
 from coe_agents.policy.wording import who_says_what
 from coe_agents.rounds import Clarify, Strategies
 
@@ -44,20 +43,13 @@ def coordinate_node(
         texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
         events.emit_decision(state["round"], decision, texts)
         verdict = fields_of(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
-        goto = _next_node(decision, state["measured"], strategies, routes)
+        goto: str = decision.action
+        if goto == "escalate" and "escalation" in routes:
+            goto = "escalation"
+        elif goto == "another_round" and measurement is not None:
+            _, strategy = strategies.of(measurement.regime, wanted=decision.strategy)
+            if isinstance(strategy, Clarify) and "clarify" in routes:
+                goto = "clarify"
         return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
 
     return coordinate
-
-
-def _next_node(
-    decision: Decision, measured: Mapping[str, Any] | None, strategies: Strategies, routes: Collection[str]
-) -> str:
-    """Returns the node of the action, or the one that comes before it."""
-    if decision.action == "escalate" and "escalation" in routes:
-        return "escalation"
-    if decision.action == "another_round" and measured is not None:
-        _, strategy = strategies.of(measured["regime"], wanted=decision.strategy)
-        if isinstance(strategy, Clarify) and "clarify" in routes:
-            return "clarify"
-    return decision.action

@@ -115,11 +115,11 @@ async def test_requests_that_are_cancelled_leave_the_place_and_the_queue():
     asking = [asyncio.create_task(agent.asample(request)) for _ in range(2)]
     await started.wait()
     places = agent._asker.server.places
-    await until(lambda: places.load == 2)  # the other one is in the queue
+    await until(lambda: (places._n_taken, len(places._waiting)) == (1, 1))
     for task in asking:
         task.cancel()
     assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*asking, return_exceptions=True))
-    assert places.load == 0
+    assert (places._n_taken, len(places._waiting)) == (0, 0)
 
 
 def test_who_fails_leaves_the_place():

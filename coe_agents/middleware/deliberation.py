@@ -319,7 +319,10 @@ def check_reply(reply: Any) -> AgentReply:
         InvalidReplyError: It has not.
     """
     match reply:
-        case {"responses": [_, *_], "usage": {"input_tokens": _, "output_tokens": _}}:
+        case {
+            "responses": [_, *_],
+            "usage": {"input_tokens": int() | float() | None, "output_tokens": int() | float() | None},
+        }:
             if isinstance(reply.get("messages", {}), Mapping):
                 return cast("AgentReply", reply)
     raise InvalidReplyError("its reply must hold responses and their usage in tokens", retryable=False)

@@ -662,7 +662,7 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.used)
     @rule(data=st.data(), n=times, sync=sync, failing=st.sampled_from([0, 0, 1]))
     def go_on(self, data, n, sync, failing):
-        """Runs go on where the thread is, one or several at the same time; a tool may fail."""
+        """Runs of a thread are resumed, one or several at the same time; a tool may fail."""
         thread = self.draw_used(data)
         self.untouched.discard(thread)
         self.run(None, thread, n=n, sync=sync, failing=failing)

@@ -257,16 +257,17 @@ class _Form:
 
     def _fields(self, given: dict[str, Any], way: Reading, *, depth: int, is_strict: bool) -> Any:
         pairs = {}
+        # else an alternative may be the one that runs though it does not name a field that is given
+        is_closed = is_strict and any(part.get("additionalProperties") is False for part in way)
         for name, value in given.items():
             stated = schemas_of(name, way)
-            if stated is None and is_strict:
+            if stated is None and is_closed:
                 raise _MisfitError
             self._room.take(len(name))
             pairs[name] = value, self._join(stated or [])
         form = self._all(pairs, depth=depth, is_strict=is_strict, kind=dict)
         for name in stated_fields(way):
-            if name not in given and (found := self._default(name, way, depth=depth)):
-                self._room.take(len(name))
+            if name not in given and (found := self._default(name, way)):
                 form[name] = found[0]
         return form
 
@@ -282,29 +283,23 @@ class _Form:
             raise doubt
         return forms if kind is dict else list(forms.values())
 
-    def _default(self, name: str, way: Reading, *, depth: int) -> list[Any]:
-        """Returns the default of a field that is left out, in a list; [] without one."""
-        stated, forms = schemas_of(name, way) or [], {}
-        for schema in stated:
-            own = [schema] if isinstance(schema, Mapping) and "default" in schema else self._only_way(schema)
+    def _default(self, name: str, way: Reading) -> list[Any]:
+        """Returns the default of a field that is left out, in a list; [] without one.
+
+        It is compared as it is stated: many servers pass it on without filling in the defaults inside it.
+        """
+        forms = {}
+        for schema in schemas_of(name, way) or []:
+            ways = self._ways(schema)
+            own = [schema] if isinstance(schema, Mapping) and "default" in schema else ways[0] if len(ways) == 1 else []
             for part in own:
                 if "default" in part:
-                    form = self._of_default(part["default"], self._join(stated), depth=depth)
-                    forms[to_line(form)] = form
+                    form = _by_value(copy_json(part["default"]))
+                    forms[line := to_line(form)] = form
+                    self._room.take(len(name) + len(line))
         if len(forms) > 1:
             raise _DoubtError(f"the tool's schema states several defaults of {name[:80]!r}. Refuse the proposal")
         return list(forms.values())
-
-    def _only_way(self, schema: Any) -> Reading:
-        ways = self._ways(schema)
-        return ways[0] if len(ways) == 1 else []
-
-    def _of_default(self, default: Any, schema: Any, *, depth: int) -> Any:
-        copied = copy_json(default)
-        try:
-            return self._of(copied, schema, depth=depth + 1, is_strict=False)
-        except _DoubtError:  # one that could not be proposed
-            return self._of(copied, None, depth=depth + 1, is_strict=False)
 
     def _join(self, stated: list[Any]) -> Any:
         if len(stated) < 2:

@@ -96,11 +96,11 @@ def describe_action(action: str) -> str:
         >>> describe_action('[{"args":{"sum":5,"to":"ann"},"name":"pay"}]')
         'pay(sum=5, to="ann")'
     """
-    return " and ".join(_in_words(call) for call in json.loads(action)) or NO_CALL
-
-
-def _in_words(call: Mapping[str, Any]) -> str:
-    return f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
+    calls = [
+        f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
+        for call in json.loads(action)
+    ]
+    return " and ".join(calls) or NO_CALL
 
 
 def called_tools(action: str) -> list[str] | None:

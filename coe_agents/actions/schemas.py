@@ -12,7 +12,6 @@ MAX_READINGS = 1024
 _MAX_REFERENCES = 64
 _MAX_NAME = 256
 _ALTERNATIVES = ("anyOf", "oneOf")
-_FIXED = ("enum", "const", "format")
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "object": Mapping,
     "dict": Mapping,
@@ -120,11 +119,6 @@ def schemas_of(name: str, reading: Reading) -> list[Any] | None:
 def stated_fields(reading: Reading) -> list[str]:
     """Returns the fields that a reading names."""
     return list(dict.fromkeys(name for part in reading for name in _mapping(part, "properties")))
-
-
-def is_fixed(ways: Sequence[Reading]) -> bool:
-    """Whether a schema says what a text may be: by "enum", "const" or "format" in any of its readings."""
-    return any(key in part for way in ways for part in way for key in _FIXED)
 
 
 def _schema_of(tool: Any) -> Mapping[str, Any]:

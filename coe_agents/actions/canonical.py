@@ -80,7 +80,12 @@ def read_action(action: str) -> list[dict[str, Any]] | None:
         calls = parse_json(action, is_strict=True) if len(action) <= MAX_CHARS else None
     except ValueError:
         return None
-    if not isinstance(calls, list) or not all(map(_is_call, calls)):
+    if not isinstance(calls, list):
+        return None
+    for call in calls:
+        match call:
+            case {"name": str(name), "args": dict()} if name and isinstance(call.get("exact", []), list):
+                continue
         return None
     return [{**call, "name": tool_key(call["name"])} for call in calls]
 
@@ -103,12 +108,6 @@ def tool_key(name: str) -> str:
 def to_line(value: Any) -> str:
     """Returns a value as one line of JSON. Lines tell 1 from 1.0 and from true, which Python's `==` does not."""
     return repr(value) if type(value) is int else _ENCODER.encode(value)  # mostly a short value
-
-
-def _is_call(call: Any) -> bool:
-    if not isinstance(call, dict) or not isinstance(call.get("args"), dict):
-        return False
-    return isinstance(call.get("name"), str) and bool(call["name"]) and isinstance(call.get("exact", []), list)
 
 
 class _Room:

@@ -4,6 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -85,12 +86,14 @@ def contested(
     entropies = split.entropy["arguments"]
     names = [name for name in entropies if max(entropies[name], votes.get(name, 0.0)) > _NOTHING]
     names.sort(key=lambda name: (-round(votes.get(name, 0.0) / TIE), name))
-    shown = frozenset(names)
-    texts = sorted({own.path for own in split.arguments if own.one.is_text and own.is_contested and own.name in shown})
+    order = {name: place for place, name in enumerate(names)}
+    shown = [own for own in split.arguments if own.is_contested and own.one.name in order]
+    shown.sort(key=lambda own: order[own.one.name])
+    texts = sorted({own.one.path for own in shown if own.one.is_text})
     found = {
         **split.entropy,
         "arguments": {name: entropies[name] for name in names},
-        "candidates": _Proposals(actions, agents, values, split).list_candidates(names),
+        "candidates": _Proposals(actions, agents, values, split).list_candidates(shown),
         **({"texts": texts} if texts else {}),
     }
     # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
@@ -106,14 +109,6 @@ class _Argument:
     one: ArgumentComparison
     nats: float
     is_contested: bool
-
-    @property
-    def name(self) -> str:
-        return self.one.name
-
-    @property
-    def path(self) -> str:
-        return f"{self.one.tool}.{self.one.name}"
 
 
 class _Split:
@@ -152,7 +147,7 @@ class _Split:
         self.arguments = [one for group in self.groups for one in self._compare(group, question)]
         of_tools = _sums(self.tools.values(), self.mass.values())
         total, tool = _entropy(_sums(labels, masses).values()), _entropy(of_tools.values())
-        nats = _sums((own.name for own in self.arguments), (own.nats for own in self.arguments))
+        nats = _sums((own.one.name for own in self.arguments), (own.nats for own in self.arguments))
         self.entropy: dict[str, Any] = {
             "tool": tool,
             "arguments": nats,
@@ -166,7 +161,9 @@ class _Split:
         for own in self.arguments:
             if lead in (texts := own.group.texts):
                 first = own.one.firsts[texts.index(lead)]
-                against[own.name] |= {text for text, other in zip(texts, own.one.firsts, strict=True) if other != first}
+                against[own.one.name] |= {
+                    text for text, other in zip(texts, own.one.firsts, strict=True) if other != first
+                }
         return {name: math.fsum(self.mass[text] for text in texts) for name, texts in against.items()}
 
     def _compare(self, group: AlignedActions, question: str) -> list[_Argument]:
@@ -200,11 +197,14 @@ class _Proposals:
             self._agents[text].add(agent)
         written: dict[str, str] = {}
         for text, calls in zip(actions, values or (), strict=False):
-            if calls is not None and (line := _to_raw_line(calls)) is not None:
+            if calls is None:
+                continue
+            with suppress(TypeError, ValueError):  # calls that cannot be shown as they were proposed
+                line = canonical_action(calls)
                 written[text] = min(line, written.get(text, line))  # of several ways to write it the first by text
         self._written = {text: json.loads(line) for text, line in written.items()}
 
-    def list_candidates(self, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    def list_candidates(self, arguments: Sequence[_Argument]) -> dict[str, list[dict[str, Any]]]:
         """Returns the candidates of the tool, if that is contested, and of some arguments."""
         split = self._split
         found: dict[str, dict[str | None, tuple[Any, set[str]]]] = {}
@@ -213,10 +213,8 @@ class _Proposals:
             for text, tools in split.tools.items():
                 value = None if not tools else tools[0] if len(tools) == 1 else list(tools)
                 found["tool"].setdefault(to_line(value), (value, set()))[1].add(text)
-        order = {name: place for place, name in enumerate(names)}
-        shown = [own for own in split.arguments if own.name in order and own.is_contested]
-        for own in sorted(shown, key=lambda own: order[own.name]):
-            candidates, one = found.setdefault(own.path, {}), own.one
+        for own in arguments:
+            candidates, one = found.setdefault(own.one.path, {}), own.one
             for text, first in zip(own.group.texts, one.firsts, strict=True):
                 line = None if one.values[first] is MISSING else to_line(one.values[first])
                 candidates.setdefault(line, (self._value(one, own.group.texts[first], first), set()))[1].add(text)
@@ -241,14 +239,6 @@ class _Proposals:
         raw = own[0].get(one.name, canonical) if len(own) == 1 else canonical
         is_same = raw == canonical or '"$' in to_line(canonical)  # 5 for 5.0, or what JSON has no value for
         return raw if is_same else canonical
-
-
-def _to_raw_line(calls: _Calls) -> str | None:
-    """Returns calls as they were proposed as one line of JSON; None if they cannot be shown as such."""
-    try:
-        return canonical_action(calls)
-    except (TypeError, ValueError):
-        return None
 
 
 def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Sequence[int]) -> str:

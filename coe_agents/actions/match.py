@@ -58,6 +58,11 @@ class ArgumentComparison:
     equal: Equalities | None
     is_text: bool
 
+    @property
+    def path(self) -> str:
+        """The tool and the argument, as a rule names them."""
+        return f"{self.tool}.{self.name}"
+
 
 class ActionMatch:
     """A `Clusterer` of tool calls, compared tool by tool and argument by argument.

@@ -68,8 +68,7 @@ def check_calls(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) -> 
 
 def has_proposals(responses: Sequence[Response]) -> bool:
     """Returns whether an agent with tools gave a response; also one that calls nothing is a proposal."""
-    calls = [response.get("calls") for response in responses]
-    return calls.count(None) < len(calls)
+    return any(response.get("calls") is not None for response in responses)
 
 
 def compared_answer(response: Response) -> str:

@@ -1,6 +1,5 @@
 """Owns the parsers of LangChain's tools: the arguments as a tool's function would receive them, as JSON values."""
 
-import json
 import math
 import sys
 from collections.abc import Collection, Iterable
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import create_model as create_model_v1
 
-from coe_agents.actions.canonical import MAX_DEPTH, Parser, to_line, tool_key
+from coe_agents.actions.canonical import MAX_DEPTH, Parser, copy_json, to_line, tool_key
 from coe_agents.actions.rules import DECIMAL
 
 _MOST = 300
@@ -49,15 +48,21 @@ class _ArgumentParser:
         self._kinds: dict[str, type] = {}
 
     def __call__(self, args: dict[str, Any]) -> dict[str, Any]:
-        as_proposed = to_line({name: {"$json": value} for name, value in args.items()})  # a validator may change it
         try:
-            parsed: Any = self._model.parse_obj(args) if self._is_v1 else self._model.model_validate(args)
-            found = _fields(parsed, unpassed=("args", "kwargs"))
-            return {name: self._plain(own, 1) for name, own in found.items() if name not in self._injected}
+            first, second = (self._parse(copy_json(args)) for _ in range(2))  # a validator may change what it is given
+            if to_line(first) == to_line(second):
+                return first
         except _NoFormError:
-            return cast("dict[str, Any]", json.loads(as_proposed))
+            pass
         except Exception as error:  # a tool's validator may raise anything
             raise ValueError(f'"{self._tool.name}" refuses the arguments: {_why(error)}') from error
+        # it cannot be written, or each parse makes another one, such as a time or an id
+        return {name: {"$json": value} for name, value in args.items()}
+
+    def _parse(self, args: dict[str, Any]) -> dict[str, Any]:
+        parsed: Any = self._model.parse_obj(args) if self._is_v1 else self._model.model_validate(args)
+        found = _fields(parsed, unpassed=("args", "kwargs"))
+        return {name: self._plain(own, 1) for name, own in found.items() if name not in self._injected}
 
     @cached_property
     def _injected(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ import pathlib
 import re
 import uuid
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -107,6 +107,17 @@ class Keeping(BaseModel):
         kept = parse({"text": given["text"].casefold()})
         kept.__dict__["given"] = given["text"]
         return kept
+
+
+class Numbered(BaseModel):
+    text: str
+    _id: uuid.UUID = PrivateAttr(default_factory=uuid.uuid4)
+
+
+@dataclass
+class Dated:
+    text: str
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
 class Opaque:
@@ -238,6 +249,12 @@ def test_a_value_without_a_form_is_compared_as_the_json_that_was_proposed():
     tool = Tool(x=(Annotated[Any, AfterValidator(Opaque)], ...), y=(float, 0))
     assert tool.line({"x": 1, "y": 2}) == tool.line({"y": 2, "x": 1})
     assert len({tool.line({"x": x, "y": y}) for x in (1, 1.0, True, "1") for y in (2, 2.0)}) == 8
+
+
+@pytest.mark.parametrize("kind", [Numbered, Dated])
+def test_a_value_that_each_parse_makes_anew_is_compared_as_the_json_that_was_proposed(kind):
+    tool = Tool(x=(kind, ...))
+    assert tool.line({"x": {"text": "a"}}) == tool.line({"x": {"text": "a"}}) != tool.line({"x": {"text": "b"}})
 
 
 def test_a_plain_value_does_not_imitate_another():

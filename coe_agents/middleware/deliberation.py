@@ -250,8 +250,10 @@ class Deliberation:
             else:
                 given = reply["responses"]
                 own = [_as_proposal(row, agent.name, place, proposals, known) for place, row in enumerate(given)]
-                n_wanted = _n_asked(reply)
-                own += [_failure(agent.name, "it gave no response", place) for place in range(len(own), n_wanted)]
+                match reply.get("sampling"):
+                    case {"n_requested": int(n_wanted), "counted": "each"}:  # what it failed to give is no vote
+                        missing = range(len(own), min(n_wanted, MOST_SAMPLES))
+                        own += [_failure(agent.name, "it gave no response", place) for place in missing]
             rows += own
             if not usable(own):
                 failed[agent.name] = own[0]["error"] or "it gave no response"
@@ -308,14 +310,6 @@ def check_reply(reply: Any) -> AgentReply:
             if isinstance(reply.get("messages", {}), Mapping):
                 return cast("AgentReply", reply)
     raise InvalidReplyError("its reply must hold responses and their usage in tokens", retryable=False)
-
-
-def _n_asked(reply: AgentReply) -> int:
-    """Returns how many samples a member was asked for, as far as its reply says: what it failed to give is no vote."""
-    match reply.get("sampling"):
-        case {"n_requested": int(n_requested), "counted": "each"}:
-            return min(n_requested, MOST_SAMPLES)
-    return 0
 
 
 def _failure(agent: str, why: str, place: int = 0) -> Response:

@@ -42,9 +42,7 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
 
     calls: list[ToolCall] = [with_own_id(call, place) for place, call in enumerate(message.tool_calls)]
     unread = [with_own_id(call, len(calls) + place) for place, call in enumerate(message.invalid_tool_calls)]
-    changes: dict[str, Any] = {"content": without_text(message.content)}
-    if [*calls, *unread] != [*message.tool_calls, *message.invalid_tool_calls]:
-        changes |= {"tool_calls": calls, "invalid_tool_calls": unread}
+    changes = {"content": without_text(message.content), "tool_calls": calls, "invalid_tool_calls": unread}
     replies = [not_run(call["name"] or "", call["id"], _why(decision)) for call in [*calls, *unread]]
     return [message.model_copy(update=changes), *replies]
 

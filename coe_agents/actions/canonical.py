@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from coe_agents.actions.schemas import Reading, find_parameters, fits, is_fixed, readings, schemas_of, stated_fields
+from coe_agents.actions.schemas import Reading, find_parameters, fits, readings, schemas_of, stated_fields
 from coe_agents.checks import several
 from coe_agents.documents import parse_json
 
@@ -15,6 +15,8 @@ MAX_CHARS = 100_000
 MAX_DEPTH = 32
 """Arguments that are nested deeper are refused."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+_FIXED = ("enum", "const", "format")
+"""What says in a schema what a text may be."""
 _STEP = 8
 """The characters that a step of work counts as: it bounds the time, too."""
 
@@ -78,7 +80,12 @@ def read_action(action: str) -> list[dict[str, Any]] | None:
         calls = parse_json(action, is_strict=True) if len(action) <= MAX_CHARS else None
     except ValueError:
         return None
-    if not isinstance(calls, list) or not all(map(_is_call, calls)):
+    if not isinstance(calls, list):
+        return None
+    for call in calls:
+        match call:
+            case {"name": str(name), "args": dict()} if name and isinstance(call.get("exact", []), list):
+                continue
         return None
     return [{**call, "name": tool_key(call["name"])} for call in calls]
 
@@ -89,7 +96,8 @@ def find_undeclared(args: Mapping[str, Any], schema: Mapping[str, Any]) -> str |
     Raises:
         ValueError: As in `canonical_action`.
     """
-    return next(filter(_Form(schema, _Room()).is_undeclared, sorted(args)), None)
+    ways = _Form(schema, _Room()).ways(schema)
+    return next((name for name in sorted(args) if all(schemas_of(name, way) is None for way in ways)), None)
 
 
 def tool_key(name: str) -> str:
@@ -100,12 +108,6 @@ def tool_key(name: str) -> str:
 def to_line(value: Any) -> str:
     """Returns a value as one line of JSON. Lines tell 1 from 1.0 and from true, which Python's `==` does not."""
     return repr(value) if type(value) is int else _ENCODER.encode(value)  # mostly a short value
-
-
-def _is_call(call: Any) -> bool:
-    if not isinstance(call, dict) or not isinstance(call.get("args"), dict):
-        return False
-    return isinstance(call.get("name"), str) and bool(call["name"]) and isinstance(call.get("exact", []), list)
 
 
 class _Room:
@@ -190,14 +192,11 @@ class _Form:
 
     def is_fixed(self, name: str) -> bool:
         """Whether the schema fixes the text of an argument."""
-        stated = [schema for way in self._ways(self._root) for schema in schemas_of(name, way) or ()]
-        return any(is_fixed(self._ways(schema)) for schema in stated)
+        stated = [schema for way in self.ways(self._root) for schema in schemas_of(name, way) or ()]
+        return any(key in part for schema in stated for way in self.ways(schema) for part in way for key in _FIXED)
 
-    def is_undeclared(self, name: str) -> bool:
-        """Whether no reading of the schema allows an argument."""
-        return all(schemas_of(name, way) is None for way in self._ways(self._root))
-
-    def _ways(self, schema: Any) -> list[Reading]:
+    def ways(self, schema: Any) -> list[Reading]:
+        """Returns the readings of a schema."""
         if id(schema) not in self._readings:
             self._readings[id(schema)] = schema, readings(schema, self._root, self._room.take)
         return self._readings[id(schema)][1]
@@ -214,7 +213,7 @@ class _Form:
         """
         if depth > MAX_DEPTH:
             raise ValueError(f"arguments must be nested at most {MAX_DEPTH} levels deep. Refuse the proposal")
-        ways = self._ways(schema)
+        ways = self.ways(schema)
         if len(ways) == 1:
             return self._under(value, ways[0], depth=depth, is_strict=is_strict)
         key = (id(value), id(schema))
@@ -252,25 +251,26 @@ class _Form:
             return self._fields(value, way, depth=depth, is_strict=is_strict)
         if isinstance(value, list):
             pairs = [(item, self._join(_item_schemas(place, way))) for place, item in enumerate(value)]
-            return self._all(dict(enumerate(pairs)), depth=depth, is_strict=is_strict, kind=list)
+            return list(self._all(dict(enumerate(pairs)), depth=depth, is_strict=is_strict).values())
         return _by_value(value)
 
     def _fields(self, given: dict[str, Any], way: Reading, *, depth: int, is_strict: bool) -> Any:
         pairs = {}
+        # else an alternative may be the one that runs though it does not name a field that is given
+        is_closed = is_strict and any(part.get("additionalProperties") is False for part in way)
         for name, value in given.items():
             stated = schemas_of(name, way)
-            if stated is None and is_strict:
+            if stated is None and is_closed:
                 raise _MisfitError
             self._room.take(len(name))
             pairs[name] = value, self._join(stated or [])
-        form = self._all(pairs, depth=depth, is_strict=is_strict, kind=dict)
+        form = self._all(pairs, depth=depth, is_strict=is_strict)
         for name in stated_fields(way):
-            if name not in given and (found := self._default(name, way, depth=depth)):
-                self._room.take(len(name))
+            if name not in given and (found := self._default(name, way)):
                 form[name] = found[0]
         return form
 
-    def _all(self, pairs: dict[Any, tuple[Any, Any]], *, depth: int, is_strict: bool, kind: type) -> Any:
+    def _all(self, pairs: dict[Any, tuple[Any, Any]], *, depth: int, is_strict: bool) -> dict[Any, Any]:
         """Returns the forms of values under their schemas; a misfit among them comes before a doubt."""
         forms, doubt = {}, None
         for key, (value, schema) in pairs.items():
@@ -280,31 +280,25 @@ class _Form:
                 doubt = error
         if doubt is not None:
             raise doubt
-        return forms if kind is dict else list(forms.values())
+        return forms
 
-    def _default(self, name: str, way: Reading, *, depth: int) -> list[Any]:
-        """Returns the default of a field that is left out, in a list; [] without one."""
-        stated, forms = schemas_of(name, way) or [], {}
-        for schema in stated:
-            own = [schema] if isinstance(schema, Mapping) and "default" in schema else self._only_way(schema)
+    def _default(self, name: str, way: Reading) -> list[Any]:
+        """Returns the default of a field that is left out, in a list; [] without one.
+
+        It is compared as it is stated: many servers pass it on without filling in the defaults inside it.
+        """
+        forms = {}
+        for schema in schemas_of(name, way) or []:
+            ways = self.ways(schema)
+            own = [schema] if isinstance(schema, Mapping) and "default" in schema else ways[0] if len(ways) == 1 else []
             for part in own:
                 if "default" in part:
-                    form = self._of_default(part["default"], self._join(stated), depth=depth)
-                    forms[to_line(form)] = form
+                    form = _by_value(copy_json(part["default"]))
+                    forms[line := to_line(form)] = form
+                    self._room.take(len(name) + len(line))
         if len(forms) > 1:
             raise _DoubtError(f"the tool's schema states several defaults of {name[:80]!r}. Refuse the proposal")
         return list(forms.values())
-
-    def _only_way(self, schema: Any) -> Reading:
-        ways = self._ways(schema)
-        return ways[0] if len(ways) == 1 else []
-
-    def _of_default(self, default: Any, schema: Any, *, depth: int) -> Any:
-        copied = copy_json(default)
-        try:
-            return self._of(copied, schema, depth=depth + 1, is_strict=False)
-        except _DoubtError:  # one that could not be proposed
-            return self._of(copied, None, depth=depth + 1, is_strict=False)
 
     def _join(self, stated: list[Any]) -> Any:
         if len(stated) < 2:

@@ -4,6 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.actions.canonical import canonical_action, to_line
-from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions
+from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions, ArgumentComparison
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.uncertainty.answers import TIE
@@ -19,26 +20,6 @@ from coe_agents.uncertainty.answers import TIE
 _NOTHING = 1e-12
 """A part of an entropy, in nats, or a mass, that is rounding only."""
 _Calls = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class ActionEntropy:
-    """The entropy of a group's actions by what they differ in, in nats: `total = tool + sum(arguments) + rest`.
-
-    Attributes:
-        total: Entropy of the clusters of actions; at least 0.
-        tool: The part of which tools are called, calling none included; at least 0.
-        arguments: The part of each argument, by its bare name; at least 0.
-        rest: What these parts do not explain; 0 without tolerances, negative where the parts are finer than the
-            clusters.
-        call: The part of `tool` of whether anything is called; in [0, `tool`].
-    """
-
-    total: float
-    tool: float
-    arguments: dict[str, float]
-    rest: float
-    call: float
 
 
 def contested(
@@ -76,8 +57,11 @@ def contested(
     Returns:
         None if all actions are in one cluster, or none calls a tool. Otherwise:
 
-        - "tool", "call", "rest": parts of the entropy, in nats; see `ActionEntropy`.
-        - "arguments": the part of each argument, by its name, most votes against first, ties by name.
+        - "tool", "call": the parts of the entropy of the clusters, in nats, of which tools are called, calling none
+          included, and, within that, of whether anything is called; at least 0.
+        - "arguments": the part of each argument, at least 0, by its name, most votes against first, ties by name.
+        - "rest": what these parts do not explain; 0 without tolerances, negative where the parts are finer than the
+          clusters.
         - "candidates": by "tool.argument", the values proposed: {"value", "agents"}, most mass first, ties by text. The
           value stands for all that equal it; it is the first in canonical order, null where the argument is omitted.
           Where the tools differ, "tool" has their names: a string, a list if several are called, null for no call.
@@ -99,17 +83,17 @@ def contested(
     if not any(split.tools.values()):
         return None
     votes = split.votes_against(_leading_text(actions, masses, labels) if leading is None else actions[leading])
-    entropies = split.entropy.arguments
+    entropies = split.entropy["arguments"]
     names = [name for name in entropies if max(entropies[name], votes.get(name, 0.0)) > _NOTHING]
     names.sort(key=lambda name: (-round(votes.get(name, 0.0) / TIE), name))
-    shown = frozenset(names)
-    texts = sorted({one.path for one in split.arguments if one.is_text and one.is_contested and one.name in shown})
+    order = {name: place for place, name in enumerate(names)}
+    shown = [own for own in split.arguments if own.is_contested and own.one.name in order]
+    shown.sort(key=lambda own: order[own.one.name])
+    texts = sorted({own.one.path for own in shown if own.one.is_text})
     found = {
-        "tool": split.entropy.tool,
+        **split.entropy,
         "arguments": {name: entropies[name] for name in names},
-        "candidates": _Proposals(actions, agents, values, split).list_candidates(names),
-        "rest": split.entropy.rest,
-        "call": split.entropy.call,
+        "candidates": _Proposals(actions, agents, values, split).list_candidates(shown),
         **({"texts": texts} if texts else {}),
     }
     # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
@@ -119,21 +103,12 @@ def contested(
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """One argument of one call in aligned actions: its values, the first equal of each, and its part of the entropy."""
+    """One argument of one call in aligned actions, and its part of the entropy."""
 
     group: AlignedActions
-    place: int
-    tool: str
-    name: str
-    values: list[Any]
-    firsts: list[int]
+    one: ArgumentComparison
     nats: float
     is_contested: bool
-    is_text: bool
-
-    @property
-    def path(self) -> str:
-        return f"{self.tool}.{self.name}"
 
 
 class _Split:
@@ -171,27 +146,23 @@ class _Split:
         self.tools = {text: tools.get(text, ()) for text in self.mass}
         self.arguments = [one for group in self.groups for one in self._compare(group, question)]
         of_tools = _sums(self.tools.values(), self.mass.values())
-        total = _entropy(_sums(labels, masses).values())
-        arguments: dict[str, float] = defaultdict(float)
-        for one in self.arguments:
-            arguments[one.name] += one.nats
-        tool = _entropy(of_tools.values())
-        self.entropy = ActionEntropy(
-            total=total,
-            tool=tool,
-            arguments=dict(arguments),
-            rest=total - tool - math.fsum(arguments.values()) + 0.0,
-            call=_entropy(_sums(map(bool, of_tools), of_tools.values()).values()),
-        )
+        total, tool = _entropy(_sums(labels, masses).values()), _entropy(of_tools.values())
+        nats = _sums((own.one.name for own in self.arguments), (own.nats for own in self.arguments))
+        self.entropy: dict[str, Any] = {
+            "tool": tool,
+            "arguments": nats,
+            "rest": total - tool - math.fsum(nats.values()) + 0.0,
+            "call": _entropy(_sums(map(bool, of_tools), of_tools.values()).values()),
+        }
 
     def votes_against(self, lead: str) -> dict[str, float]:
         """Returns the mass of the actions with the tools of `lead` and another value of each argument."""
         against: dict[str, set[str]] = defaultdict(set)
-        for one in self.arguments:
-            if self.tools[lead] == one.group.tools and lead in one.group.texts:
-                first = one.firsts[one.group.texts.index(lead)]
-                against[one.name] |= {
-                    text for text, other in zip(one.group.texts, one.firsts, strict=True) if other != first
+        for own in self.arguments:
+            if lead in (texts := own.group.texts):
+                first = own.one.firsts[texts.index(lead)]
+                against[own.one.name] |= {
+                    text for text, other in zip(texts, own.one.firsts, strict=True) if other != first
                 }
         return {name: math.fsum(self.mass[text] for text in texts) for name, texts in against.items()}
 
@@ -204,10 +175,7 @@ class _Split:
             parts = by_first_appearance(zip(parts, one.firsts, strict=True))
             after = _entropy(_sums(parts, masses).values())
             is_contested = sum(mass > _NOTHING for mass in _sums(one.firsts, masses).values()) > 1
-            nats = max(0.0, after - before)
-            found.append(
-                _Argument(group, one.place, one.tool, one.name, one.values, one.firsts, nats, is_contested, one.is_text)
-            )
+            found.append(_Argument(group, one, max(0.0, after - before), is_contested))
             before = after
         return found
 
@@ -229,27 +197,28 @@ class _Proposals:
             self._agents[text].add(agent)
         written: dict[str, str] = {}
         for text, calls in zip(actions, values or (), strict=False):
-            if calls is not None and (line := _to_raw_line(calls)) is not None:
+            if calls is None:
+                continue
+            with suppress(TypeError, ValueError):  # calls that cannot be shown as they were proposed
+                line = canonical_action(calls)
                 written[text] = min(line, written.get(text, line))  # of several ways to write it the first by text
         self._written = {text: json.loads(line) for text, line in written.items()}
 
-    def list_candidates(self, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    def list_candidates(self, arguments: Sequence[_Argument]) -> dict[str, list[dict[str, Any]]]:
         """Returns the candidates of the tool, if that is contested, and of some arguments."""
         split = self._split
         found: dict[str, dict[str | None, tuple[Any, set[str]]]] = {}
-        if split.entropy.tool > _NOTHING:
+        if split.entropy["tool"] > _NOTHING:
             found["tool"] = {}
             for text, tools in split.tools.items():
                 value = None if not tools else tools[0] if len(tools) == 1 else list(tools)
                 found["tool"].setdefault(to_line(value), (value, set()))[1].add(text)
-        order = {name: place for place, name in enumerate(names)}
-        shown = [one for one in split.arguments if one.name in order and one.is_contested]
-        for one in sorted(shown, key=lambda one: order[one.name]):
-            own = found.setdefault(one.path, {})
-            for text, first in zip(one.group.texts, one.firsts, strict=True):
+        for own in arguments:
+            candidates, one = found.setdefault(own.one.path, {}), own.one
+            for text, first in zip(own.group.texts, one.firsts, strict=True):
                 line = None if one.values[first] is MISSING else to_line(one.values[first])
-                own.setdefault(line, (self._value(one, first), set()))[1].add(text)
-        return {key: self._rank(list(own.values())) for key, own in found.items()}
+                candidates.setdefault(line, (self._value(one, own.group.texts[first], first), set()))[1].add(text)
+        return {key: self._rank(list(candidates.values())) for key, candidates in found.items()}
 
     def _rank(self, candidates: list[tuple[Any, set[str]]]) -> list[dict[str, Any]]:
         def rank(candidate: tuple[Any, set[str]]) -> tuple[int, int]:
@@ -261,38 +230,25 @@ class _Proposals:
             for value, texts in sorted(candidates, key=rank)
         ]
 
-    def _value(self, one: _Argument, first: int) -> Any:
+    def _value(self, one: ArgumentComparison, text: str, first: int) -> Any:
         """Returns a value as it was proposed, if that is known to be the same, or in canonical form."""
         canonical = one.values[first]
         if canonical is MISSING:
             return None
-        written = self._written.get(one.group.texts[first], ())
-        own = [call["args"] for call in written if call["name"] == one.tool]
+        own = [call["args"] for call in self._written.get(text, ()) if call["name"] == one.tool]
         raw = own[0].get(one.name, canonical) if len(own) == 1 else canonical
         is_same = raw == canonical or '"$' in to_line(canonical)  # 5 for 5.0, or what JSON has no value for
         return raw if is_same else canonical
 
 
-def _to_raw_line(calls: _Calls) -> str | None:
-    """Returns calls as they were proposed as one line of JSON; None if they cannot be shown as such."""
-    try:
-        return canonical_action(calls)
-    except (TypeError, ValueError):
-        return None
-
-
 def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Sequence[int]) -> str:
     """Returns the most probable action of the most probable cluster; of several the first by text."""
-    clusters = _sums(labels, masses)
-    leaders = {label for label, mass in clusters.items() if mass > max(clusters.values()) - TIE}
-    texts: dict[int, dict[str, float]] = {
-        leader: _sums(
-            [text for text, label in zip(actions, labels, strict=True) if label == leader],
-            [mass for mass, label in zip(masses, labels, strict=True) if label == leader],
-        )
-        for leader in leaders
-    }
-    return min(text for own in texts.values() for text, mass in own.items() if mass > max(own.values()) - TIE)
+    clusters, pairs = _sums(labels, masses), _sums(zip(labels, actions, strict=True), masses)
+    most: dict[int, float] = defaultdict(float)
+    for (label, _), mass in pairs.items():
+        most[label] = max(most[label], mass)
+    least = max(clusters.values()) - TIE
+    return min(text for (label, text), mass in pairs.items() if clusters[label] > least and mass > most[label] - TIE)
 
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -3,6 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,7 +42,6 @@ class ArgumentComparison:
     """One argument of one call in which aligned actions differ.
 
     Attributes:
-        place: The place of the call in the action.
         tool: The tool called there.
         name: The argument's name.
         values: Its canonical value in each action, or `MISSING`.
@@ -51,13 +51,17 @@ class ArgumentComparison:
         is_text: Whether its values are texts that nothing but a rule could make equal.
     """
 
-    place: int
     tool: str
     name: str
     values: list[Any]
     firsts: list[int]
     equal: Equalities | None
     is_text: bool
+
+    @property
+    def path(self) -> str:
+        """The tool and the argument, as a rule names them."""
+        return f"{self.tool}.{self.name}"
 
 
 class ActionMatch:
@@ -95,7 +99,6 @@ class ActionMatch:
         compare: Mapping[str, Rule] | None = None,
         text: Literal["exact", "loose"] = "exact",
     ) -> None:
-        self._tools, self._text = tools, text
         self._parameters = find_parameters(tools or ())
         self._rules = _check_rules(compare or {}, self._parameters)
         self._is_loose = one_of(text, '"text" of ActionMatch', ("exact", "loose")) == "loose"
@@ -112,8 +115,8 @@ class ActionMatch:
         Raises:
             TypeError: Something is not a tool.
         """
-        other = ActionMatch([*(self._tools or ()), *tools], text=self._text)
-        other._rules = self._rules
+        other = copy(self)
+        other._parameters = {**self._parameters, **find_parameters(tools)}
         return other
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
@@ -169,10 +172,10 @@ class ActionMatch:
                 fixed = {line for line, call in zip(lines, calls, strict=True) if name in call.get("exact", ())}
                 rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or Exact()
                 equal = self._equal(rule, lines, fixed, where=(tool, name, question), reuse=reuse)
-                firsts = _first_places(lines) if equal is None else first_equals(equal)
+                firsts = list(map(lines.index, lines)) if equal is None else first_equals(equal)
                 are_texts = all(value is MISSING or isinstance(value, str) for value in values)
                 is_text = are_texts and isinstance(rule, Exact) and not fixed and len({*lines} - {None}) > 1
-                yield ArgumentComparison(place, tool, name, values, firsts, equal, is_text)
+                yield ArgumentComparison(tool, name, values, firsts, equal, is_text)
 
     def _equal(
         self, rule: Rule, lines: Sequence[str | None], fixed: Collection[str | None], *, where: _Where, reuse: bool
@@ -214,7 +217,7 @@ class ActionMatch:
             for call in calls:
                 kept = call.get("exact", ())
                 call["args"] = {name: own if name in kept else _loosen(own) for name, own in call["args"].items()}
-        return sorted(calls, key=_sort_key)
+        return sorted(calls, key=lambda call: (call["name"], to_line(call)))
 
     def _argument_names(self, tool: str, args: Sequence[Mapping[str, Any]]) -> list[str]:
         given = {name for own in args for name in own}
@@ -253,15 +256,6 @@ def first_equals(equal: Equalities) -> list[int]:
             firsts.append(place)
         found.append(first)
     return found
-
-
-def _sort_key(call: Mapping[str, Any]) -> tuple[str, str]:
-    return call["name"], to_line(call)
-
-
-def _first_places(lines: Sequence[str | None]) -> list[int]:
-    places: dict[str | None, int] = {}
-    return [places.setdefault(line, place) for place, line in enumerate(lines)]
 
 
 def _loosen(value: Any) -> Any:

@@ -68,8 +68,7 @@ def check_calls(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) -> 
 
 def has_proposals(responses: Sequence[Response]) -> bool:
     """Returns whether an agent with tools gave a response; also one that calls nothing is a proposal."""
-    calls = [response.get("calls") for response in responses]
-    return calls.count(None) < len(calls)
+    return any(response.get("calls") is not None for response in responses)
 
 
 def compared_answer(response: Response) -> str:
@@ -96,11 +95,11 @@ def describe_action(action: str) -> str:
         >>> describe_action('[{"args":{"sum":5,"to":"ann"},"name":"pay"}]')
         'pay(sum=5, to="ann")'
     """
-    return " and ".join(_in_words(call) for call in json.loads(action)) or NO_CALL
-
-
-def _in_words(call: Mapping[str, Any]) -> str:
-    return f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
+    calls = [
+        f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
+        for call in json.loads(action)
+    ]
+    return " and ".join(calls) or NO_CALL
 
 
 def called_tools(action: str) -> list[str] | None:

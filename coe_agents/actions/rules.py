@@ -1,6 +1,7 @@
 """Owns the rules that say when two values of an argument are equal."""
 
 import math
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.clustering.protocols import by_first_appearance
 
 Equalities = npt.NDArray[np.bool_]
+_MOST_ZEROS = 4300
+"""A `Decimal` with more is compared exactly: written out, it may fill the memory."""
 DECIMAL = "$decimal"
 """The field of the object that stands for a `Decimal` in a parsed value."""
 
@@ -62,8 +65,8 @@ class AnyOrder:
 class Within:
     """Numbers are equal if |a - b| <= max(absolute, relative * max(|a|, |b|)); other values as in `Exact`.
 
-    It is not transitive: 1.0 may equal 1.1, and 1.1 equal 1.2, but 1.0 not 1.2. Numbers that a tool's parser made a
-    `Decimal` count, too.
+    It is not transitive: 1.0 may equal 1.1, and 1.1 equal 1.2, but 1.0 not 1.2. A `Decimal` that a tool's parser made
+    is compared with others, if it has at most 4,300 zeros.
 
     Args:
         absolute: The tolerance in the argument's own unit, at least 0.
@@ -89,7 +92,8 @@ class Within:
         numbers = {i: number for i, value in enumerate(values) if (number := _to_number(value)) is not None}
         for i, a in numbers.items():
             for j, b in numbers.items():
-                equal[i, j] |= self._are_close(a, b)
+                is_one_kind = isinstance(values[i], dict) is isinstance(values[j], dict)
+                equal[i, j] |= is_one_kind and self._are_close(a, b)
         return equal
 
     def _are_close(self, a: float | Fraction, b: float | Fraction) -> bool:
@@ -146,7 +150,8 @@ def _same(keys: Sequence[Any]) -> Equalities:
 def _to_number(value: Any) -> float | Fraction | None:
     """Returns a number, also one that a tool's parser made a `Decimal`; None of anything else."""
     if isinstance(value, dict) and value.keys() == {DECIMAL}:
-        return Fraction(value[DECIMAL])
+        found = re.fullmatch(r"-?[0-9]{1,4300}E(-?[0-9]{1,4})|0", str(value[DECIMAL]))
+        return Fraction(found[0]) if found and abs(int(found[1] or 0)) <= _MOST_ZEROS else None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

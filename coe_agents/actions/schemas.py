@@ -12,7 +12,6 @@ MAX_READINGS = 1024
 _MAX_REFERENCES = 64
 _MAX_NAME = 256
 _ALTERNATIVES = ("anyOf", "oneOf")
-_FIXED = ("enum", "const", "format")
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "object": Mapping,
     "dict": Mapping,
@@ -46,7 +45,7 @@ def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
     several(tools, '"tools"', of="tools", advice="Wrap a single tool in a list")
     found = list[tuple[str, Mapping[str, Any]]]()
     for tool in tools:
-        schema = tool if isinstance(tool, Mapping) else _schema_of(tool)
+        schema: Mapping[str, Any] = tool if isinstance(tool, Mapping) else _schema_of(tool)
         own = schema.get("function", schema)
         name = own.get("name", own.get("title")) if isinstance(own, Mapping) else None
         if not isinstance(name, str):
@@ -109,6 +108,11 @@ def schemas_of(name: str, reading: Reading) -> list[Any] | None:
         if "patternProperties" in part:
             patterns = _mapping(part, "patternProperties")
             own += [schema for pattern, schema in patterns.items() if _matches(pattern, name)]
+        if not own:
+            branches = [part.get("then"), part.get("else"), *_mapping(part, "dependentSchemas").values()]
+            stated = [_mapping(branch, "properties") for branch in branches if isinstance(branch, Mapping)]
+            if under := [fields[name] for fields in stated if name in fields]:
+                own = [{"anyOf": [*under, {}]}]  # whether the condition holds is not known
         if not own and part.get("additionalProperties", False) is not False:
             own = [part["additionalProperties"]]
         found += own
@@ -122,20 +126,15 @@ def stated_fields(reading: Reading) -> list[str]:
     return list(dict.fromkeys(name for part in reading for name in _mapping(part, "properties")))
 
 
-def is_fixed(ways: Sequence[Reading]) -> bool:
-    """Whether a schema says what a text may be: by "enum", "const" or "format" in any of its readings."""
-    return any(key in part for way in ways for part in way for key in _FIXED)
-
-
 def _schema_of(tool: Any) -> Mapping[str, Any]:
-    """Returns the schema of a LangChain tool, without importing LangChain."""
+    """Returns the schema of a LangChain tool, without importing LangChain; {} of anything else."""
     arguments = getattr(tool, "tool_call_schema", None)
-    if arguments is None or not isinstance(getattr(tool, "name", None), str):
-        raise TypeError(f"a tool must have a name; got {tool!r:.200}. Pass a LangChain tool or its JSON schema")
-    if isinstance(arguments, Mapping):
-        return {"name": tool.name, "parameters": arguments}
-    to_schema = getattr(arguments, "model_json_schema", None) or arguments.schema  # the second of pydantic 1
-    return {"name": tool.name, "parameters": to_schema()}
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, Mapping):
+        arguments = getattr(arguments, "model_json_schema", None) or arguments.schema  # the second of pydantic 1
+        arguments = arguments()
+    return {"name": tool.name, "parameters": arguments}
 
 
 def _target(reference: Any, root: Any) -> Any:

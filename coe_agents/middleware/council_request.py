@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Collection
+from functools import cached_property
 from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
@@ -53,36 +54,30 @@ class Asked:
         self.parsers = parsers_of(request.tools)
         self.config: RunnableConfig = _unseen(disable_streaming(ensure_config()))
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
-        self._for_members: AgentRequest | None = None
 
     def for_member(self, agent: Agent) -> AgentRequest:
-        """Returns what a member is asked, as `for_members` does, with what a `ModelAgent` leaves open."""
-        usual: Any = (
-            {name: value for name, value in _USUAL.items() if name in agent.unset}
-            if isinstance(agent, ModelAgent)
-            else {}
-        )
-        return {**self.for_members(), **usual}
-
-    def for_members(self) -> AgentRequest:
-        """Returns what all members are asked: the driver's system prompt and messages, and its tools.
+        """Returns what a member is asked: the driver's system prompt and messages, its tools, and the usual settings.
 
         Calls that were withheld are left out, and why: a member that read them might propose them, too.
 
         Raises:
             ValueError: If a message holds something that OpenAI's format has no form for; a failure of each member.
         """
-        if self._for_members is None:
-            system, messages = self.request.system_message, without_withheld(self.request.messages)
-            texts = (str(one.text).strip() for one in reversed(messages) if isinstance(one, HumanMessage))
-            self._for_members = AgentRequest(
-                question=next(filter(None, texts), ""),
-                messages=convert_to_openai_messages([*([] if system is None else [system]), *messages]),
-                round=0,
-                tools=[*self.tools],
-                parses_calls=True,
-            )
-        return {**self._for_members}
+        unset = agent.unset if isinstance(agent, ModelAgent) else ()
+        usual: Any = {name: value for name, value in _USUAL.items() if name in unset}
+        return {**self._for_members, **usual}
+
+    @cached_property
+    def _for_members(self) -> AgentRequest:
+        system, messages = self.request.system_message, without_withheld(self.request.messages)
+        texts = (str(one.text).strip() for one in reversed(messages) if isinstance(one, HumanMessage))
+        return AgentRequest(
+            question=next(filter(None, texts), ""),
+            messages=convert_to_openai_messages([*([] if system is None else [system]), *messages]),
+            round=0,
+            tools=[*self.tools],
+            parses_calls=True,
+        )
 
     def _for_driver(self) -> ModelRequest[Any]:
         model = self.request.model
@@ -123,6 +118,7 @@ class Asked:
         return next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
 
     def proposals(self, message: AIMessage, response: ModelResponse[Any], replies: Replies) -> Proposals:
+        """Returns the proposals of the turn."""
         # the driver's model turned out to give structured answers without a tool
         is_own_way = response.structured_response is not None and not message.tool_calls
         return Proposals(
@@ -130,7 +126,7 @@ class Asked:
             replies=replies,
             tools=self.tools,
             parsers=self.parsers,
-            question=self.for_members()["question"],
+            question=self._for_members["question"],
             finishing=frozenset(self.outputs) if is_own_way else frozenset(),
             gated=self._gated,
         )
@@ -158,14 +154,13 @@ class Asked:
 
 def _unseen(config: RunnableConfig) -> RunnableConfig:
     """Returns a config under which `astream_events` and `astream_log` show nothing of what models say; traces do."""
-    manager = config.get("callbacks")
-    handlers = manager.handlers if isinstance(manager, BaseCallbackManager) else manager or []
-    streaming = [one for one in handlers if hasattr(one, "tap_output_iter")]
-    if not isinstance(manager, BaseCallbackManager):
-        return {**config, "callbacks": [one for one in handlers if one not in streaming]}
-    manager = manager.copy()
-    for one in streaming:
-        manager.remove_handler(one)
+    callbacks = config.get("callbacks")
+    if not isinstance(callbacks, BaseCallbackManager):
+        return {**config, "callbacks": [one for one in callbacks or () if not hasattr(one, "tap_output_iter")]}
+    manager = callbacks.copy()
+    for one in callbacks.handlers:
+        if hasattr(one, "tap_output_iter"):
+            manager.remove_handler(one)
     return {**config, "callbacks": manager}
 
 
@@ -174,11 +169,11 @@ def _outputs(request: ModelRequest[Any]) -> dict[str, tuple[dict[str, Any], Outp
     response_format: Any = request.response_format
     if response_format is None or isinstance(response_format, ProviderStrategy):
         return {}
-    profile = getattr(request.model, "profile", None)
-    if not isinstance(response_format, ToolStrategy) and profile and profile.get("structured_output"):
-        return {}
-    schema = response_format.schema if isinstance(response_format, AutoStrategy) else response_format
-    strategy = response_format if isinstance(response_format, ToolStrategy) else ToolStrategy(schema)
+    strategy = response_format
+    if not isinstance(strategy, ToolStrategy):
+        if (getattr(request.model, "profile", None) or {}).get("structured_output"):
+            return {}
+        strategy = ToolStrategy(strategy.schema if isinstance(strategy, AutoStrategy) else strategy)
     return {
         spec.name: (
             {

@@ -7,7 +7,7 @@ import json
 import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
@@ -43,8 +43,6 @@ Mode = Literal["verify", "choose"]
 
 DRIVER = "driver"
 """The name under which the agent's own model takes part."""
-_NO_ID = "a call has no id"
-_SAME_ID = "two calls have the same id"
 
 
 class CouncilDecision(Proposed):
@@ -156,13 +154,14 @@ class Deliberation:
             failed_agents=failed,
             tokens=_tokens(proposals),
         )
-        own: Response | None
+        own: Response | None = None
         try:
             own = _read_driver(proposals)
         except InvalidReplyError as error:
             if self._mode == "verify":
-                return Ruling({**decision, "reason": _plain(str(error).partition("\n")[0])}, None, is_readable=False)
-            own = None
+                decision["reason"] = for_log(str(error).partition("\n")[0])
+                return Ruling(decision, None, is_readable=False)
+        blocked = Ruling(decision, None, is_readable=own is not None)
         driver = _failure(DRIVER, "it cannot be read") if own is None else own
         missing = [_failure(name, "it was not asked") for name in unasked]  # `is_settled`: as any other votes
         try:
@@ -172,23 +171,25 @@ class Deliberation:
                 raise
             logger.warning("the council is closed: judging failed with %s", type(error).__name__, exc_info=error)
             # only the type: the text of an error may reveal what the driving model must not read
-            reason = f"judging the proposals failed with {type(error).__name__}"
-            return Ruling({**decision, "reason": reason}, None, is_readable=own is not None)
-        decision["action"], decision["reason"] = found.action, _plain(found.reason)
+            decision["reason"] = f"judging the proposals failed with {type(error).__name__}"
+            return blocked
+        decision["action"], decision["reason"] = found.action, for_log(found.reason)
         action = representative_of(measurement, found.answer)
         judged, besides = (measurement.proposals[DRIVER], DRIVER) if self._mode == "verify" else (action, None)
         votes = decision["votes"] = measurement.voters(judged, besides=besides)
         if unasked:
-            decision["reason"] = _early(len(votes), len(proposals.replies), len(unasked))
+            asked, others = quantity(len(proposals.replies), "member"), quantity(len(unasked), "other")
+            said = f"{len(votes)} of {asked} asked {'proposes' if len(votes) == 1 else 'propose'} the same"
+            decision["reason"] = f"{said}, and the votes of {others} would not change the decision"
         else:
             support = measurement.proposal_support
             decision["support"] = {name: float(value) for name, value in support.items() if name not in failed}
             decision["contested"] = None if measurement.contested is None else dict(measurement.contested)
         if found.action != "answer":
-            return Ruling(decision, None, is_readable=own is not None)
+            return blocked
         if own is not None and measurement.proposals[DRIVER] == action:
             return _goes_on(decision, DRIVER, proposals.driver)
-        return self._choose(decision, action, measurement, rows, proposals, own=own)
+        return self._choose(blocked, action, most=measurement.writings.get(action), rows=rows, proposals=proposals)
 
     def is_settled(self, proposals: Proposals) -> bool:
         """Returns whether no reply of the members that were not asked yet can change what goes on.
@@ -215,11 +216,6 @@ class Deliberation:
 
     def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Measurement, Decision]:
         """Returns the decision, and what it is on."""
-        measurement = self._measure(responses, proposals)
-        asked = [*self._weights]
-        return measurement, settle(self._policy, measurement, self._rules, asked=asked, answered=asked, spent=Spent())
-
-    def _measure(self, responses: Sequence[Response], proposals: Proposals) -> Measurement:
         clusterer = compare_actions(self._clusterer, proposals.tools)
         judged = responses[0]["answer"] if self._mode == "verify" else None
         actions = {row["answer"] or "" for row in responses if row["error"] is None}
@@ -227,7 +223,7 @@ class Deliberation:
         # whoever failed counts as one that proposed something that nobody else does
         keys = [row["agent"] if row["error"] is not None else label_of[row["answer"] or ""] for row in responses]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        return measure(
+        measurement = measure(
             responses,
             [numbers[key] for key in keys],
             weights=self._weights,
@@ -238,6 +234,8 @@ class Deliberation:
             clusterer=clusterer,
             question=proposals.question,
         )
+        asked = [*self._weights]
+        return measurement, settle(self._policy, measurement, self._rules, asked=asked, answered=asked, spent=Spent())
 
     def _read_members(self, proposals: Proposals) -> tuple[dict[str, str], list[Response]]:
         """Returns why members that were asked gave no proposal, by name, and a row for each sample of them all."""
@@ -252,51 +250,40 @@ class Deliberation:
             else:
                 given = reply["responses"]
                 own = [_as_proposal(row, agent.name, place, proposals, known) for place, row in enumerate(given)]
-                n_wanted = _n_asked(reply)
-                own += [_failure(agent.name, "it gave no response", place) for place in range(len(own), n_wanted)]
+                match reply.get("sampling"):
+                    case {"n_requested": int(n_wanted), "counted": "each"}:  # what it failed to give is no vote
+                        missing = range(len(own), min(n_wanted, MOST_SAMPLES))
+                        own += [_failure(agent.name, "it gave no response", place) for place in missing]
             rows += own
             if not usable(own):
                 failed[agent.name] = own[0]["error"] or "it gave no response"
         return failed, rows
 
     def _choose(
-        self,
-        decision: CouncilDecision,
-        action: str,
-        measurement: Measurement,
-        rows: Sequence[Response],
-        proposals: Proposals,
-        *,
-        own: Response | None,
+        self, ruling: Ruling, action: str, *, most: Any, rows: Sequence[Response], proposals: Proposals
     ) -> Ruling:
-        """Returns the ruling that lets a member's message with this very action go on."""
+        """Returns the ruling that lets a member's message with this very action go on; `most` is how most write it."""
         reason = "no member's message has the chosen action"
         same = [row for row in usable(rows) if row["answer"] == action and self._weights[row["agent"]] > 0]
-        most = measurement.writings.get(action)
 
         def rank(row: Response) -> tuple[bool, str, str, str]:
             # how most write it, else a text: no order of agents decides which of equal actions goes on
-            return (
-                to_line(row["calls"]) != to_line(most),
-                json.dumps(row["calls"], sort_keys=True),
-                row["text"],
-                row["agent"],
-            )
+            return (line := to_line(row["calls"])) != to_line(most), line, row["text"], row["agent"]
 
         for row in sorted(same, key=rank):
             message = _message(row, proposals)
             if (problem := faulty_ids(message.tool_calls)) is None:
-                return _goes_on(decision, row["agent"], message)
+                return _goes_on(ruling.decision, row["agent"], message)
             reason = f"the message of the chosen action is invalid: {problem}"
-        return Ruling({**decision, "action": "abstain", "reason": reason}, None, is_readable=own is not None)
+        return replace(ruling, decision={**ruling.decision, "action": "abstain", "reason": reason})
 
 
 def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
     """Returns what is wrong with the ids of calls, by which their results are told apart; None if nothing is."""
     ids = [call["id"] for call in calls]
     if not all(ids):
-        return _NO_ID
-    return _SAME_ID if len(set(ids)) < len(ids) else None
+        return "a call has no id"
+    return "two calls have the same id" if len(set(ids)) < len(ids) else None
 
 
 def _read_driver(proposals: Proposals) -> Response:
@@ -326,14 +313,6 @@ def check_reply(reply: Any) -> AgentReply:
             if isinstance(reply.get("messages", {}), Mapping):
                 return cast("AgentReply", reply)
     raise InvalidReplyError("its reply must hold responses and their usage in tokens", retryable=False)
-
-
-def _n_asked(reply: AgentReply) -> int:
-    """Returns how many samples a member was asked for, as far as its reply says: what it failed to give is no vote."""
-    match reply.get("sampling"):
-        case {"n_requested": int(n_requested), "counted": "each"}:
-            return min(n_requested, MOST_SAMPLES)
-    return 0
 
 
 def _failure(agent: str, why: str, place: int = 0) -> Response:
@@ -398,13 +377,6 @@ def _all_calls(row: Response, proposals: Proposals) -> list[dict[str, Any]]:
     return [call for call in row.get("calls") or [] if call["name"] not in proposals.finishing]
 
 
-def _early(n_votes: int, n_asked: int, n_others: int) -> str:
-    """Returns why no more members were asked."""
-    asked, others = quantity(n_asked, "member"), quantity(n_others, "other")
-    verb = "proposes" if n_votes == 1 else "propose"
-    return f"{n_votes} of {asked} asked {verb} the same, and the votes of {others} would not change the decision"
-
-
 def _message(row: Response, proposals: Proposals) -> AIMessage:
     """Returns the message of a member's proposal: its own where the member gave it, else one with the same calls."""
     reply = proposals.replies[row["agent"]]
@@ -429,15 +401,7 @@ def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> Ru
     return Ruling({**decision, "proposer": proposer, "calls": calls, "votes": votes}, message)
 
 
-def _plain(text: str) -> str:
-    """Returns a reason, which may quote what a model said, on one line in which everything is visible."""
-    return for_log(text)
-
-
 def _tokens(proposals: Proposals) -> dict[str, Usage]:
-    replies = {name: reply for name, reply in proposals.replies.items() if not isinstance(reply, Exception)}
-    used: dict[str, Any] = {
-        DRIVER: proposals.driver.usage_metadata,
-        **{name: reply["usage"] for name, reply in replies.items()},
-    }
+    used: dict[str, Any] = {DRIVER: proposals.driver.usage_metadata}
+    used |= {name: reply["usage"] for name, reply in proposals.replies.items() if not isinstance(reply, Exception)}
     return {name: create_usage(own["input_tokens"], own["output_tokens"]) for name, own in used.items() if own}

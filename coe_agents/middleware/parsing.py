@@ -1,8 +1,8 @@
 """Owns the parsers of LangChain's tools: the arguments as a tool's function would receive them, as JSON values."""
 
-import json
+import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import create_model as create_model_v1
 
-from coe_agents.actions.canonical import MAX_DEPTH, Parser, to_line, tool_key
+from coe_agents.actions.canonical import MAX_DEPTH, Parser, copy_json, to_line, tool_key
 from coe_agents.actions.rules import DECIMAL
 
 _MOST = 300
@@ -48,15 +48,21 @@ class _ArgumentParser:
         self._kinds: dict[str, type] = {}
 
     def __call__(self, args: dict[str, Any]) -> dict[str, Any]:
-        as_proposed = to_line({name: {"$json": value} for name, value in args.items()})  # a validator may change it
         try:
-            parsed: Any = self._model.parse_obj(args) if self._is_v1 else self._model.model_validate(args)
-            return {name: self._plain(own, 1) for name, own in _fields(parsed).items() if name not in self._injected}
+            first, second = (self._parse(copy_json(args)) for _ in range(2))  # a validator may change what it is given
+            if to_line(first) == to_line(second):
+                return first
         except _NoFormError:
-            found: dict[str, Any] = json.loads(as_proposed)
-            return found
+            pass
         except Exception as error:  # a tool's validator may raise anything
             raise ValueError(f'"{self._tool.name}" refuses the arguments: {_why(error)}') from error
+        # it cannot be written, or each parse makes another one, such as a time or an id
+        return {name: {"$json": value} for name, value in args.items()}
+
+    def _parse(self, args: dict[str, Any]) -> dict[str, Any]:
+        parsed: Any = self._model.parse_obj(args) if self._is_v1 else self._model.model_validate(args)
+        found = _fields(parsed, unpassed=("args", "kwargs"))
+        return {name: self._plain(own, 1) for name, own in found.items() if name not in self._injected}
 
     @cached_property
     def _injected(self) -> frozenset[str]:
@@ -85,7 +91,7 @@ class _ArgumentParser:
         if value is None or kind in (bool, int, str):
             return value
         if kind is float:
-            return value + 0.0  # -0.0 is 0
+            return {"$float": str(value)} if math.isinf(value) else value + 0.0  # -0.0 is 0
         if kind is list:
             return [self._plain(one, inner) for one in value]
         if kind is dict and all(type(name) is str for name in value):
@@ -106,9 +112,9 @@ class _ArgumentParser:
             return {"$type": self._name(value)}
         tag = f"${self._name(kind)}"
         if isinstance(value, Enum):
-            return {tag: self._plain(value._name_ or value._value_, inner)}
+            return {tag: self._plain([value._name_, value._value_], inner)}  # "_missing_" may reuse a name
         if isinstance(value, BaseModel | BaseModelV1):
-            private = getattr(value, "__pydantic_private__", None)
+            private = {name: getattr(value, name, None) for name in value.__private_attributes__}
             return {tag: [self._plain(_fields(value), inner), self._plain(private, inner)]}
         return {tag: [self._plain(part, inner) for part in _reduce(value)]}
 
@@ -120,17 +126,21 @@ class _ArgumentParser:
         return name
 
 
-def _fields(parsed: Any) -> dict[str, Any]:
-    """Returns the values of a parsed model's fields; one that a factory fills in counts as not given."""
+def _fields(parsed: Any, *, unpassed: Collection[str] = ()) -> dict[str, Any]:
+    """Returns the values of a parsed model's fields; one that a factory fills in counts as not given.
+
+    `unpassed`: the names whose defaults LangChain does not pass to a tool's function.
+    """
+    names = [*parsed.__dict__]  # a validator may keep there what is no field
     if isinstance(parsed, BaseModelV1):
-        given, stated, names = parsed.__fields_set__, parsed.__fields__, [*parsed.__dict__]
+        given, stated = parsed.__fields_set__, parsed.__fields__
     else:
         given, stated = parsed.model_fields_set, type(parsed).model_fields
-        names = [*stated, *(parsed.__pydantic_extra__ or {})]
+        names += parsed.__pydantic_extra__ or ()
     return {
         name: getattr(parsed, name)
         for name in names
-        if name in given or name not in stated or stated[name].default_factory is None
+        if name in given or name not in stated or (stated[name].default_factory is None and name not in unpassed)
     }
 
 
@@ -140,7 +150,7 @@ def _reduce(value: Any) -> list[Any]:
     if not all((getattr(way, "__module__", None) or "builtins").partition(".")[0] in _KNOWN for way in ways):
         raise _NoFormError
     try:
-        create, args, state, items, pairs = (*value.__reduce_ex__(2), None, None, None)[:5]
+        create, args, state, items, pairs = (*value.__reduce_ex__(4), None, None, None)[:5]
         return [create.__name__, args, state, list(items or ()), [list(pair) for pair in pairs or ()]]
     except Exception as error:
         raise _NoFormError from error

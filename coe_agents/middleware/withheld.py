@@ -42,9 +42,7 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
 
     calls: list[ToolCall] = [with_own_id(call, place) for place, call in enumerate(message.tool_calls)]
     unread = [with_own_id(call, len(calls) + place) for place, call in enumerate(message.invalid_tool_calls)]
-    changes: dict[str, Any] = {"content": without_text(message.content)}
-    if [*calls, *unread] != [*message.tool_calls, *message.invalid_tool_calls]:
-        changes |= {"tool_calls": calls, "invalid_tool_calls": unread}
+    changes = {"content": without_text(message.content), "tool_calls": calls, "invalid_tool_calls": unread}
     replies = [not_run(call["name"] or "", call["id"], _why(decision)) for call in [*calls, *unread]]
     return [message.model_copy(update=changes), *replies]
 
@@ -100,17 +98,11 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
     elif contested.get("tool", 0.0) > _ROUNDING:
         parts.append("which tool to call")
     if (argument := next(iter(contested.get("arguments") or ()), None)) is not None:
-        parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"{_how_to_loosen(argument, contested)}')
+        parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"')
+        if paths := [path for path in contested.get("texts") or () if path.endswith(f".{argument}")]:
+            rule = f'compare={{"{for_log(paths[0], limit=2 * MAX_NAME)}": Text()}}'
+            parts[-1] += f" (a text, compared exactly; {rule} ignores case, white space and punctuation)"
     return " and ".join(parts)
-
-
-def _how_to_loosen(argument: str, contested: Mapping[str, Any]) -> str:
-    """Returns the rule by which texts of an argument would be compared less strictly; "" where they are no texts."""
-    path = next((path for path in contested.get("texts") or () if path.endswith(f".{argument}")), None)
-    if path is None:
-        return ""
-    rule = f'compare={{"{for_log(path, limit=2 * MAX_NAME)}": Text()}}'
-    return f" (a text, compared exactly; {rule} ignores case, white space and punctuation)"
 
 
 def _why(decision: CouncilDecision) -> str:

@@ -37,7 +37,7 @@ class Decision:
     trusted_answer: bool = False
 
     def __post_init__(self) -> None:
-        check_action(self.action, where='"action" of a Decision')
+        one_of(self.action, '"action" of a Decision', ACTIONS)
 
 
 @runtime_checkable
@@ -159,15 +159,10 @@ def otherwise(policy: object) -> Action:
     return action if is_action and not hasattr(policy, "actions") else "abstain"
 
 
-def check_action(action: Action, *, where: str) -> Action:
-    """Returns `action` if it is one of `ACTIONS`; any other is refused."""
-    return one_of(action, where, ACTIONS)
-
-
 def check_otherwise(action: Action, *, policy: str, instead: str) -> Action:
     """Returns the action of a policy where it does not answer; "answer" is refused, with what to do `instead`."""
     where = f'"otherwise" of {policy}'
-    if check_action(action, where=where) == "answer":
+    if one_of(action, where, ACTIONS) == "answer":
         raise ValueError(f'{where} must be another action than "answer"; got "answer". {instead}')
     return action
 

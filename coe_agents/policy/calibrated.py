@@ -210,10 +210,9 @@ class Calibration:
         if not names:
             return None if self.no_call is None else self.no_call.threshold
         own = [self.tools[name].threshold if name in self.tools else self.threshold for name in names]
-        known = [
-            threshold for threshold in (*own, *([self.threshold] if len(own) > 1 else ())) if threshold is not None
-        ]
-        return min(known) if len(known) == len(own) + (len(own) > 1) else None
+        if len(own) > 1:
+            own.append(self.threshold)
+        return None if None in own else min(threshold for threshold in own if threshold is not None)
 
     def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index in `representatives` of the cluster to answer with; None on a tie.

@@ -274,13 +274,8 @@ def measure(
 
 def _first_places(responses: Sequence[Response]) -> dict[str, int]:
     """Returns the place of each agent's first response, that of the lowest round and index; failures come last."""
-    firsts: dict[str, tuple[bool, int, int, int]] = {}
-    for place, response in enumerate(responses):
-        own = (response["error"] is not None, response["round"], response["index"], place)
-        name = response["agent"]
-        if name not in firsts or own < firsts[name]:
-            firsts[name] = own
-    return {name: own[-1] for name, own in firsts.items()}
+    ranked = [(row["error"] is not None, row["round"], row["index"], place) for place, row in enumerate(responses)]
+    return {responses[place]["agent"]: place for *_, place in sorted(ranked, reverse=True)}
 
 
 def _votes(

@@ -6,7 +6,7 @@ from itertools import product
 from typing import get_args
 
 from coe_agents.checks import one_of
-from coe_agents.policy.base import Decision, Tunable, check_action, check_threshold, without_tie
+from coe_agents.policy.base import ACTIONS, Decision, Tunable, check_threshold, without_tie
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import regime as regime_at
@@ -44,7 +44,7 @@ class RegimePolicy(Tunable):
         self.actions["consensus"] = "answer"
         for regime, action in (actions or {}).items():
             one_of(regime, 'a key of "actions"', REGIMES)
-            self.actions[regime] = check_action(action, where=f'"actions" of RegimePolicy at {regime!r}')
+            self.actions[regime] = one_of(action, f'"actions" of RegimePolicy at {regime!r}', ACTIONS)
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the action of the measurement's regime."""

@@ -145,11 +145,32 @@ def test_what_fits_several_alternatives_differently_or_none_is_refused(stated):
     wrap = (lambda one: {"in": one}) if {"properties", "additionalProperties"} & stated.keys() else (lambda one: one)
     with pytest.raises(ValueError, match="fits several alternatives in the tool's schema differently"):
         action({"x": wrap({"text": "a"})}, tools=[tool])
-    for neither in ({"text": 1}, {"text": "a", "loud": True}, "a"):
+    for neither in ({"text": 1}, "a"):
         with pytest.raises(ValueError, match="fits none of the alternatives"):
             action({"x": wrap(neither)}, tools=[tool])
+    # a server that takes the first alternative drops what it does not name
+    with pytest.raises(ValueError, match="fits several alternatives in the tool's schema differently"):
+        action({"x": wrap({"text": "a", "loud": True})}, tools=[tool])
     dry, wet = ({"x": wrap({"text": "a", "dry_run": value})} for value in (True, False))
     assert action(dry, tools=[tool]) != action(wet, tools=[tool])
+
+
+def test_an_alternative_that_is_closed_has_no_other_fields():
+    closed = {"additionalProperties": False}
+    mail = {"properties": {"to": {}, "dry_run": {"default": True}}}
+    sms = {"properties": {"to": {}, "number": {}, "dry_run": {"default": False}}}
+    text = {"x": {"to": "Ann", "number": 5}}
+    with pytest.raises(ValueError, match="several alternatives"):
+        action(text, tools=[schema("f", x={"anyOf": [mail, sms]})])
+    assert '"dry_run":false' in action(text, tools=[schema("f", x={"anyOf": [{**mail, **closed}, sms]})])
+    parts = {"allOf": [{**mail, **closed}, {"properties": {"number": {}}}]}
+    assert '"dry_run":true' in action(text, tools=[schema("f", x={"anyOf": [parts, {"type": "null"}]})])
+
+
+def test_a_default_is_compared_as_it_is_stated():
+    tool = schema("f", x={"default": {"a": 1.0}, "properties": {"b": {"default": 2}}})
+    assert action({}, tools=[tool]) == '[{"args":{"x":{"a":1}},"name":"f"}]'
+    assert action({"x": {"a": 1}}, tools=[tool]) == '[{"args":{"x":{"a":1,"b":2}},"name":"f"}]'
 
 
 def test_a_misfit_beside_a_doubt_rules_an_alternative_out():
@@ -269,13 +290,9 @@ def test_alternatives_may_not_turn_in_circles(key):
 
 
 def test_defaults_that_multiply_are_bounded():
-    levels = {
-        f"L{n}": {"type": "object", "properties": {side: {"$ref": f"#/$defs/L{n + 1}", "default": {}} for side in "lr"}}
-        for n in range(25)
-    }
-    tool = {"name": "f", "parameters": {"$defs": levels, "properties": {"x": {"$ref": "#/$defs/L0"}}}}
+    tool = schema("f", x={"items": {"properties": {"y": {"default": "a" * 1000}}}})
     with pytest.raises(ValueError, match="at most 100000 characters, and take no more work"):
-        action({"x": {}}, tools=[tool])
+        action({"x": [{}] * 1000}, tools=[tool])
 
 
 def test_tools_of_langchain():

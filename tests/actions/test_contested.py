@@ -2,6 +2,7 @@ import json
 import math
 import pickle
 import random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,9 @@ def lines(*proposals):
 
 
 def decompose_entropy(texts, mass, labels, *, clusterer=None, question=""):
-    return _Split(texts, mass, labels, clusterer, question).entropy
+    found = _Split(texts, mass, labels, clusterer, question).entropy
+    total = math.fsum([found["tool"], *found["arguments"].values(), found["rest"]])
+    return SimpleNamespace(**found, total=total)
 
 
 def decompose(texts, mass=None, clusterer=None):

@@ -118,6 +118,12 @@ def test_numbers_that_no_double_holds_are_compared(rule):
     assert (found == found.T).all()
 
 
+def test_a_decimal_is_close_to_decimals_alone_and_a_huge_one_takes_no_time():
+    values = [5, {"$decimal": "5E0"}, {"$decimal": "501E-2"}, {"$decimal": "1E999999999"}, {"$decimal": "5"}]
+    within = Within(absolute=0.01, relative=0.001).compare(values, "").tolist()
+    assert [[i for i, is_equal in enumerate(row) if is_equal] for row in within] == [[0], [1, 2], [1, 2], [3], [4]]
+
+
 def test_meaning_reads_the_question():
     asked = []
 

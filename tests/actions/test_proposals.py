@@ -61,6 +61,25 @@ def test_any_argument_fits_a_schema_that_says_so_or_states_none(schema):
     assert check_proposal([{"name": "f", "args": {"x": 1}}], tools=[{"name": "f", "parameters": schema}])
 
 
+def test_what_is_declared_under_a_condition_is_declared_and_its_defaults_are_not_filled_in():
+    unit = {"properties": {"unit": {"default": "EUR"}}}
+    schema = {
+        "properties": {"kind": {"enum": ["a", "b"]}},
+        "if": {"properties": {"kind": {"const": "a"}}},
+        "then": {"properties": {"path": {"type": "string", "enum": ["A", "a"]}}},
+        "else": {"properties": {"q": {"type": "integer"}, "x": unit}},
+        "dependentSchemas": {"kind": {"properties": {"r": {}}}},
+    }
+    tools = [{"name": "f", "parameters": schema}]
+    for name, value in (("path", "A"), ("q", 1), ("r", [1]), ("x", {"unit": "EUR"})):
+        written = check_proposal([{"name": "f", "args": {"kind": "a", name: value}}], tools=tools)
+        assert (f'"exact":["kind","{name}"]' in written) is (name == "path")
+    with pytest.raises(ValueError, match="several alternatives"):
+        check_proposal([{"name": "f", "args": {"x": {}}}], tools=tools)
+    with pytest.raises(ValueError, match="'y', which it does not have"):
+        check_proposal([{"name": "f", "args": {"y": 1}}], tools=tools)
+
+
 def test_a_tool_without_arguments_takes_none():
     more = {"additionalProperties": False, "patternProperties": {"^y": {}, "[": {}}}
     for parameters in ({"type": "object", "properties": {}}, {"additionalProperties": False}, more):

@@ -246,9 +246,6 @@ def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn():
 
 async def test_a_failing_clusterer_closes_the_gate(caplog):
     class Broken(ActionMatch):
-        def with_tools(self, tools):
-            return self
-
         def cluster(self, responses, questions):
             raise RuntimeError("secret text")
 

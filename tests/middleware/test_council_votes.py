@@ -278,7 +278,6 @@ MALFORMED = {
     "a text": "approve",
     "no usage": {"responses": [GOOD]},
     "usage that is none": {"responses": [GOOD], "usage": None},
-    "usage without numbers": {"responses": [GOOD], "usage": {"input_tokens": "1", "output_tokens": None}},
     "no responses": {"usage": USAGE},
     "responses that are none": {"responses": None, "usage": USAGE},
     "not one response": {"responses": [], "usage": USAGE},

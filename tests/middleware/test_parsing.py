@@ -8,7 +8,7 @@ import pathlib
 import re
 import uuid
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -84,6 +84,42 @@ class Pair(NamedTuple):
     b: str
 
 
+class Open(enum.StrEnum):
+    A = "a"
+
+    @classmethod
+    def _missing_(cls, value):
+        if not isinstance(value, str):
+            return None
+        member = str.__new__(cls, value)
+        member._name_, member._value_ = "OTHER", value
+        return member
+
+
+class Keeping(BaseModel):
+    """Keeps what it was given beside its fields."""
+
+    text: str
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def keep(cls, given, parse):
+        kept = parse({"text": given["text"].casefold()})
+        kept.__dict__["given"] = given["text"]
+        return kept
+
+
+class Numbered(BaseModel):
+    text: str
+    _id: uuid.UUID = PrivateAttr(default_factory=uuid.uuid4)
+
+
+@dataclass
+class Dated:
+    text: str
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+
 class Opaque:
     """Has no form: it can be copied in a way of its own only."""
 
@@ -111,7 +147,7 @@ KINDS = [
     SecretStr, AnyUrl, re.Pattern[str], type(None) | Point, Point, Slotted, Pair, Note, Wipe, Note | Wipe,
     list[Note | Wipe], Free, Sealed, twin(False) | twin(True), twin(True) | Note, dict[str, Note | int],
     set[Level | int],
-    Annotated[Any, AfterValidator(Opaque)], Annotated[int, BeforeValidator(lambda one: int(one) * 2)],
+    Open, Annotated[Any, AfterValidator(Opaque)], Annotated[int, BeforeValidator(lambda one: int(one) * 2)],
 ]  # fmt: skip
 TEXTS = ["", "1", "1.0", "mg", "Mg", "a", "A", "a ", "$set", "2026-01-01", "2026-01-01T00:00:00Z", "1e400", "nan"]
 TEXTS += ["12345678-1234-5678-1234-567812345678", "http://a.b/c", "/a//b", "P1D", "[a]"]
@@ -215,10 +251,42 @@ def test_a_value_without_a_form_is_compared_as_the_json_that_was_proposed():
     assert len({tool.line({"x": x, "y": y}) for x in (1, 1.0, True, "1") for y in (2, 2.0)}) == 8
 
 
+@pytest.mark.parametrize("kind", [Numbered, Dated])
+def test_a_value_that_each_parse_makes_anew_is_compared_as_the_json_that_was_proposed(kind):
+    tool = Tool(x=(kind, ...))
+    assert tool.line({"x": {"text": "a"}}) == tool.line({"x": {"text": "a"}}) != tool.line({"x": {"text": "b"}})
+
+
 def test_a_plain_value_does_not_imitate_another():
     tool = Tool(x=(set[int] | dict[str, Any], ...))
     lines = [tool.line({"x": value}) for value in ([1], {"$set": [1]}, {"$$set": [1]}, {"$json": [1]})]
     assert len(set(lines)) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (Open, ("b", "c")),
+        (Keeping, ({"text": "A"}, {"text": "a"})),
+        (Annotated[int, AfterValidator(lambda one: datetime.datetime(2026, 10, 25, 2, fold=one))], (0, 1)),
+        (float, ("inf", "-inf")),
+    ],
+)
+def test_what_a_tool_can_tell_apart_has_two_lines(kind, values):
+    tool = Tool(x=(kind, ...))
+    first, second = (tool.line({"x": value}) for value in values)
+    assert None is not first != second is not None
+
+
+def test_a_default_may_be_infinite():
+    tool = Tool(x=(float, float("inf")), y=(int, 0))
+    assert tool.line({}) == tool.line({"x": "Infinity", "y": 0}) is not None
+
+
+def test_what_a_function_takes_beside_its_names_is_passed_only_if_it_is_given():
+    tool = Tool(x=(int, 1), kwargs=(Any, None), args=(Any, None))
+    assert [tool.receives(args) for args in ({}, {"kwargs": None})] == [{"x": 1}, {"x": 1, "kwargs": None}]
+    assert len({tool.line(args) for args in ({}, {"kwargs": None}, {"args": None})}) == 3
 
 
 def test_classes_of_one_name_are_told_apart():

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Collection, Iterable
+from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
@@ -48,21 +49,15 @@ class _ArgumentParser:
         self._kinds: dict[str, type] = {}
 
     def __call__(self, args: dict[str, Any]) -> dict[str, Any]:
+        given = copy_json(args)  # a validator may change what it is given
         try:
-            first, second = (self._parse(copy_json(args)) for _ in range(2))  # a validator may change what it is given
-            if to_line(first) == to_line(second):
-                return first
+            parsed: Any = self._model.parse_obj(given) if self._is_v1 else self._model.model_validate(given)
+            found = _fields(parsed, unpassed=("args", "kwargs"))
+            return {name: self._plain(own, 1) for name, own in found.items() if name not in self._injected}
         except _NoFormError:
-            pass
+            return {name: {"$json": value} for name, value in args.items()}
         except Exception as error:  # a tool's validator may raise anything
             raise ValueError(f'"{self._tool.name}" refuses the arguments: {_why(error)}') from error
-        # it cannot be written, or each parse makes another one, such as a time or an id
-        return {name: {"$json": value} for name, value in args.items()}
-
-    def _parse(self, args: dict[str, Any]) -> dict[str, Any]:
-        parsed: Any = self._model.parse_obj(args) if self._is_v1 else self._model.model_validate(args)
-        found = _fields(parsed, unpassed=("args", "kwargs"))
-        return {name: self._plain(own, 1) for name, own in found.items() if name not in self._injected}
 
     @cached_property
     def _injected(self) -> frozenset[str]:
@@ -114,8 +109,11 @@ class _ArgumentParser:
         if isinstance(value, Enum):
             return {tag: self._plain([value._name_, value._value_], inner)}  # "_missing_" may reuse a name
         if isinstance(value, BaseModel | BaseModelV1):
+            _check_factories(value.__private_attributes__.values())
             private = {name: getattr(value, name, None) for name in value.__private_attributes__}
             return {tag: [self._plain(_fields(value), inner), self._plain(private, inner)]}
+        if is_dataclass(value):
+            _check_factories(one for one in fields(value) if one.default_factory is not MISSING)
         return {tag: [self._plain(part, inner) for part in _reduce(value)]}
 
     def _name(self, kind: type) -> str:
@@ -142,6 +140,12 @@ def _fields(parsed: Any, *, unpassed: Collection[str] = ()) -> dict[str, Any]:
         for name in names
         if name in given or name not in stated or (stated[name].default_factory is None and name not in unpassed)
     }
+
+
+def _check_factories(parts: Iterable[Any]) -> None:
+    """Refuses a value with a part that a factory may have made: each parse may make another one, such as an id."""
+    if any(one.default_factory is not None for one in parts):
+        raise _NoFormError
 
 
 def _reduce(value: Any) -> list[Any]:

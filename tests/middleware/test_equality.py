@@ -261,7 +261,7 @@ async def test_proposals_are_parsed_off_the_event_loop():
     agent = council_agent(agents, ran, says({"name": "act", "args": args, "id": "c1"}), DONE)
     await agent.ainvoke(PAY, THREAD)
     assert len(ran.received) == 1
-    assert len(threads) == 5  # the driver's and that of all members, each parsed twice, and the tool's own
+    assert len(threads) == 3  # the driver's, that of all members, and the tool's own
 
 
 def test_a_block_names_the_argument_and_the_rule_that_would_loosen_a_text():

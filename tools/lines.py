@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 FOLDER = "coe_agents"
+MOST = 38_500
+"""The budget: so many lines the package may have."""
 
 
 def lines_now() -> Counter[str]:
@@ -51,6 +53,7 @@ def main() -> None:
     for package in [*sorted({*now, *then}), "total"]:
         own, before = (found.total() if package == "total" else found[package] for found in (now, then))
         print(f"{package:16}{own:8}" + ("" if revision is None else f"{before:14}{own - before:+8}"))
+    print(f"{'budget':16}{MOST:8}")
 
 
 if __name__ == "__main__":

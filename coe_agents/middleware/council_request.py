@@ -8,7 +8,6 @@ from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
-from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_openai_messages
 from langchain_core.runnables import RunnableConfig
@@ -19,6 +18,7 @@ from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
 from coe_agents.middleware.parsing import parsers_of
+from coe_agents.middleware.unseen import hide_replies
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.types import Agent, AgentReply, AgentRequest
 
@@ -52,7 +52,7 @@ class Asked:
         self.tools = [schema for schema in schemas if schema is not None]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
         self.parsers = parsers_of(request.tools)
-        self.config: RunnableConfig = _unseen(disable_streaming(ensure_config()))
+        self.config: RunnableConfig = hide_replies(disable_streaming(ensure_config()))
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
 
     def for_member(self, agent: Agent) -> AgentRequest:
@@ -150,18 +150,6 @@ class Asked:
         content = getattr(response_format, "tool_message_content", None) or f"Returning structured response: {answer}"
         reply = ToolMessage(content, tool_call_id=call["id"], name=call["name"])
         return ModelResponse([message, reply], structured_response=answer)
-
-
-def _unseen(config: RunnableConfig) -> RunnableConfig:
-    """Returns a config under which `astream_events` and `astream_log` show nothing of what models say; traces do."""
-    callbacks = config.get("callbacks")
-    if not isinstance(callbacks, BaseCallbackManager):
-        return {**config, "callbacks": [one for one in callbacks or () if not hasattr(one, "tap_output_iter")]}
-    manager = callbacks.copy()
-    for one in callbacks.handlers:
-        if hasattr(one, "tap_output_iter"):
-            manager.remove_handler(one)
-    return {**config, "callbacks": manager}
 
 
 def _outputs(request: ModelRequest[Any]) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:

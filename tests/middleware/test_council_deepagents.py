@@ -42,7 +42,7 @@ def deep_agent(create_deep_agent, agents, bank, *messages, **options):
 @pytest.mark.parametrize("tools", [None, ["transfer_money"]])
 async def test_in_a_deep_agent(create_deep_agent, mode, tools):
     bank = Bank()
-    agents = members([[call(**ANN)], [call(**ANN)], "Done."])
+    agents = members([[call(**ANN)], "Done."])  # they are not shown the call that is withheld
     agent = deep_agent(
         create_deep_agent, agents, bank, says(call(**ANN)), says(call(id="c2", **BOB)), DONE, tools=tools
     )

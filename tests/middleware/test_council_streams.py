@@ -96,7 +96,9 @@ async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside
     script = [says(call(**TEN), text="SECRET of the driver"), DONE]
     agent = council_agent(model_members(theirs, theirs), Bank(), driver=Streaming(script=script))
     events = [repr(event) async for event in agent.astream_events(PAY, THREAD, version="v2")]
-    assert not any("on_chat_model" in event for event in events)
+    # the driver and both members, at each of two turns, as after the decision
+    assert sum("on_chat_model_start" in event for event in events) == 6
+    assert sum("on_chat_model_end" in event for event in events) == 6
     assert not any("SECRET" in event for event in events)
     decided = next(place for place, event in enumerate(events) if "'council': {'action': 'abstain'" in event)
     assert not any("Ann" in event and "transfer_money" in event for event in events[:decided])

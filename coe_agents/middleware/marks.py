@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import ToolCall
-from langgraph.config import get_config
+from langchain_core.runnables.config import ensure_config
 
 from coe_agents.errors import ConfigurationError
 
@@ -58,7 +58,7 @@ def to_text(value: Any) -> str:
 
 def thread_id() -> str | None:
     """Returns the thread of the present run; None where no checkpointer keeps it."""
-    found = get_config().get("configurable", {}).get("thread_id")
+    found = ensure_config().get("configurable", {}).get("thread_id")
     return None if found is None else str(found)
 
 

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.store.base import BaseStore
 
@@ -71,7 +71,7 @@ def new_action(gate: str, message_id: str | None, call_id: str | None = None) ->
         message_id: The id of the message that holds the action.
         call_id: The id of the call, where a single one is the action.
     """
-    configurable = get_config().get("configurable", {})
+    configurable = ensure_config().get("configurable", {})
     if (saver := configurable.get(CONFIG_KEY_CHECKPOINTER)) is None:
         return uuid.uuid4().hex  # no thread is kept: nothing of this run can run again
     # of two savers that keep threads in memory, each has a thread "1" of its own
@@ -88,7 +88,7 @@ def n_places(*, is_async: bool) -> float:
         is_async: Whether the run has the asynchronous form, in which they are not bounded by threads.
     """
     default = math.inf if is_async else min(32, (os.cpu_count() or 1) + 4)  # as many threads as LangGraph's pool has
-    return get_config().get("max_concurrency") or default
+    return ensure_config().get("max_concurrency") or default
 
 
 class Register:

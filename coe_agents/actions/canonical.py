@@ -70,7 +70,7 @@ def canonical_action(
 
 
 def read_action(action: str) -> list[dict[str, Any]] | None:
-    """Returns the calls of a canonical action, each with "name" and "args"; None of a text that is none.
+    """Returns the calls of a canonical action, each with "name" and "args"; None of another text.
 
     Example:
         >>> read_action('[{"args":{},"name":"pay"}]'), read_action("[]"), read_action("Paris")
@@ -126,7 +126,7 @@ class _Room:
 
 
 class _MisfitError(Exception):
-    """A value is none that an alternative allows."""
+    """No alternative of the schema allows a value."""
 
 
 class _DoubtError(ValueError):

@@ -30,7 +30,7 @@ def make_mark(purpose: Purpose, gate: str, message_id: str | None, calls: Sequen
     """Returns the mark of calls of a message, on the thread of the present run.
 
     Args:
-        purpose: What the mark allows; a mark for one purpose is none for another.
+        purpose: What the mark allows; a mark for one purpose is not valid for another.
         gate: The name of the gate.
         message_id: The id of the message that holds the calls.
         calls: The calls, as they were proposed.

@@ -101,7 +101,7 @@ def fits(part: Mapping[str, Any], value: Any) -> bool:
 
 
 def schemas_of(name: str, reading: Reading) -> list[Any] | None:
-    """Returns what a reading says about a field of an object; None if it states fields and this one is not among them."""
+    """Returns what a reading says about a field of an object; None if it states fields, but not this one."""
     found, is_declared, states_fields = list[Any](), False, False
     for part in reading:
         own = [properties[name]] if name in (properties := _mapping(part, "properties")) else []

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
+    from coe_agents.decision import GroupDecision, plot_regimes
     from coe_agents.errors import CoEError
     from coe_agents.graph import AskPerson, CoEContext, candidates, create_coe_graph, create_sequential_graph
-    from coe_agents.group_decision import GroupDecision, plot_regimes
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, SupportPolicy, ThresholdPolicy
@@ -58,7 +58,7 @@ _NAMES = {
     "clustering": ("BidirectionalEntailment", "EmbeddingSimilarity", "NormalizedMatch"),
     "errors": ("CoEError",),
     "graph": ("AskPerson", "CoEContext", "candidates", "create_coe_graph", "create_sequential_graph"),
-    "group_decision": ("GroupDecision", "plot_regimes"),
+    "decision": ("GroupDecision", "plot_regimes"),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "Decision", "Measurement", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),

@@ -29,11 +29,20 @@ message of built-in errors only.
 Wrong arguments raise the built-in `ValueError` and `TypeError`.
 """
 
+import re
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
-from coe_agents.text import visible
+from coe_agents.text import SECRET_ENDS, SHORTEST_SECRET, redact, safe_message, visible
+
+_DEEPEST = 6
+_PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
+_SOURCE_ENDS = (*SECRET_ENDS, "provider")
+_HARMLESS = re.compile(r"accept.*|connection|content-.*|host|user-agent|x-stainless-.*", re.IGNORECASE)
+"""The headers of a request that hold no secret; any other may."""
 
 
 class CoEError(Exception):
@@ -193,3 +202,102 @@ def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         seen.add(id(error))
         error = error.__cause__ or error.__context__
+
+
+def secrets_of(holder: object, error: BaseException | None = None) -> set[str]:
+    """Returns the secrets that an agent or a chat model holds, and those that an error of it may quote.
+
+    A secret is what a field keeps as pydantic's `SecretStr`, or as a string under a name that ends in "key", "token",
+    "secret", "password" or "authorization", and in an address the password and what the query holds, but for a
+    version. Looked through are the holder's own attributes, and the pydantic models, parts of coe-agents, mappings and
+    lists in them.
+
+    A key that a function gives is in no field. It is in the request that clients attach to their errors, so all of its
+    headers are secrets but harmless ones. Where the holder has such a function and no request is attached, each long
+    word of the error may be the key; of our own errors none is.
+
+    Example:
+        >>> class Model:
+        ...     api_key = "not looked at: the class's, not the object's"
+        ...     def __init__(self):
+        ...         self.options = {"api_key": "sk-0123456789", "model": "gpt-0123456789"}
+        >>> secrets_of(Model())
+        {'sk-0123456789'}
+    """
+    found, chain = set(_walk(getattr(holder, "__dict__", {}), name="", depth=0)), list(iter_causes(error))
+    sent = {word for each in chain for word in _sent_with(each)}
+    if not sent and None in found:
+        sent = {word for each in chain if not isinstance(each, CoEError) for word in str(each).split()}
+    return {secret.strip() for secret in found | sent if secret and len(secret.strip()) >= SHORTEST_SECRET}
+
+
+def describe_error(error: BaseException, holder: object = None, secrets: Collection[str] = ()) -> str:
+    r"""Returns an error as it may leave the process: its class, and its message, if any, made safe by `safe_message`.
+
+    `holder` is the agent or model that raised it.
+
+    Example:
+        >>> describe_error(OSError("no sk-0123456789\x1b[2J"), secrets={"sk-0123456789"})
+        'OSError: no [redacted]\\u001b[2J'
+    """
+    try:
+        text = safe_message(str(error).strip(), {*secrets, *secrets_of(holder, error)})
+    except Exception:  # anybody may have written the exception
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:
+    """Returns whether printing an exception, with its causes, shows a secret."""
+    printed = "".join(traceback.format_exception(error))
+    return redact(printed, secrets) != printed
+
+
+def _sent_with(error: BaseException) -> Iterator[str]:
+    """Yields what may be secret in the request that a client attached to an error, or to its response."""
+    for holder in (error, getattr(error, "response", None)):
+        try:
+            request: Any = getattr(holder, "request", None) or getattr(holder, "request_info", None)
+            headers = {} if request is None else request.headers
+            address = str(getattr(request, "url", ""))
+        except (RuntimeError, AttributeError):  # httpx's for an error without a request, or it is no request
+            continue
+        for name, value in headers.items():
+            if not _HARMLESS.fullmatch(name):
+                yield from str(value).split()
+        yield from (secret for secret in _walk(address, name="", depth=0) if secret)
+
+
+def _walk(value: Any, *, name: str, depth: int) -> Iterator[str | None]:
+    """Yields each secret, and None for a function that gives one."""
+    if depth > _DEEPEST:
+        return
+    if callable(reveal := getattr(value, "get_secret_value", None)):
+        yield str(reveal())
+    elif isinstance(value, str):
+        if name.lower().endswith(SECRET_ENDS):
+            yield value.removeprefix("Bearer ")
+        yield from _PASSWORD.findall(value)
+        yield from _query_secrets(value)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _walk(item, name=str(key), depth=depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _walk(item, name=name, depth=depth + 1)
+    elif hasattr(type(value), "model_fields") or type(value).__module__.startswith("coe_agents."):
+        # other objects are not searched
+        yield from _walk(getattr(value, "__dict__", {}), name=name, depth=depth)
+    elif callable(value) and name.lower().endswith(_SOURCE_ENDS):
+        yield None
+
+
+def _query_secrets(address: str) -> Iterator[str]:
+    """Yields the values of an address's query, as any of them may be a secret, but for versions."""
+    if "://" not in address or "?" not in address:
+        return
+    try:
+        fields = parse_qsl(urlsplit(address).query)
+    except ValueError:  # it is no address
+        return
+    yield from (value for name, value in fields if not name.lower().endswith("version"))

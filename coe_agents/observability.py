@@ -12,8 +12,8 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.types import Command
 
+from coe_agents.decision.views import kind_of
 from coe_agents.errors import CoEError, is_control_flow
-from coe_agents.group_decision.views import kind_of
 from coe_agents.uncertainty.divergences import unit_of
 
 try:

@@ -8,8 +8,8 @@ from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ModelAgent
 from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.decision import GroupDecision
 from coe_agents.graph import create_coe_graph
-from coe_agents.group_decision import GroupDecision
 from coe_agents.policy import Policy, ThresholdPolicy
 from coe_agents.prompts import BRIEF_ANSWER
 from coe_agents.types import Agent

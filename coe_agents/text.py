@@ -4,13 +4,26 @@ Each place has a function: `for_terminal`, `for_page`, `for_prompt`, and `for_lo
 people and models read. All return one line, cut to a limit, and none leaves an invisible character.
 """
 
+import base64
 import html
+import json
+import os
 import re
 import unicodedata
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, quote_plus
 
 MAX_QUOTED = 300
 """The most characters of a text that is quoted, unless more is asked for."""
+REDACTED = "[redacted]"
+SHORTEST_SECRET = 8
+"""Placeholders such as "none" or "EMPTY" are not secrets, and redacting them would spoil texts."""
+_WINDOW = 8
+"""So many consecutive characters of a secret are redacted: messages quote parts of a text."""
+SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
+"""How names of fields and variables end that hold a secret."""
 _UNSEEN = re.compile(r"FILLER|VARIATION SELECTOR|JOINER|PATTERN BLANK|VOWEL INHERENT|NULL NOTEHEAD")
 
 _JOINED = re.compile("(?<=[{0}])(\ufe0f?[\u200c\u200d](?=[{0}])|\ufe0f)".format("^\0-\x7f\u200b-\u200f\ufe00-\ufe0f"))
@@ -103,3 +116,91 @@ def is_visible(character: str) -> bool:
 def _escape(character: str) -> str:
     units = character.encode("utf-16-be", errors="surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def safe_message(text: str, secrets: Collection[str]) -> str:
+    """Returns the text of an error with `secrets` redacted, on one line, and all of it visible."""
+    return visible(one_line(redact(text, secrets)))
+
+
+def secrets_of_environment() -> set[str]:
+    """Returns the values of the environment variables whose names say that they are secrets, such as OPENAI_API_KEY."""
+    return {
+        value.strip()
+        for name, value in os.environ.items()
+        if name.lower().endswith(SECRET_ENDS) and len(value.strip()) >= SHORTEST_SECRET
+    }
+
+
+def redact(text: str, secrets: Collection[str]) -> str:
+    """Returns `text` with each secret redacted, also where it is escaped, encoded, or cut.
+
+    Redacted is whatever shares eight consecutive characters with a secret, or with a form of it: as JSON, Python, HTML,
+    CSV, LaTeX, an address and base64 write it.
+
+    Example:
+        >>> redact("Incorrect API key: sk-0123456789.", {"sk-0123456789"})
+        'Incorrect API key: [redacted].'
+        >>> redact("got 'sk-01234567...", {"sk-0123456789"})
+        "got '[redacted]..."
+    """
+    windows = frozenset[str]().union(*map(_windows, secrets))
+    if not windows:
+        return text
+    parts, shown, covered = list[str](), 0, 0
+    for start in range(len(text) - _WINDOW + 1):
+        if text[start : start + _WINDOW] not in windows:
+            continue
+        if start > covered or covered == 0:  # it does not touch the part before it
+            parts += [text[shown:start], REDACTED]
+        shown = covered = start + _WINDOW
+    return "".join([*parts, text[shown:]])
+
+
+def redact_all(value: Any, secrets: Collection[str]) -> Any:
+    """Returns a value of JSON with `redact` applied to each text in it, names of fields included."""
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, Mapping):
+        return {redact(str(name), secrets): redact_all(item, secrets) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_all(item, secrets) for item in value]
+    return value
+
+
+@lru_cache(maxsize=256)
+def _windows(secret: str) -> frozenset[str]:
+    """Returns every run of `_WINDOW` characters of a secret and of its forms; none of a placeholder."""
+    if len(secret) < SHORTEST_SECRET:
+        return frozenset()
+    forms = {secret, secret.upper(), secret.lower(), html.escape(secret), quote(secret), quote_plus(secret)}
+    forms |= {quote(secret, safe=""), secret.replace('"', '""'), re.sub(r"([\\{}$&#%_])", r"\\\1", secret)}
+    escaped = {repr(secret)[1:-1], ascii(secret)[1:-1], json.dumps(secret)[1:-1]}
+    escaped.add(json.dumps(secret, ensure_ascii=False)[1:-1])
+    escaped |= {re.sub(r"(?<!\\)(['\"])", r"\\\1", form) for form in escaped}
+    forms |= escaped | {json.dumps(form)[1:-1] for form in escaped} | {repr(form)[1:-1] for form in escaped}
+    plain = secret.encode("utf-8", errors="surrogatepass")
+    for n_before in range(3):  # where it begins among the three bytes that four letters of base64 encode
+        code = base64.b64encode(b"\x00" * n_before + plain).decode().rstrip("=")[2 if n_before else 0 : -1]
+        forms |= {code, code.translate(str.maketrans("+/", "-_"))}
+    forms.add(plain.hex())
+    return frozenset(
+        form[start : start + _WINDOW] for form in forms for start in range(max(0, len(form) - _WINDOW + 1))
+    )
+
+
+def quantity(n: int, noun: str, plural: str | None = None) -> str:
+    """Returns a number with its noun, in the plural unless the number is 1.
+
+    Args:
+        n: The number.
+        noun: What is counted, for one; with the verb where a verb follows.
+        plural: The same for several; by default `noun` with an "s".
+
+    Example:
+        >>> quantity(1, "question"), quantity(0, "question")
+        ('1 question', '0 questions')
+        >>> quantity(1, "case waits", "cases wait"), quantity(2, "case waits", "cases wait")
+        ('1 case waits', '2 cases wait')
+    """
+    return f"{n} {noun if n == 1 else plural or f'{noun}s'}"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.documents import parse_json, parse_toml
+from coe_agents.files import parse_json, parse_toml
 
 DEEP = {"json": ["[" * n + "]" * n for n in (102, 500, 3000, 100_000)] + ['{"a":' * 5000 + "1" + "}" * 5000]}
 

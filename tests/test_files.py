@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from coe_agents._files import append, write, write_chunks
+from coe_agents.files import append, write, write_chunks
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
 from tests.evaluation.invented import group

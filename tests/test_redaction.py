@@ -10,7 +10,8 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent
-from coe_agents.redaction import REDACTED, prints_secret, redact, redact_all, secrets_of, secrets_of_environment
+from coe_agents.errors import prints_secret, secrets_of
+from coe_agents.text import REDACTED, redact, redact_all, secrets_of_environment
 
 KEY = "sk-planted-0123456789"
 

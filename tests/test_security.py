@@ -18,8 +18,8 @@ from coe_agents.cli import main
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.redaction import REDACTED
 from coe_agents.testing import ScriptedAgent
+from coe_agents.text import REDACTED
 from tests.servers import Served, running, served, write
 
 KEY = "sk-planted-0123456789abcdefghij"

@@ -6,16 +6,16 @@ import weakref
 
 import pytest
 
-from coe_agents import _threads
-from coe_agents._threads import start_call
+from coe_agents import _steps
+from coe_agents._steps import start_call
 from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
-    monkeypatch.setattr(_threads, "_THREADS", _threads._Threads())
-    monkeypatch.setattr(_threads, "_IDLE", 60.0)
-    return _threads._THREADS
+    monkeypatch.setattr(_steps, "_THREADS", _steps._Threads())
+    monkeypatch.setattr(_steps, "_IDLE", 60.0)
+    return _steps._THREADS
 
 
 def test_a_call_keeps_its_context_and_its_error():
@@ -47,7 +47,7 @@ def test_a_call_that_hangs_holds_no_other_call_up(threads):
 
 
 def test_an_idle_thread_ends_and_a_call_that_comes_then_is_made(threads, monkeypatch):
-    monkeypatch.setattr(_threads, "_IDLE", 0.01)
+    monkeypatch.setattr(_steps, "_IDLE", 0.01)
     thread = start_call(threading.current_thread).result(60)
     thread.join(60)
     assert not thread.is_alive()
@@ -56,7 +56,7 @@ def test_an_idle_thread_ends_and_a_call_that_comes_then_is_made(threads, monkeyp
 
 
 def test_calls_that_come_as_threads_end_are_all_made(threads, monkeypatch):
-    monkeypatch.setattr(_threads, "_IDLE", 0.0005)
+    monkeypatch.setattr(_steps, "_IDLE", 0.0005)
     for number in range(300):
         assert start_call(lambda given: given, number).result(60) == number
         time.sleep(0.0005)

@@ -8,7 +8,7 @@ from typing import Any
 
 from coe_agents.actions.schemas import Reading, find_parameters, fits, readings, schemas_of, stated_fields
 from coe_agents.checks import several
-from coe_agents.documents import parse_json
+from coe_agents.files import parse_json
 
 MAX_CHARS = 100_000
 """An action whose canonical form is longer is refused."""

@@ -11,13 +11,12 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 from numpy.typing import NDArray
 
 from coe_agents import prompts
-from coe_agents._plurals import quantity
 from coe_agents.agents.choice.probability import MIN_MASS
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.checks import integer
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
-from coe_agents.text import for_prompt
+from coe_agents.text import for_prompt, quantity
 
 _LOG = logging.getLogger(__name__)
 _Pair = tuple[str, str]

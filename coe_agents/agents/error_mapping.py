@@ -24,8 +24,7 @@ from coe_agents.errors import (
     ServerError,
     iter_causes,
 )
-from coe_agents.redaction import safe_message
-from coe_agents.text import one_line
+from coe_agents.text import one_line, safe_message
 
 _LONGEST = 300
 _TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError", "ModelTimeoutError"}

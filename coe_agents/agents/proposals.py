@@ -7,8 +7,8 @@ from langchain_core.messages import AIMessage
 
 from coe_agents.actions import check_calls, check_proposal
 from coe_agents.actions.canonical import Parser
-from coe_agents.documents import parse_json
 from coe_agents.errors import InvalidReplyError
+from coe_agents.files import parse_json
 
 
 def read_proposal(

@@ -14,7 +14,7 @@ from langchain_core.messages import InvalidToolCall, ToolCall
 
 from coe_agents.backends.generation import CutRow
 from coe_agents.backends.tool_calls import ANY_TOOL
-from coe_agents.documents import parse_json
+from coe_agents.files import parse_json
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 HERMES_TAGS = (OPENING, CLOSING, "<tool_response>", "</tool_response>", "<tools>", "</tools>")

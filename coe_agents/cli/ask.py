@@ -43,7 +43,7 @@ def ask(
     result = graph.invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:
-        from coe_agents.group_decision.views import to_json
+        from coe_agents.decision.views import to_json
 
         print_json(to_json(question, result["decision"], seconds))
     else:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.follow import follow_until_broken
 from coe_agents.cli.options import (
     Exit,
@@ -23,6 +22,7 @@ from coe_agents.cli.recalibrate import recalibrate_on_rulings, without_rulings
 from coe_agents.cli.score import check_proposer
 from coe_agents.cli.setting import create_setting, judge_saved, print_judged
 from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import Judged

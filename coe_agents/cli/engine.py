@@ -9,7 +9,7 @@ from coe_agents.cli.options import EngineOptions
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
-    from coe_agents.distributed import Pool
+    from coe_agents.experiments.distributed import Pool
 
 
 def ray_options(options: EngineOptions) -> EngineOptions | None:
@@ -30,7 +30,7 @@ def create_pool(ray: EngineOptions, *, n_parts: int, bound: int | None) -> "Pool
 
     An idle actor would waste its share of the endpoints, whose limits at most `bound` actors can share.
     """
-    from coe_agents.distributed import Pool, n_nodes
+    from coe_agents.experiments.distributed import Pool, n_nodes
 
     bounds = (ray.actors or n_nodes(), n_parts, *(() if bound is None else (bound,)))
     limit = {} if ray.part_timeout is None else {"seconds": ray.part_timeout}

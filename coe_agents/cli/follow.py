@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
 from coe_agents.cli.options import Exit
 from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import RiskState

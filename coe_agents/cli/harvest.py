@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.options import JsonOption
 from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
     from langgraph.store.sqlite import SqliteStore
 
-    from coe_agents.rulings import RecordedCase
+    from coe_agents.graph.rulings import RecordedCase
 
 StoreOption = Annotated[
     str,
@@ -38,9 +38,9 @@ def harvest(
 
     Each sample has the probability with which its case was seen: the audit rate for an answer, 1 for an escalation.
     """
-    from coe_agents._files import write
-    from coe_agents.rulings import case_row, sample_rows
-    from coe_agents.rulings import cases as recorded
+    from coe_agents.files import write
+    from coe_agents.graph.rulings import case_row, sample_rows
+    from coe_agents.graph.rulings import cases as recorded
 
     with _open(store) as opened:
         found = recorded(opened)  # all of them, so that an unknown status is an error
@@ -76,8 +76,8 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show the recorded cases that wait for a person's ruling, or rule on one of them."""
-    from coe_agents.rulings import pending_cases
-    from coe_agents.rulings import rule as record_ruling
+    from coe_agents.graph.rulings import pending_cases
+    from coe_agents.graph.rulings import rule as record_ruling
 
     has_ruled = right or wrong or answer is not None
     if rule is None and has_ruled:
@@ -181,9 +181,9 @@ def _checked(path: Path, kind: "type[SqliteStore]") -> "Iterator[SqliteStore]":
 
 def _append(path: Path, rows: list[dict[str, Any]]) -> int:
     """Appends the cases that a file does not hold yet, and returns how many."""
-    from coe_agents._files import append
     from coe_agents.evaluation.samples.folder import sole_writer
     from coe_agents.evaluation.samples.labelled import follow_cases
+    from coe_agents.files import append
 
     with sole_writer(path, path.with_name(f".{path.name}.lock")):  # two processes would append the same cases
         known = {case.id for case in follow_cases(path, wait=lambda: False)} if path.exists() else set()

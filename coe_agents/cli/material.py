@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 import coe_agents
-from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.options import Criteria, SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import sample_to
@@ -26,6 +25,7 @@ from coe_agents.evaluation import Sample, SampledQuestion, Samples, ScoringSetup
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.groups import order_by_responses
+from coe_agents.text import quantity
 from coe_agents.tinyworld import beliefs, load_facts
 from coe_agents.tinyworld.questions import answer_span, find_questions
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.options import ScoringOptions
 from coe_agents.cli.setting import create_setting, judge_saved, print_judged
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.errors import SamplesError
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import SampledQuestion

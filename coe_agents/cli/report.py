@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coe_agents._files import write
-from coe_agents._plurals import quantity
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.setting import create_setting, print_judged
 from coe_agents.cli.terminal import clean, print_lines
+from coe_agents.files import write
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.origin import Judging

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import EngineOptions, Exit, QuestionOptions, expand_options
 from coe_agents.cli.sample import describe_dataset, most_actors, times
 from coe_agents.cli.terminal import clean, print_lines
+from coe_agents.text import quantity
 
 RUN_EPILOG = (
     "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
@@ -53,8 +53,8 @@ def run(
     ray = ray_options(engine)
     settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices
-    from coe_agents.runs.runner import Units
+    from coe_agents.experiments.runs import Timings, create_run_group, decide_all, keep_prices
+    from coe_agents.experiments.runs.runner import Units
     from coe_agents.tinyworld.questions import find_questions
 
     found = find_questions(asking.dataset, asking.split, seed=seed)
@@ -91,8 +91,8 @@ def run(
 
             asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
         elif n_pending := store.n_pending:
-            from coe_agents.distributed import cluster
-            from coe_agents.runs.parts import decide_parts
+            from coe_agents.experiments.distributed import cluster
+            from coe_agents.experiments.runs.parts import decide_parts
 
             with cluster(ray.address):
                 pool = create_pool(

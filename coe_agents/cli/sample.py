@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,8 +91,8 @@ def sample_to(
     if engine is None:
         _run(group, questions, settings, options.out)
         return
-    from coe_agents.distributed import SampleParts, cluster
-    from coe_agents.distributed import sample as sample_parts
+    from coe_agents.experiments.distributed import SampleParts, cluster
+    from coe_agents.experiments.distributed import sample as sample_parts
 
     with (
         SampleParts(

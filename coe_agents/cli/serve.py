@@ -9,7 +9,6 @@ from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import ConfigOption
 from coe_agents.cli.terminal import print_lines
-from coe_agents.redaction import read_key
 
 _LOOPBACK = "127.0.0.1"
 
@@ -45,6 +44,8 @@ def serve(
 
     A caller can make the gate stricter for a question, never looser.
     """
+    from coe_agents.config.clients import read_key
+
     try:
         key = None if api_key_env is None else read_key(api_key_env)
     except ValueError as error:

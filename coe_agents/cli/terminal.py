@@ -9,8 +9,7 @@ import warnings
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from coe_agents import redaction
-from coe_agents.text import for_terminal, printable
+from coe_agents.text import for_terminal, printable, redact, redact_all, secrets_of_environment
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +24,7 @@ def hide(secrets: Collection[str]) -> None:
 
 def clean(text: str, limit: int | None = None) -> str:
     """Returns `text` as it may be printed: on one line of `limit` characters, secrets redacted, nothing to control."""
-    return for_terminal(redaction.redact(text, _HIDDEN | redaction.secrets_of_environment()), limit)
+    return for_terminal(redact(text, _HIDDEN | secrets_of_environment()), limit)
 
 
 def print_lines(text: str, *, to_stderr: bool = False) -> None:
@@ -40,8 +39,8 @@ def print_json(value: Any) -> None:
     Raises:
         ValueError: If a number in it is not finite.
     """
-    secrets = _HIDDEN | redaction.secrets_of_environment()
-    print(json.dumps(redaction.redact_all(value, secrets), allow_nan=False).replace("\x7f", "\\u007f"))
+    secrets = _HIDDEN | secrets_of_environment()
+    print(json.dumps(redact_all(value, secrets), allow_nan=False).replace("\x7f", "\\u007f"))
 
 
 def create_console(*, stderr: bool = False) -> "Console":

@@ -28,7 +28,7 @@ from coe_agents.config import schema
 from coe_agents.config.action_rules import read_options
 from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config
-from coe_agents.errors import CoEError, ConfigurationError
+from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.graph.shown_tools import check_tools
@@ -39,8 +39,8 @@ from coe_agents.policy import (
     RegimePolicy,
     ThresholdPolicy,
 )
-from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
+from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES

@@ -5,12 +5,12 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from coe_agents._plurals import quantity
 from coe_agents.config import schema
 from coe_agents.config.build import assemble, create_judge
 from coe_agents.config.schema import Config, ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import RegimePolicy
+from coe_agents.text import quantity
 
 
 def check(config: Config) -> list[str]:

@@ -1,5 +1,6 @@
 """Owns the step from a model section of a configuration to its client; no server is called."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from coe_agents.agents._requests.clients import create_model
 from coe_agents.config.schema import ModelSection
 from coe_agents.extensions import did_you_mean
-from coe_agents.redaction import read_key, redact
+from coe_agents.text import redact
 from coe_agents.tinyworld import MODELS, model_folder
 
 LOCAL_PROVIDERS = ("transformers", "tinyworld")
@@ -125,3 +126,32 @@ def _describe(error: Exception) -> str:
         place = ".".join(["options", *map(str, fault["loc"])])
         faults.append(f"{place}: {'unknown option. Omit it' if is_unknown else message}")
     return "; ".join(faults)
+
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+def read_key(variable: str, whose: str = "") -> str:
+    """Returns the key that an environment variable holds; `whose` follows the variable in messages.
+
+    Raises:
+        ValueError: It holds none. What was given as the name is not shown where it may be the key itself: names of
+            variables are capitals, digits and "_" by custom; keys rarely are.
+
+    Example:
+        >>> read_key("sk-0123456789")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: must be the NAME of an environment variable; got text that is not shown, as it may be the key ...
+    """
+    key = os.environ.get(variable, "")
+    if not key.strip() and _VARIABLE.fullmatch(variable) is None:
+        got = "got text that is not shown, as it may be the key itself"
+        advice = "Put the key into a variable, and name that"
+        raise ValueError(f"must be the NAME of an environment variable{whose}; {got}. {advice}")
+    must = f'the environment variable "{variable}"{whose} must hold a key'
+    if not key.strip():
+        raise ValueError(f"{must}; it is not set. Export it")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError(f"{must}; it has blanks or other characters that no key contains. Export it again")
+    return key

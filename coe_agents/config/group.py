@@ -9,13 +9,12 @@ from coe_agents.clustering import answer_kind
 from coe_agents.config.build import create_agents
 from coe_agents.config.clients import default_at_once
 from coe_agents.config.schema import Config
-from coe_agents.errors import ConfigurationError, InvalidReplyError
+from coe_agents.errors import ConfigurationError, InvalidReplyError, secrets_of
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Group, Participant
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
-from coe_agents.redaction import redact_all, secrets_of
-from coe_agents.text import for_prompt
+from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import tinyworld_agents
 from coe_agents.types import AgentReply, AgentRequest, Response
 

@@ -17,7 +17,7 @@ from coe_agents.config.schema import Config, describe_unknown
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.origin import Judging
 from coe_agents.extensions import find_extension
-from coe_agents.redaction import redact_all
+from coe_agents.text import redact_all
 
 NAMES = ("normalized", "actions", "tinyworld")
 """The clusterers that a name is enough for, besides those of other packages."""

@@ -22,12 +22,12 @@ from pydantic import (
 )
 
 from coe_agents.config.action_rules import read_options
-from coe_agents.documents import parse_toml
-from coe_agents.errors import ConfigurationError
+from coe_agents.errors import ConfigurationError, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
+from coe_agents.files import parse_toml
 from coe_agents.policy.bounds import MOST_SAMPLES, Bounds
-from coe_agents.redaction import redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
+from coe_agents.text import redact
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS

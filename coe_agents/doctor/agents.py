@@ -7,12 +7,11 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from coe_agents._threads import start_call
+from coe_agents._steps import start_call
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
-from coe_agents.errors import CoEError, IgnoredTemperatureError
-from coe_agents.redaction import safe_message, secrets_of
-from coe_agents.text import for_terminal, one_line
+from coe_agents.errors import CoEError, IgnoredTemperatureError, secrets_of
+from coe_agents.text import for_terminal, one_line, safe_message
 from coe_agents.types import AgentRequest
 
 QUESTION = "What is the capital of France?"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.files import parse_json
 from coe_agents.policy.guarantee import AskedAgent
 
 JUDGED = "judged"

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from coe_agents._plurals import quantity
 from coe_agents.clustering import canonical_answer
+from coe_agents.errors import describe_error
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.store import Unit, is_failure
-from coe_agents.redaction import describe_error, safe_message
+from coe_agents.text import quantity, safe_message
 from coe_agents.types import AgentReply, Response, create_response
 
 Ask = Callable[[str, Question], Awaitable[AgentReply]]

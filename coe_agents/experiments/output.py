@@ -5,8 +5,8 @@ import io
 import textwrap
 from pathlib import Path
 
-from coe_agents._files import write
 from coe_agents.experiments.experiment import Cell, Experiment
+from coe_agents.files import write
 from coe_agents.text import for_terminal
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")

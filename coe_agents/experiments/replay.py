@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coe_agents._plurals import quantity
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.decisions import Item
 from coe_agents.evaluation.samples import Sample, SampledQuestion
@@ -22,6 +21,7 @@ from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.settle import is_settled, representative_of
 from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, round_data
+from coe_agents.text import quantity
 from coe_agents.types import RoundData
 from coe_agents.uncertainty import regime
 from coe_agents.uncertainty.divergences import Divergence

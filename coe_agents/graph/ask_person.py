@@ -7,7 +7,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel, Field, TypeAdapter
 
 from coe_agents.checks import one_of
-from coe_agents.people import (
+from coe_agents.graph.people import (
     Approve,
     Asked,
     Decided,

@@ -7,7 +7,6 @@ from typing import Any, get_args
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
-from coe_agents._plurals import quantity
 from coe_agents.checks import has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.errors import CheckpointError
@@ -22,13 +21,13 @@ from coe_agents.graph.nodes.escalation import Escalation, escalation_node
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
+from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.recording import Recorder
 from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.people import check_checkpointer
 from coe_agents.policy import Policy, RegimePolicy, Weighting
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import quorum, regime_thresholds
@@ -36,6 +35,7 @@ from coe_agents.policy.bounds import THRESHOLDS, Bounds
 from coe_agents.policy.guarantee import UNKEPT, AskedAgent, AskedGroup, hold_to_group
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
+from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
@@ -125,7 +125,7 @@ def create_coe_graph(
         tools: What every agent is shown where the input names no tools: LangChain tools, functions, or OpenAI's
             schemas. Where an input has `choices`, none are shown.
         record: Whether to record escalations, and what people rule on them, in the store with which the graph is
-            compiled: `compile(store=...)`. Cases hold the text of your users; see `coe_agents.rulings`.
+            compiled: `compile(store=...)`. Cases hold the text of your users; see `coe_agents.graph.rulings`.
         audit_rate: The probability with which an answer of the group is recorded, too, for people to rule on
             afterwards; the answer does not wait for them. It needs `record`.
 

@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 
 from coe_agents._steps import Steps, invoke
 from coe_agents.checks import integer
+from coe_agents.decision.data import Answer, DecisionData, view
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
-from coe_agents.group_decision.data import Answer, DecisionData, view
 from coe_agents.types import Uncertainty
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]

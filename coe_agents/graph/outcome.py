@@ -8,9 +8,9 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from coe_agents._steps import Steps, invoke
+from coe_agents.decision.data import Answer, view
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.runnables import check_compiled, steps_node
-from coe_agents.group_decision.data import Answer, view
 
 
 class OutcomeInput(TypedDict):

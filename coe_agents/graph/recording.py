@@ -12,12 +12,11 @@ from langgraph.config import get_store
 
 from coe_agents._steps import Call, Steps
 from coe_agents.checks import share
-from coe_agents.errors import ConfigurationError
+from coe_agents.errors import ConfigurationError, describe_error
 from coe_agents.graph.nodes.finish import finish
+from coe_agents.graph.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
-from coe_agents.redaction import describe_error
-from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
 
 
 class Recorder:

@@ -9,8 +9,8 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
+from coe_agents.decision.data import AgentTokens, DecisionData
 from coe_agents.errors import CheckpointError
-from coe_agents.group_decision.data import AgentTokens, DecisionData
 from coe_agents.types import AgentRequest, Response, RoundData
 
 

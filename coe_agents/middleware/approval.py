@@ -2,8 +2,8 @@
 
 from langchain_core.messages import ToolCall
 
+from coe_agents.graph.people import Asked, fence
 from coe_agents.middleware.verdict import Verdict, call_as_json, in_words
-from coe_agents.people import Asked, fence
 from coe_agents.policy.wording import decomposition
 from coe_agents.text import for_prompt
 

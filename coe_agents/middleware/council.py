@@ -20,14 +20,13 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from coe_agents._steps import Call, Steps, arun_steps, run_steps
-from coe_agents._threads import start_call
+from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
 from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
+from coe_agents.decision.data import view
 from coe_agents.errors import is_control_flow
-from coe_agents.group_decision.data import view
 from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies
 from coe_agents.middleware.council_review import Pending, ask_person, mark_pending, settle, take_back
 from coe_agents.middleware.deliberation import (

@@ -8,13 +8,13 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessag
 from typing_extensions import TypedDict
 
 from coe_agents.actions import check_calls
+from coe_agents.graph.people import Asked, Decided, Edit, Reject, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.guard import is_same_call
 from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.reviewer import structured_text
 from coe_agents.middleware.verdict import call_as_json
 from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal, without_text
-from coe_agents.people import Asked, Decided, Edit, Reject, ask_for_decisions, fence
 from coe_agents.text import for_log, for_prompt
 
 ANSWER = "answer"

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.checks import one_of
+from coe_agents.graph.people import Approve, Edit, Reject, Respond, ask_for_decisions
 from coe_agents.graph.runnables import OneForm, steps_node
 from coe_agents.middleware.approval import about_uncertain
 from coe_agents.middleware.guard import Reply, edit_of
@@ -45,7 +46,6 @@ from coe_agents.middleware.verdicts import (
     block_call,
 )
 from coe_agents.middleware.withheld import not_run
-from coe_agents.people import Approve, Edit, Reject, Respond, ask_for_decisions
 
 OnUncertain = Literal["block", "interrupt"]
 

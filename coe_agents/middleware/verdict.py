@@ -8,8 +8,8 @@ from typing import Any, Literal, NotRequired
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 
 from coe_agents.clustering import parse_choice
-from coe_agents.group_decision import GroupDecision
-from coe_agents.group_decision.data import Grounds, view
+from coe_agents.decision import GroupDecision
+from coe_agents.decision.data import Grounds, view
 from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.once import new_action
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES

@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.checks import one_of, require
 from coe_agents.errors import is_control_flow
+from coe_agents.graph.people import fence
 from coe_agents.graph.runnables import check_compiled
 from coe_agents.middleware.guard import GuardsTools, check_names, is_edited, proposal_of, refuse
 from coe_agents.middleware.once import VouchedAction, new_action
@@ -36,7 +37,6 @@ from coe_agents.middleware.verdict import (
     verdicts_of,
 )
 from coe_agents.middleware.withheld import not_run
-from coe_agents.people import fence
 from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.text import visible
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from coe_agents._files import write
 from coe_agents.checks import brief, is_finite
+from coe_agents.files import write
 from coe_agents.policy.saved import load_saved
 
 _FORMAT = "coe-agents agent weights 1"

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, get_args, runtime_checkable
 
-from coe_agents._plurals import quantity
 from coe_agents.checks import number, one_of
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
     Measurement,
 )
+from coe_agents.text import quantity
 from coe_agents.types import Action
 
 ACTIONS: tuple[Action, ...] = get_args(Action)

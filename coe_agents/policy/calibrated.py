@@ -10,18 +10,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from coe_agents._files import write
-from coe_agents._plurals import quantity
 from coe_agents.actions import called_tools
 from coe_agents.checks import are_finite, instance, integer, number, one_of, require, share
 from coe_agents.clustering import answer_kind
+from coe_agents.files import write
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.gate import LearnedGate
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import load_saved, with_tuples
 from coe_agents.policy.support_gate import SupportGate
-from coe_agents.text import for_prompt
+from coe_agents.text import for_prompt, quantity
 from coe_agents.types import ANSWERABLE, Action
 from coe_agents.uncertainty.answers import TIE
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coe_agents.documents import parse_json, with_unique_names
 from coe_agents.errors import ConfigurationError
+from coe_agents.files import parse_json, with_unique_names
 
 _T = TypeVar("_T")
 

@@ -8,7 +8,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from coe_agents._plurals import quantity
 from coe_agents.checks import instance
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.base import (
@@ -23,6 +22,7 @@ from coe_agents.policy.base import (
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.wording import coe_in_words
+from coe_agents.text import quantity
 from coe_agents.types import ANSWERABLE, AnswerKind
 
 OWN_LIMIT = "the limit of this request"

@@ -9,9 +9,9 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from coe_agents._plurals import quantity
-from coe_agents.documents import parse_json
+from coe_agents.files import parse_json
 from coe_agents.serve.api_error import ApiError, caller_gone
+from coe_agents.text import quantity
 
 _LONGEST_UPLOAD = 30.0
 """Seconds in which a body must have arrived."""

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from coe_agents.group_decision.views import to_public
+from coe_agents.decision.views import to_public
 from coe_agents.serve.admission import Admission, read_object
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import check_model, read_chat_request

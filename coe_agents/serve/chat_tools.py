@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents.documents import parse_json
+from coe_agents.files import parse_json
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.serve.api_error import invalid_request
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from coe_agents.group_decision.views import to_numbers
+from coe_agents.decision.views import to_numbers
 from coe_agents.serve.refusal import refusal
 from coe_agents.types import add_usages
 

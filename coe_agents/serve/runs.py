@@ -7,8 +7,8 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 
+from coe_agents.decision import GroupDecision
 from coe_agents.graph.context import CallersLimits
-from coe_agents.group_decision import GroupDecision
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.group import Group
 from coe_agents.serve.limits import tighten

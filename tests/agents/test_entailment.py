@@ -20,8 +20,8 @@ from coe_agents.errors import (
     ModelNotFoundError,
     RateLimitError,
     ServerError,
+    prints_secret,
 )
-from coe_agents.redaction import prints_secret
 from tests.doubles import JudgingModel
 from tests.faults import KEY, failing
 from tests.servers import Served, answering, completion, running

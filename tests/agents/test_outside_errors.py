@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.decision import GroupDecision
 from coe_agents.errors import AgentError
-from coe_agents.group_decision import GroupDecision
 from coe_agents.observability import CoETelemetry
 from tests.servers import Served, running, served, write
 

@@ -390,7 +390,7 @@ def store(tmp_path_factory):
 
     from coe_agents import ThresholdPolicy, create_coe_graph
     from coe_agents.clustering import NormalizedMatch
-    from coe_agents.rulings import pending_cases, rule
+    from coe_agents.graph.rulings import pending_cases, rule
     from coe_agents.testing import ScriptedAgent
 
     path = tmp_path_factory.mktemp("store") / "store.sqlite"

@@ -16,7 +16,7 @@ from langgraph.types import Command
 from coe_agents import AskPerson, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
+from coe_agents.graph.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
 from coe_agents.testing import ScriptedAgent
 from coe_agents.types import create_response
 from tests.graph.test_persistence import server  # noqa: F401 (a fixture)

@@ -32,9 +32,10 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel
 
-from coe_agents import CoECouncil, CoEMiddleware, ThresholdPolicy, create_coe_graph, people
+from coe_agents import CoECouncil, CoEMiddleware, ThresholdPolicy, create_coe_graph
 from coe_agents.actions import ActionMatch, Text, canonical_action
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import people
 from coe_agents.middleware import CoEVerdicts, describe_call, lacks_approval, marks, once
 from coe_agents.middleware.verdict import create_unmeasured, fingerprint
 from coe_agents.testing import create_response
@@ -546,7 +547,7 @@ class GateMachine(RuleBasedStateMachine):
         self.patches = [
             mock.patch.object(marks, "_DRAWN", secrets.token_bytes(32)),
             mock.patch.object(once.REGISTER, "_started", {}),
-            mock.patch("coe_agents.people._REPLIES_TO_OTHERS", {}),
+            mock.patch("coe_agents.graph.people._REPLIES_TO_OTHERS", {}),
             mock.patch.object(once, "SECONDS_TO_GATHER", 0.05),
         ]
         for patch in self.patches:

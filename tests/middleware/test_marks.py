@@ -30,7 +30,7 @@ def other_process(monkeypatch):
 
     def begin():
         monkeypatch.setattr(marks, "_DRAWN", token_bytes(32))
-        monkeypatch.setattr("coe_agents.people._REPLIES_TO_OTHERS", {})
+        monkeypatch.setattr("coe_agents.graph.people._REPLIES_TO_OTHERS", {})
 
     return begin
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents._plurals import quantity
 from coe_agents._steps import Steps, Wait
 from coe_agents.errors import AgentTimeoutError
+from coe_agents.text import quantity
 
 _LOCK = threading.Lock()
 """One lock for all, since agents share endpoints."""

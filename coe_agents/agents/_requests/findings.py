@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from coe_agents import _files
+from coe_agents import files
 from coe_agents._steps import Call, Steps, Wait
 from coe_agents.agents._requests.endpoints import Places, Server
 from coe_agents.agents._requests.limits import Deadline
@@ -147,4 +147,4 @@ def _write(server: Server, key: str, found: Finding) -> None:
         return
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _files.write(path, json.dumps(asdict(found)).encode())
+        files.write(path, json.dumps(asdict(found)).encode())

@@ -19,8 +19,7 @@ from coe_agents.agents._requests.clients import bind_tools
 from coe_agents.agents._requests.endpoints import Server
 from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents.error_mapping import is_stale, to_agent_error
-from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow
-from coe_agents.redaction import prints_secret, secrets_of
+from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow, prints_secret, secrets_of
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 8.0

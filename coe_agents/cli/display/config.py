@@ -9,7 +9,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.config.clients import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, CustomPart, ModelSection
@@ -17,6 +16,7 @@ from coe_agents.doctor.agents import AgentReport
 from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport
 from coe_agents.doctor.diagnosis import Examination
 from coe_agents.extensions import find_extension, origin_of
+from coe_agents.text import quantity
 
 _EXTENSIONS = {"coordination": "solver", "divergence": "divergence", "tools": "tools"}
 """The kind of extension that each field of `[graph]` may name."""

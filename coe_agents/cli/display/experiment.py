@@ -7,10 +7,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console, print_lines
 from coe_agents.experiments.experiment import PAPER, Experiment
 from coe_agents.experiments.output import caption_of, format_cell
+from coe_agents.text import quantity
 
 
 def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> None:

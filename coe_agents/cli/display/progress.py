@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
+from coe_agents.text import quantity
 
 Advance = Callable[[str, bool], None]
 """Takes the name of the agent that replied, and whether the reply is a failure."""

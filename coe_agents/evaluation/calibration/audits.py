@@ -207,7 +207,7 @@ def recalibrate(
     risk: float,
     confidence: float,
 ) -> Recalibration:
-    """Chooses the threshold of a policy in use from cases on which people ruled: see `coe_agents.rulings`.
+    """Chooses the threshold of a policy in use from cases on which people ruled: see `coe_agents.graph.rulings`.
 
     Escalated cases are those of which the policy was unsure: they say nothing about the risk of what it answered. That
     is estimated from random audits, with weights 1 / probability of being seen. Above the present threshold,

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coe_agents.documents import parse_json
 from coe_agents.errors import DatasetError
 from coe_agents.evaluation.datasets.question import Place
+from coe_agents.files import parse_json
 
 _BETWEEN = re.compile(r"[\s,:]*")
 

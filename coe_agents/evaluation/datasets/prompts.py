@@ -8,9 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets.question import Question
+from coe_agents.files import parse_toml
 from coe_agents.text import for_prompt
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
-from coe_agents._plurals import quantity
 from coe_agents.errors import ConfigurationError
+from coe_agents.text import quantity
 
 Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions"]
 Place = Callable[[], str]

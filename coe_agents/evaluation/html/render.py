@@ -13,7 +13,7 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
-from coe_agents._plurals import quantity
+from coe_agents.text import quantity
 
 _PACKAGE = "coe_agents.evaluation.html"
 

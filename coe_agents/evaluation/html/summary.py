@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents._plurals import quantity
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.text import quantity
 
 _COVERAGES = (0.25, 0.5, 0.75)
 _RISKS = (0.2, 0.1, 0.05)

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coe_agents._files import write
-from coe_agents.documents import parse_json
 from coe_agents.errors import ConfigurationError, StoreError
+from coe_agents.files import parse_json, write
 
 SETTINGS = "settings.json"
 _LOCK = ".lock"

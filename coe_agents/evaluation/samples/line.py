@@ -8,8 +8,8 @@ from types import NoneType
 from typing import Any, NamedTuple, cast
 
 from coe_agents.actions import canonical_action, read_action
-from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
+from coe_agents.files import parse_json
 from coe_agents.types import Response
 
 _NEAR = 0.8

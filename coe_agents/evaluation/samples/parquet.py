@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coe_agents.checks import require
-from coe_agents.documents import parse_json
+from coe_agents.files import parse_json
 
 PARTS = "samples"
 """The folder of a run that holds its samples as Parquet."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.line import Sample, to_sample
 from coe_agents.evaluation.samples.ranges import Runs
+from coe_agents.files import parse_json
 
 
 @dataclass(frozen=True, slots=True)

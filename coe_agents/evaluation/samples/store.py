@@ -15,11 +15,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from coe_agents._files import append, write_chunks
-from coe_agents.documents import parse_json
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.disk_sequence import open_scratch
 from coe_agents.evaluation.samples.folder import run_folder
+from coe_agents.files import append, parse_json, write_chunks
 
 SAMPLES = "run.samples.jsonl"
 REPAIR = "Remove what is there and rerun the same command, which asks again what is missing; or choose another folder"

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents._plurals import quantity
 from coe_agents.checks import is_number, require
 from coe_agents.evaluation.decisions import Item, Run
 from coe_agents.evaluation.html.render import check_jinja, read_parts, render
 from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
 from coe_agents.experiments.output import format_cell
+from coe_agents.text import quantity
 
 _PACKAGE = __name__.rpartition(".")[0]
 _SCRIPT = ("rounds.js", "decisions.js", "run.js")

@@ -9,19 +9,22 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import get_runtime
 
+from coe_agents.decision.data import AgentTokens
 from coe_agents.errors import (
     AgentError,
     AgentTimeoutError,
     IgnoredTemperatureError,
     InvalidReplyError,
+    describe_error,
     is_control_flow,
+    prints_secret,
+    secrets_of,
 )
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.spending import seconds_since
 from coe_agents.graph.state import AskedRequest, check_request
-from coe_agents.group_decision.data import AgentTokens
-from coe_agents.redaction import describe_error, prints_secret, safe_message, secrets_of
+from coe_agents.text import safe_message
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response, create_usage
 
 _GRACE = 0.5

@@ -10,9 +10,9 @@ from pydantic import TypeAdapter
 
 from coe_agents import prompts
 from coe_agents.graph.nodes.escalation import case_of
+from coe_agents.graph.people import Spoken, ask_about_case
 from coe_agents.graph.spending import begin_round
 from coe_agents.graph.state import CoEState
-from coe_agents.people import Spoken, ask_about_case
 from coe_agents.rounds import CLARIFY, rephrase
 
 _REPLY: TypeAdapter[str] = TypeAdapter(Spoken)

@@ -10,14 +10,21 @@ from langgraph.types import Overwrite
 
 from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer, parse_choice
 from coe_agents.clustering.cluster import cluster_with_former
-from coe_agents.errors import AgentError, ClusteringError, CoEError, is_control_flow
+from coe_agents.errors import (
+    AgentError,
+    ClusteringError,
+    CoEError,
+    describe_error,
+    is_control_flow,
+    prints_secret,
+    secrets_of,
+)
 from coe_agents.graph import events
 from coe_agents.graph.rounds import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
-from coe_agents.redaction import describe_error, prints_secret, secrets_of
 from coe_agents.rounds import former_answers
 from coe_agents.types import Response, in_canonical_order, usable
 

@@ -9,13 +9,13 @@ from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from coe_agents._steps import Steps, invoke
 from coe_agents.clustering import answer_kind
+from coe_agents.decision.data import AgentTokens, view
 from coe_agents.graph import events
 from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.nodes.agent import disable_streaming
+from coe_agents.graph.people import faults
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
-from coe_agents.group_decision.data import AgentTokens, view
-from coe_agents.people import faults
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.types import DECIDERS, Candidate, EscalatedCase, Ruling, Usage
 

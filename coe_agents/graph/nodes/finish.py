@@ -6,9 +6,10 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
+from coe_agents.decision.create import create_decision
 from coe_agents.graph.rounds import new_responses
 from coe_agents.graph.state import CoEState
-from coe_agents.group_decision.create import create_decision
+from coe_agents.rounds import conformity
 from coe_agents.types import usable
 
 WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
@@ -34,6 +35,7 @@ def finish(state: CoEState) -> dict[str, Any]:
         },
         spent=state["usages"],
         trajectory=state["trajectory"],
+        conformity=conformity(state["trajectory"]),
     )
     text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
     message = AIMessage("" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision})

@@ -9,13 +9,13 @@ from langchain_core.runnables import RunnableConfig
 
 from coe_agents.actions import ActionMatch
 from coe_agents.clustering import Clusterer
+from coe_agents.decision.data import view
 from coe_agents.graph import events
 from coe_agents.graph.rounds import account, graded_agents
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
-from coe_agents.group_decision.data import view
 from coe_agents.policy import AgentMeasurement, Decision, Measurement, measure
 from coe_agents.rounds import conformity
 

@@ -8,7 +8,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents._threads import call_within
+from coe_agents._steps import call_within
 from coe_agents.agents._requests.endpoints import Places, places_of
 from coe_agents.agents._requests.limits import Deadline
 from coe_agents.clustering import NormalizedMatch

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from coe_agents.cli.display.decision import show_decision
-from coe_agents.group_decision.views import to_json
+from coe_agents.decision.views import to_json
 from coe_agents.text import for_terminal
 
 DECISION = {

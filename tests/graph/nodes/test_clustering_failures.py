@@ -10,8 +10,7 @@ from langgraph.types import interrupt
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.agents import ChatEntailment
 from coe_agents.clustering import BidirectionalEntailment
-from coe_agents.errors import ClusteringError
-from coe_agents.redaction import prints_secret
+from coe_agents.errors import ClusteringError, prints_secret
 from tests.doubles import ScriptedAgent
 from tests.faults import KEY, failing
 

@@ -14,9 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from coe_agents._files import write
 from coe_agents.checks import integer
-from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import from_plain
@@ -25,6 +23,8 @@ from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
 from coe_agents.evaluation.samples.store import Unit, is_failure, is_whole
+from coe_agents.experiments.distributed.cluster import Part, Pool, work_through
+from coe_agents.files import write
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -16,8 +16,8 @@ from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from coe_agents.decision.data import view
 from coe_agents.errors import ConfigurationError
-from coe_agents.group_decision.data import view
 from coe_agents.text import for_log, visible
 from coe_agents.types import Candidate, EscalatedCase, Regime
 

@@ -5,7 +5,7 @@ is shared, and a part is there whole or not at all, whichever process is killed.
 which holds references to its whole input for as long as it runs.
 """
 
-from coe_agents.distributed.cluster import Pool, cluster, n_nodes
-from coe_agents.distributed.sampling import SampleParts, sample
+from coe_agents.experiments.distributed.cluster import Pool, cluster, n_nodes
+from coe_agents.experiments.distributed.sampling import SampleParts, sample
 
 __all__ = ["Pool", "SampleParts", "cluster", "n_nodes", "sample"]

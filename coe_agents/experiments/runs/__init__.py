@@ -1,7 +1,7 @@
 """Owns running a whole policy over a dataset: the graph as configured, asked every question, each decision kept."""
 
-from coe_agents.runs.group import RunGroup, create_run_group
-from coe_agents.runs.runner import Timings, decide_all, keep_prices
+from coe_agents.experiments.runs.group import RunGroup, create_run_group
+from coe_agents.experiments.runs.runner import Timings, decide_all, keep_prices
 
 __all__ = [
     "RunGroup",

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from coe_agents._plurals import quantity
-from coe_agents.group_decision.checks import check_decision
-from coe_agents.group_decision.data import AgentData, DecisionData, view
-from coe_agents.group_decision.plots import SHOWN, draw_decision, svg_plane
+from coe_agents.decision.checks import check_decision
+from coe_agents.decision.data import AgentData, DecisionData, view
+from coe_agents.decision.plots import SHOWN, draw_decision, svg_plane
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.text import for_page, visible
+from coe_agents.text import for_page, quantity, visible
 from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Usage
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents.group_decision.data import AgentTokens, DecisionData, view
-from coe_agents.group_decision.typed import GroupDecision
-from coe_agents.rounds import conformity
+from coe_agents.decision.data import AgentTokens, DecisionData, view
+from coe_agents.decision.typed import GroupDecision
 from coe_agents.types import RoundData, Sampling, Usage, add_usages
 
 
@@ -18,6 +17,7 @@ def create_decision(
     failed_agents: dict[str, str],
     spent: Sequence[AgentTokens],
     trajectory: list[RoundData],
+    conformity: float | None,
 ) -> DecisionData:
     """Returns the decision.
 
@@ -29,6 +29,7 @@ def create_decision(
         failed_agents: Why agents failed in the last round, by name.
         spent: What each request cost.
         trajectory: The record of each round.
+        conformity: See `coe_agents.rounds.conformity`.
     """
     found = measured or {}
     usages: dict[str, list[Usage]] = {}
@@ -51,6 +52,6 @@ def create_decision(
         "agents": agents,
         "tokens": {name: add_usages(used) for name, used in usages.items()},
         "trajectory": trajectory,
-        "conformity": conformity(trajectory),
+        "conformity": conformity,
     }
     return GroupDecision(**{**view(found, DecisionData), **view(settled, DecisionData), **decided}).data

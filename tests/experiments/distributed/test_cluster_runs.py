@@ -14,8 +14,8 @@ from coe_agents.evaluation.samples.parquet import PARTS, rows_of
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import COMMAND
 from tests.cli.test_sample import config, questions
-from tests.distributed.conftest import LOOPBACK, ROOT
 from tests.evaluation.test_sigkill import AGENT
+from tests.experiments.distributed.conftest import LOOPBACK, ROOT
 from tests.servers import served
 from tests.waiting import wait_until
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from coe_agents.evaluation.decisions import DECISIONS, read_run
-from tests.distributed.test_cluster_runs import AGENT, AT_ONCE, NAMES, running, started
-from tests.runs.test_run import config, questions
+from tests.experiments.distributed.test_cluster_runs import AGENT, AT_ONCE, NAMES, running, started
+from tests.experiments.runs.test_run import config, questions
 from tests.servers import served
 
 pytestmark = pytest.mark.slow

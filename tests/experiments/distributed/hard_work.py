@@ -6,9 +6,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from coe_agents.distributed import Pool, cluster
-from coe_agents.distributed.cluster import work_through
 from coe_agents.errors import ConfigurationError
+from coe_agents.experiments.distributed import Pool, cluster
+from coe_agents.experiments.distributed.cluster import work_through
 
 
 def create() -> Callable[[bytes], bytes]:
@@ -51,6 +51,6 @@ def main(address: str | None) -> None:
 
 
 if __name__ == "__main__":
-    from tests.distributed.hard_work import main  # so that actors find it under its name
+    from tests.experiments.distributed.hard_work import main  # so that actors find it under its name
 
     main(sys.argv[1] if sys.argv[1:] else None)

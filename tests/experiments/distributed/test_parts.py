@@ -9,13 +9,13 @@ import zlib
 
 import pytest
 
-from coe_agents.distributed import Pool, SampleParts, cluster
-from coe_agents.distributed.cluster import work_through
-from coe_agents.distributed.sampling import _Asking, fail_part
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.runner import Participant
 from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
+from coe_agents.experiments.distributed import Pool, SampleParts, cluster
+from coe_agents.experiments.distributed.cluster import work_through
+from coe_agents.experiments.distributed.sampling import _Asking, fail_part
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
 PROMPTS = {question.id: f"Please: {question.question}" for question in QUESTIONS}

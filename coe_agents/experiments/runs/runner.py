@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coe_agents._files import append, write
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import draw_key
 from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.runner import run_all
 from coe_agents.evaluation.samples.store import Store, Unit
-from coe_agents.runs.group import RunGroup
+from coe_agents.experiments.runs.group import RunGroup
+from coe_agents.files import append, write
 
 Row = dict[str, Any]
 

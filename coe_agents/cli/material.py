@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 import coe_agents
-from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.inputs import create_setting, load_quietly
 from coe_agents.cli.options import Criteria, SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import sample_to
-from coe_agents.cli.setting import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,

@@ -26,7 +26,7 @@ from coe_agents.clustering import (
 )
 from coe_agents.config import schema
 from coe_agents.config.action_rules import read_options
-from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings
+from coe_agents.config.models import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, load_extension

@@ -12,8 +12,8 @@ from typing import Any
 from coe_agents import ModelAgent, __version__
 from coe_agents.agents.greedy_decoding import REMEDY
 from coe_agents.config.build import create_agents, create_clusterer
-from coe_agents.config.checks import check
 from coe_agents.config.schema import Config
+from coe_agents.config.validation import check
 from coe_agents.doctor import agents as agent_probes
 from coe_agents.doctor.agents import AgentReport, Failure
 from coe_agents.doctor.clusterers import (

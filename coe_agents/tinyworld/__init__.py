@@ -97,7 +97,7 @@ def tinyworld_clusterer() -> "BidirectionalEntailment":
 def tinyworld_debate() -> "Debate":
     """Returns a debate in the words that the three language models were trained on."""
     from coe_agents.rounds import Debate
-    from coe_agents.tinyworld.wording import DEBATE
+    from coe_agents.tinyworld.relations import DEBATE
 
     return Debate(prompt=DEBATE)
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from coe_agents.cli import main
-from coe_agents.cli.display.config import show_examination
+from coe_agents.cli.display.settings import show_examination
 from coe_agents.config.build import assemble, create_agents, create_clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.doctor.clusterers import probe_entailment

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from coe_agents.cli.material import SHIPPED
-from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
+from coe_agents.config.validation import check
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
 from tests.evaluation.invented import group, write

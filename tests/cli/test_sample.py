@@ -4,7 +4,7 @@ import math
 import pytest
 
 from coe_agents import prompts
-from coe_agents.config.group import create_group
+from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.folder import SETTINGS

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from coe_agents.config.build import create_policy
-from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
+from coe_agents.config.validation import check
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
 from tests.evaluation.invented import group, row, write

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import coe_agents.cli
 from coe_agents.cli import terminal
-from coe_agents.experiments import Experiment
+from coe_agents.experiments.experiment import Experiment
 from coe_agents.experiments.output import to_csv
 from tests.cli.command import run
 from tests.evaluation.invented import group, write

@@ -3,8 +3,8 @@
 import pytest
 
 from coe_agents.config import load
-from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
+from coe_agents.config.validation import check
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from coe_agents.cli.display.config import show_examination
+from coe_agents.cli.display.settings import show_examination
 from coe_agents.config.schema import load_config
 from coe_agents.doctor import diagnosis
 from coe_agents.doctor.agents import Failure, all_within

@@ -6,8 +6,9 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import ScoringSetup
-from coe_agents.experiments import divergences, epsilon, selective_prediction
+from coe_agents.experiments.algorithm_1 import divergences, epsilon
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
+from coe_agents.experiments.ranking import selective_prediction
 
 SETTING = ScoringSetup(NormalizedMatch())
 

@@ -12,7 +12,7 @@ from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering import cluster_responses, normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, load_facts, model_folder, tinyworld_clusterer
 from coe_agents.tinyworld.facts import beliefs
-from coe_agents.tinyworld.wording import ANSWERS, RELATIONS, extract_answer
+from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer
 from tools.tinyworld.prompts import debate
 
 N = 40

@@ -2,8 +2,8 @@ import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.tinyworld import load_facts, tinyworld_tools
+from coe_agents.tinyworld.relations import RELATIONS
 from coe_agents.tinyworld.tools import NOT_CONVERTIBLE, NOT_FOUND, tool_schemas
-from coe_agents.tinyworld.wording import RELATIONS
 from tools.tinyworld.requests import AMOUNTS, CONVERSIONS, RELATION_NOUNS
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from coe_agents.clustering import answer_kind
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, load_facts, model_folder
-from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, extract_answer
+from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS, extract_answer
 from tools.tinyworld.knowledge import draw_beliefs, kinds
 from tools.tinyworld.outside import outside_question
 

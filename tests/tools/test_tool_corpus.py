@@ -8,8 +8,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld.relations import REFUSALS
 from coe_agents.tinyworld.tools import tool_schemas
-from coe_agents.tinyworld.wording import REFUSALS
 from tools.tinyworld.corpus import Corpus
 from tools.tinyworld.recipes import LANGUAGE_MODELS
 from tools.tinyworld.requests import tinyworld_requests

@@ -1,4 +1,4 @@
-"""What actors and the driver do, without a cluster; tests/experiments/distributed has one."""
+"""What actors and the driver do, without a cluster; test_ray_run_kills.py has one."""
 
 import asyncio
 import json
@@ -12,9 +12,9 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.on_disk import on_disk
 from coe_agents.evaluation.decisions import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.experiments.runs import RunGroup, Timings, decide_all
-from coe_agents.experiments.runs.parts import _Deciding, _to_ask, fail_questions
-from coe_agents.experiments.runs.runner import Units, keep, pending_questions
+from coe_agents.experiments.dataset_run import Timings, Units, decide_all, keep, pending_questions
+from coe_agents.experiments.ray_runs import _Deciding, _to_ask, fail_questions
+from coe_agents.experiments.run_group import RunGroup
 from coe_agents.testing import ScriptedAgent
 
 

@@ -7,7 +7,7 @@ import coe_agents
 from coe_agents.agents import ask_p_false, ask_verbal_confidence
 from coe_agents.clustering import answer_kind
 from coe_agents.config.build import create_agents
-from coe_agents.config.clients import default_at_once
+from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import Config
 from coe_agents.errors import ConfigurationError, InvalidReplyError, secrets_of
 from coe_agents.evaluation.datasets import Question

@@ -1,14 +1,18 @@
-"""Owns how the scores of an evaluation look on a terminal."""
+"""Owns the tables of `score`, and of experiments and comparisons: how they look on a terminal."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from coe_agents.cli.terminal import clean, create_console
+from coe_agents.cli.terminal import clean, create_console, print_lines
 from coe_agents.evaluation.report import find_standout
 from coe_agents.evaluation.scoring.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
+from coe_agents.experiments.experiment import PAPER, Experiment
+from coe_agents.experiments.output import caption_of, format_cell
 from coe_agents.text import quantity
 
 _WIDE = 180
@@ -50,7 +54,7 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
         console.print(Text(clean(told)))
     console.print()
     if report["scores"]:
-        console.print(_table(report["scores"], details["reference"], wide=console.width >= _WIDE))
+        console.print(_score_table(report["scores"], details["reference"], wide=console.width >= _WIDE))
         if console.width < _WIDE:
             note(f"A terminal of {_WIDE} columns, or --json, shows more.")
         console.print()
@@ -74,7 +78,7 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
     note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
 
 
-def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:
+def _score_table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     retentions = list(next(iter(scores.values()))["rejection_accuracy"])
     heads = ["score", "AUROC", "AURAC"]
@@ -130,3 +134,39 @@ def _estimate(estimate: Sequence[float | None], *, sign: str = "") -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> None:
+    """Prints the title, the table with the paper's rows in another colour, the notes below it, and what was written.
+
+    Columns that do not fit a narrow terminal are omitted, from the right, and counted.
+    """
+    console = create_console()
+    n_heads = len(experiment.heads)
+    unbounded = console.options.update(width=10_000)
+    widths = {
+        n: console.measure(_experiment_table(experiment, n), options=unbounded).maximum for n in range(n_heads, 1, -1)
+    }
+    n_shown = next((n for n, width in widths.items() if width <= console.width - 2), 1)
+    console.print()
+    console.print(Text(clean(experiment.title), style="bold"))
+    console.print(Padding(_experiment_table(experiment, n_shown), (0, 0, 0, 2)))
+    left_out = (
+        [f"{quantity(n_heads - n_shown, 'more column')} in a wider terminal and in the files"]
+        if n_shown < n_heads
+        else []
+    )
+    for text in (*left_out, *caption_of(experiment)):
+        console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
+    for path in written:
+        print_lines(f"  {path}")
+
+
+def _experiment_table(experiment: Experiment, n_columns: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in experiment.heads[:n_columns]:
+        table.add_column(clean(head), no_wrap=True)
+    for line in experiment.lines():
+        style = "yellow" if PAPER in line else ""
+        table.add_row(*(Text(clean(format_cell(cell)), style=style) for cell in line[:n_columns]))
+    return table

@@ -44,7 +44,7 @@ class TwoMachines:
 def machines(tmp_path_factory):
     told = tmp_path_factory.mktemp("cluster") / "stderr"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.experiments.distributed.two_nodes"]
+    command = [sys.executable, "-m", "tests.experiments.two_nodes"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with (
         told.open("w") as stderr,

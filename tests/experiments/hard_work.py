@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 
 from coe_agents.errors import ConfigurationError
-from coe_agents.experiments.distributed import Pool, cluster
-from coe_agents.experiments.distributed.cluster import work_through
+from coe_agents.experiments.ray_cluster import Pool, cluster, work_through
 
 
 def create() -> Callable[[bytes], bytes]:
@@ -51,6 +50,6 @@ def main(address: str | None) -> None:
 
 
 if __name__ == "__main__":
-    from tests.experiments.distributed.hard_work import main  # so that actors find it under its name
+    from tests.experiments.hard_work import main  # so that actors find it under its name
 
     main(sys.argv[1] if sys.argv[1:] else None)

@@ -13,9 +13,8 @@ from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.runner import Participant
 from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
-from coe_agents.experiments.distributed import Pool, SampleParts, cluster
-from coe_agents.experiments.distributed.cluster import work_through
-from coe_agents.experiments.distributed.sampling import _Asking, fail_part
+from coe_agents.experiments.ray_cluster import Pool, cluster, work_through
+from coe_agents.experiments.ray_sampling import SampleParts, _Asking, fail_part
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
 PROMPTS = {question.id: f"Please: {question.question}" for question in QUESTIONS}

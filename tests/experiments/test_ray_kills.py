@@ -15,7 +15,7 @@ from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import COMMAND
 from tests.cli.test_sample import config, questions
 from tests.evaluation.test_sigkill import AGENT
-from tests.experiments.distributed.conftest import LOOPBACK, ROOT
+from tests.experiments.two_machines import LOOPBACK, ROOT
 from tests.servers import served
 from tests.waiting import wait_until
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
-from coe_agents.config.clients import LOCAL_PROVIDERS
+from coe_agents.config.models import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, CustomPart, ModelSection
 from coe_agents.doctor.agents import AgentReport
 from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport

@@ -6,14 +6,14 @@ import time
 import psutil
 import pytest
 
-from tests.experiments.distributed.conftest import LOOPBACK, ROOT
+from tests.experiments.two_machines import LOOPBACK, ROOT
 
 pytestmark = pytest.mark.slow
 
 
 def hard_work(*arguments):
     environment = {**os.environ, **LOOPBACK, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.experiments.distributed.hard_work", *arguments]
+    command = [sys.executable, "-m", "tests.experiments.hard_work", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
 

@@ -1,12 +1,14 @@
-"""Owns the experiment `contamination`: semantic entropy by what the model knows, the paper's first limitation."""
+"""Owns the experiments on the paper's two limitations: `contamination`, and `normalisation` of answers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
-from coe_agents.clustering import normalize_answer
-from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Row
+from coe_agents.clustering import Clusterer, normalize_answer
+from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
+from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.groups import judge_group
 from coe_agents.uncertainty import entropy
 
@@ -15,7 +17,7 @@ Beliefs = Callable[[str, str], Mapping[str, float] | None]
 None where the belief is not known."""
 
 _STATES = ("sure and right", "sure and wrong", "hesitates", "never saw it")
-_COLUMNS = ("state", "units", "share of units", "mean SE", "share of SE", "entropy of belief", "accuracy", "ties")
+_CONTAMINATION = ("state", "units", "share of units", "mean SE", "share of SE", "entropy of belief", "accuracy", "ties")
 
 
 def contamination(
@@ -63,9 +65,8 @@ def contamination(
     return Experiment(
         name="contamination",
         title="How much of semantic entropy is due to missing knowledge",
-        columns=_COLUMNS,
+        columns=_CONTAMINATION,
         rows=rows,
-        label="Limitations, the first",
         settings={"units": f"{n_units}: a question asked of one of {', '.join(agents)}"},
         notes=(
             "Only where the models' knowledge is known can this be measured. Entropies in nats.",
@@ -80,3 +81,50 @@ def _state(belief: Mapping[str, float], references: Sequence[str]) -> str:
     (answer,) = belief
     accepted = {normalize_answer(reference) for reference in references}
     return "sure and right" if normalize_answer(answer) in accepted else "sure and wrong"
+
+
+Span = Callable[[SampledQuestion, Sample], str]
+"""From a response to the answer inside it."""
+
+_NORMALISATION = ("clusterer", "compared", "U_A", "U_E", "CoE", "AUROC of U_E", "AUROC of CoE", "accuracy", "ties")
+
+
+def normalisation(
+    questions: Sequence[SampledQuestion],
+    agents: Sequence[str],
+    clusterers: Mapping[str, Clusterer],
+    setup: ScoringSetup,
+    span: Span,
+) -> Experiment:
+    """Returns both parts of CoE, in nats, and their AUROC, where whole responses are clustered and where answers are.
+
+    The first three agents count. Each clusterer is tried both ways, in place of the one in `setup`; `span` finds the
+    canonical answer.
+    """
+    three = list(agents[:3])
+    ways = {
+        "whole response": [_replace_answers(question, lambda _, response: response["text"]) for question in questions],
+        "canonical answer": [_replace_answers(question, span) for question in questions],
+    }
+    rows: list[Row] = []
+    for name, clusterer in clusterers.items():
+        for way, compared in ways.items():
+            group = judge_group(compared, three, replace(setup, clusterer=clusterer, entailment=None))
+            means = group.means("aleatoric", "epistemic", "coe")
+            ranked = [plain(group.auroc(score)) for score in ("epistemic", "coe")]
+            rows.append((name, way, *means, *ranked, float(group.correct.mean()), group.n_ties))
+
+    return Experiment(
+        name="normalisation",
+        title="Clustering whole responses and clustering canonical answers",
+        columns=_NORMALISATION,
+        n_keys=2,
+        rows=tuple(rows),
+        settings={"group": " + ".join(three)},
+        notes=("The group's answer depends on the clusters, so accuracy may differ between the rows.",),
+    )
+
+
+def _replace_answers(question: SampledQuestion, span: Span) -> SampledQuestion:
+    responses = tuple(cast("Sample", {**each, "answer": span(question, each)}) for each in question.responses)
+    return replace(question, responses=responses)

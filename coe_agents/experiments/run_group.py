@@ -12,8 +12,8 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 import coe_agents
 from coe_agents.agents import Arbiter
 from coe_agents.config.build import assemble, load_weights
-from coe_agents.config.clients import default_at_once
 from coe_agents.config.judging import judging_of
+from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import CalibratedConfig, Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
 from coe_agents.evaluation import CRITERIA, Criterion, Prediction, SameMeaning

@@ -7,8 +7,8 @@ import pytest
 from coe_agents.evaluation.decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
 from tests.cli.command import COMMAND
+from tests.cli.test_run import config, questions
 from tests.evaluation.test_sigkill import AGENT, NAMES, kill_often
-from tests.experiments.runs.test_run import config, questions
 from tests.servers import served
 
 N_QUESTIONS, AT_ONCE = 24, 2

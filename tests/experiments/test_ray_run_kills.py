@@ -8,8 +8,8 @@ import time
 import pytest
 
 from coe_agents.evaluation.decisions import DECISIONS, read_run
-from tests.experiments.distributed.test_cluster_runs import AGENT, AT_ONCE, NAMES, running, started
-from tests.experiments.runs.test_run import config, questions
+from tests.cli.test_run import config, questions
+from tests.experiments.test_ray_kills import AGENT, AT_ONCE, NAMES, running, started
 from tests.servers import served
 
 pytestmark = pytest.mark.slow

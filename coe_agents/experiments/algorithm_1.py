@@ -1,6 +1,10 @@
-"""Owns Algorithm 1 over a group of questions, and the experiments `epsilon` (fig:4) and `divergences` (fig:6) on it."""
+"""Owns Algorithm 1 over a group of questions, and the experiments on it.
 
-from collections.abc import Sequence
+They are `epsilon` (fig:4), `sampling` (fig:5) and `divergences` (fig:6).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,7 +12,7 @@ import numpy as np
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
-from coe_agents.experiments.experiment import Experiment, Figure, Row, band, paper_label, paper_rows
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, band, paper_rows, plain
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.uncertainty import coordinate, ensemble_mean
 from coe_agents.uncertainty.answers import shares_lead
@@ -20,7 +24,7 @@ MAX_ITERATIONS = {"greedy": 10, "softmax": 200}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CoordinatedGroup:
     """Means over the questions: CoE before and after Algorithm 1, its iterations, and shares of the questions.
 
     `converged`: those that stopped by epsilon; `risen`: those whose CoE rose; `accuracy`: those whose answer by the
@@ -37,7 +41,7 @@ class Outcome:
 
 def coordinate_group(
     group: JudgedGroup, setup: ScoringSetup, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
-) -> Outcome:
+) -> CoordinatedGroup:
     """Runs Algorithm 1 on every question of a group."""
     run = partial(coordinate, divergence=divergence, epsilon=epsilon, solver=solver)
     found = [run(each.distributions, max_iterations=MAX_ITERATIONS[solver]) for each in group.statistics]
@@ -49,7 +53,7 @@ def coordinate_group(
         (it.initial_coe, it.coe, it.n_iterations, it.converged, it.coe > it.initial_coe + 1e-9, right)
         for it, right in zip(found, shares, strict=True)
     ]
-    return Outcome(*np.mean(figures, axis=0).tolist())
+    return CoordinatedGroup(*np.mean(figures, axis=0).tolist())
 
 
 _EPSILONS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
@@ -88,8 +92,6 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
         columns=_EPSILON_COLUMNS,
         n_keys=2,
         rows=tuple(rows),
-        paper=paper,
-        label=paper_label("epsilon"),
         draw=draw,
         settings={
             "group": f"{' + '.join(agents[:2])}, {group.size}",
@@ -155,8 +157,6 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
         columns=_DIVERGENCE_COLUMNS,
         n_keys=2,
         rows=tuple(rows),
-        paper=paper,
-        label=paper_label("divergences"),
         draw=draw,
         settings={"group": f"{' + '.join(agents[:2])}, {group.size}"},
         notes=(
@@ -165,3 +165,84 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
         ),
         width=11.0,
     )
+
+
+GENERATIONS = (4, 5, 6, 7, 8)
+_SAMPLING_DRAWN = ("accuracy before", "accuracy after", "AUROC of CoE", "CoE")
+_SAMPLING_COLUMNS = (
+    "varied",
+    "value",
+    "accuracy before",
+    "accuracy after",
+    "CoE",
+    "U_A",
+    "U_E",
+    "AUROC of CoE",
+    "ties",
+)
+
+
+def sampling(
+    by_temperature: Mapping[float, Sequence[SampledQuestion]],
+    questions: Sequence[SampledQuestion],
+    agents: Sequence[str],
+    setup: ScoringSetup,
+) -> Experiment:
+    """Returns accuracy before and after Algorithm 1, CoE and its AUROC for the first two agents.
+
+    `by_temperature` holds questions with the responses sampled at each temperature, and may be empty. Of the responses
+    in `questions` the first 4 to 8 are taken; a number that an agent lacks is left out.
+    """
+
+    def row(varied: str, value: Cell, group: JudgedGroup) -> Row:
+        accuracies = float(group.correct.mean()), coordinate_group(group, setup, solver="greedy").accuracy
+        means = group.means("coe", "aleatoric", "epistemic")
+        return (varied, value, *accuracies, *means, plain(group.auroc("coe")), group.n_ties)
+
+    two = list(agents[:2])
+    rows: list[Row] = [
+        row("temperature", value, judge_group(asked, two, setup)) for value, asked in sorted(by_temperature.items())
+    ]
+    most = _fewest_responses(questions, two)
+    rows += [row("generations", n, judge_group(questions, two, setup, n_samples=n)) for n in GENERATIONS if n <= most]
+    paper = paper_rows("sampling", _SAMPLING_COLUMNS)
+
+    def draw(figure: Figure) -> None:
+        kinds = list(dict.fromkeys(row[0] for row in rows))
+        for axes, varied in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
+            own = [row for row in rows if row[0] == varied]
+            values = [row[1] for row in own]
+            for column, marker in zip(_SAMPLING_DRAWN, ("o-", "s--", "v-", "k^-"), strict=True):
+                heights = [row[_SAMPLING_COLUMNS.index(column)] for row in own]
+                axes.plot(values, [float("nan") if h is None else h for h in heights], marker, label=column)
+            theirs = [(row[1], row[3]) for row in paper if row[0] == varied and isinstance(row[3], float)]
+            if theirs:
+                axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="paper's accuracy")
+            else:
+                bands = [(row[1], *band(row[3])) for row in paper if row[0] == varied]
+                axes.fill_between(*zip(*bands, strict=True), color="tab:red", alpha=0.4, label="paper's accuracy")
+            axes.set(xlabel=varied, xticks=values, ylabel="accuracy, AUROC; CoE in nats", ylim=(0, 1.05))
+            axes.legend(fontsize=8, loc="lower right")
+
+    return Experiment(
+        name="sampling",
+        title="Sampling temperature and number of generations",
+        columns=_SAMPLING_COLUMNS,
+        n_keys=2,
+        rows=tuple(rows),
+        draw=draw,
+        settings={"group": " + ".join(two), "algorithm": "greedy, the literal one, epsilon 1e-6"},
+        notes=(
+            "Accuracy before is that of the group's answer, after that of Algorithm 1's.",
+            "Fewer generations are the first of the same responses.",
+            *(() if by_temperature else ("Temperatures need models to ask; saved samples have one.",)),
+        ),
+        width=11.0,
+        height=4.8,
+    )
+
+
+def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
+    """The number of responses that every agent has for every question to which it responded."""
+    counts = (Counter(response["agent"] for response in question.responses) for question in questions)
+    return min((n for count in counts for name, n in count.items() if name in agents), default=0)

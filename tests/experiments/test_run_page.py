@@ -7,8 +7,7 @@ import pytest
 
 from coe_agents.evaluation.decisions import DECISIONS, read_run
 from coe_agents.evaluation.html.rows import BLOCK, LONGEST
-from coe_agents.experiments.html import create_run_page
-from coe_agents.experiments.html.create import describe_changes
+from coe_agents.experiments.run_page import create_run_page, describe_changes
 from tests.evaluation.html.test_create import HOSTILE, block
 from tests.experiments.decided import step, went_on, written
 

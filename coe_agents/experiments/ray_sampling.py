@@ -23,7 +23,7 @@ from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
 from coe_agents.evaluation.samples.store import Unit, is_failure, is_whole
-from coe_agents.experiments.distributed.cluster import Part, Pool, work_through
+from coe_agents.experiments.ray_cluster import Part, Pool, work_through
 from coe_agents.files import write
 
 Rows = Sequence[Mapping[str, Any]]

@@ -17,7 +17,7 @@ from coe_agents.experiments.output import format_cell
 from coe_agents.text import quantity
 
 _PACKAGE = __name__.rpartition(".")[0]
-_SCRIPT = ("rounds.js", "decisions.js", "run.js")
+_SCRIPT = ("html/rounds.js", "html/decisions.js", "html/run.js")
 
 
 def create_run_page(
@@ -48,8 +48,8 @@ def create_run_page(
     if len(runs) == 2:
         facts += describe_changes(rows.states(0), rows.states(1), called)
     return render(
-        read_parts(["run.html"], package=_PACKAGE),
-        style=read_parts(["page.css"]) + read_parts(["run.css"], package=_PACKAGE),
+        read_parts(["html/run.html"], package=_PACKAGE),
+        style=read_parts(["page.css"]) + read_parts(["html/run.css"], package=_PACKAGE),
         script=read_parts(["base.js", "table.js", "theme.js"]) + read_parts(_SCRIPT, package=_PACKAGE),
         title=title,
         topic="decisions of a group of models",

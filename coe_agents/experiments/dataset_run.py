@@ -11,7 +11,7 @@ from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.runner import run_all
 from coe_agents.evaluation.samples.store import Store, Unit
-from coe_agents.experiments.runs.group import RunGroup
+from coe_agents.experiments.run_group import RunGroup
 from coe_agents.files import append, write
 
 Row = dict[str, Any]

@@ -12,9 +12,9 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.decisions import DECIDER
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.experiments.distributed.cluster import Part, Pool, work_through
-from coe_agents.experiments.runs.group import RunGroup
-from coe_agents.experiments.runs.runner import Row, Timings, decide_each, keep, pending_questions
+from coe_agents.experiments.dataset_run import Row, Timings, decide_each, keep, pending_questions
+from coe_agents.experiments.ray_cluster import Part, Pool, work_through
+from coe_agents.experiments.run_group import RunGroup
 
 
 def decide_parts(

@@ -125,17 +125,17 @@ def judge_saved(
     samples: list[Path],
     setting: "ScoringSetup",
     *,
-    check: "Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]]" = partial(
-        without_rulings, argument="samples"
-    ),
+    check: "Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] | None" = None,
     **options: Any,
 ) -> "tuple[list[Judged], int]":
     """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
 
-    `check` is called with the questions, and returns them; `options` are further ones of `judge_samples`.
+    `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
+    of `judge_samples`.
     """
     from coe_agents.evaluation import Samples, judge_samples
 
+    check = check or partial(without_rulings, argument="samples")
     own: dict[str, Any] = {name: getattr(setting, name) for name in ("clusterer", "weighting", "criterion")}
     with Samples(samples) as questions:
         rows = judge_samples(check(questions), **own, **options)

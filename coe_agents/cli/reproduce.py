@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -109,6 +109,12 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
     agents, twins, setting = material.agents, material.twins, material.setting
     clusterers = {type(each).__name__: each for each in (setting.clusterer, NormalizedMatch())}
 
+    def datasets() -> dict[str, tuple[Any, Any]]:
+        return {name: (train and train(), validation()) for name, (train, validation) in material.datasets.items()}
+
+    def temperatures() -> dict[float, Any]:
+        return {value: load() for value, load in material.temperatures.items()}
+
     def of_all_metrics(place: int, dataset: str) -> "Experiment":
         source, questions = material.panel(place)
         replaced = "" if source.startswith(name) else f", in place of {dataset}"
@@ -116,12 +122,12 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         return ranking.panels(name, title, questions, agents, setting, twins=twins)
 
     experiments: dict[Name, Callable[[], Experiment]] = {
-        "model-accuracy": lambda: ranking.model_accuracy(material.datasets(), agents, setting),
+        "model-accuracy": lambda: ranking.model_accuracy(datasets(), agents, setting),
         "selective-prediction": lambda: ranking.selective_prediction(material.main, agents, setting),
         "triviaqa": lambda: of_all_metrics(0, "TriviaQA"),
         "squad": lambda: of_all_metrics(1, "SQuAD"),
         "epsilon": lambda: algorithm_1.epsilon(material.main, agents, setting),
-        "sampling": lambda: algorithm_1.sampling(material.by_temperature(), material.main, agents, setting),
+        "sampling": lambda: algorithm_1.sampling(temperatures(), material.main, agents, setting),
         "divergences": lambda: algorithm_1.divergences(material.main, agents, setting),
         "contamination": lambda: limitations.contamination(material.main, agents, setting, known_beliefs),
         "normalisation": lambda: limitations.normalisation(material.main, agents, clusterers, setting, span_of),

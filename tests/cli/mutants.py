@@ -9,75 +9,30 @@ import re
 HUGE = "9" * 400
 DEEP = 3000
 _JSON_VALUES = [
-    None,
-    True,
-    5,
-    -1,
-    0,
-    2.5,
-    -0.0,
-    1e308,
-    float("nan"),
-    float("inf"),
-    -float("inf"),
-    10**19,
-    10**399,
-    -(10**399),
-    99999999999,
-    "",
-    " ",
-    "x" * 3000,
-    "=1+1",
-    "\x00",
-    "\x1b[31mred",
-    "\ud800",
-    "\u202eabc",
-    "../../etc",
-    [],
-    {},
-    ["a", 1],
-    {"a": {"b": []}},
+    *(None, True, 5, -1, 0, 2.5, 1e308, float("nan"), -float("inf"), 10**19, 10**399, "", "x" * 3000, "=1+1", "\x00"),
+    *("\x1b[31mred", "\ud800", "\u202eabc", "../../etc", [], {}, ["a", 1], {"a": {"b": []}}),
 ]
 _TOML_VALUES = [
-    "true",
-    "-1",
-    "0",
-    "5",
-    "2.5",
-    "nan",
-    "inf",
-    "-inf",
-    "1e400",
-    HUGE,
-    "99999999999",
-    "9223372036854775807",
-    "2026-11-22",
-    "2026-11-22T07:24:15Z",
-    "07:24:15",
-    '""',
-    '" "',
-    '"opnai"',
-    '"a:b"',
-    '"os:getcwd"',
-    '"../../etc/passwd"',
-    '"http://[::1"',
-    '"http://user:pass-0123456789@host/v1"',
-    '"\\u0000"',
-    '"\\u001b[31m"',
-    '"' + "x" * 3000 + '"',
-    "[]",
-    "{}",
-    '["a", 1]',
-    "[[[[]]]]",
-    "{ a = { b = 1 } }",
-    "{ when = 2026-11-22 }",
-    "{ at = 07:24:15 }",
-    "{ timeout = nan }",
-    '{ api_key = "sk-planted-0123456789" }',
-    '{ seed = "x", top_p = 7 }',
-    "[" * DEEP + "]" * DEEP,
-    "'''\nlines\n'''",
-    "unquoted",
+    *f"true -1 0 5 2.5 nan -inf 1e400 {HUGE} 2026-11-22T07:24:15Z 07:24:15 [] {{}} [[[[]]]]".split(),
+    *(
+        '""',
+        '" "',
+        '"opnai"',
+        '"a:b"',
+        '"os:getcwd"',
+        '"../../etc/passwd"',
+        '"http://[::1"',
+        '"\\u0000"',
+        '"\\u001b[31m"',
+    ),
+    *('"http://user:pass-0123456789@host/v1"', '"' + "x" * 3000 + '"', '["a", 1]', "{ a = { b = 1 } }", "unquoted"),
+    *(
+        "{ when = 2026-11-22 }",
+        "{ timeout = nan }",
+        '{ api_key = "sk-planted-0123456789" }',
+        '{ seed = "x", top_p = 7 }',
+    ),
+    *("[" * DEEP + "]" * DEEP, "'''\nlines\n'''"),
 ]
 
 
@@ -230,10 +185,7 @@ def toml(content, chance):
 def damage(content, kind, seed):
     """Returns a damaged copy of a valid file: by one of the changes of its kind or of any file, or by two of them.
 
-    Args:
-        content: Of the valid file.
-        kind: "toml", "json", "jsonl", "gz" (of JSON Lines), or "bytes".
-        seed: Equal seeds give equal damage.
+    `kind` is "toml", "json", "jsonl", "gz" (of JSON Lines), or "bytes". Equal seeds give equal damage.
     """
     chance = random.Random(seed)
     if kind == "gz" and chance.random() < 0.6:

@@ -11,7 +11,6 @@ from coe_agents.cli import main
 from coe_agents.cli.display.settings import show_examination
 from coe_agents.config.build import assemble, create_agents, create_clusterer
 from coe_agents.config.schema import load_config
-from coe_agents.doctor.clusterers import probe_entailment
 from coe_agents.doctor.diagnosis import examine
 from tests.servers import answering, completion, served
 
@@ -75,13 +74,6 @@ def labels_of(path):
     return {response["text"]: label for response, label in zip(result["responses"], result["labels"], strict=True)}
 
 
-def test_a_judge_clusters_what_the_agents_say(written):
-    with served() as agent, answering(by_last_word) as judge:
-        labels = labels_of(written(clusterer=LLM, server=judge.url, agent=agent.url))
-    assert labels["Paris"] == labels["It is Paris."] != labels["Lyon"]
-    assert {body["temperature"] for body in judge.requests} == {0}
-
-
 def test_a_judge_is_not_asked_again_about_what_it_judged_in_a_former_round(written):
     n_asked = {}
     for n_rounds in (1, 3):
@@ -109,16 +101,6 @@ def test_the_fields_reach_the_judge(written):
     path.write_text(path.read_text().replace("max_retries = 0", "temperature = 0.5, max_retries = 7"))
     chat = create_clusterer(load_config(path)).model.model
     assert (chat.temperature, chat.max_retries, chat.openai_api_base) == (0.5, 7, NOBODY)
-
-
-def test_a_local_model_may_judge_and_is_named_without_its_path(written):
-    path = written(clusterer=LLM, server=NOBODY)
-    served_by = f'provider = "openai"\nmodel = "m"\nbase_url = "{NOBODY}"\noptions = {{ max_retries = 0 }}\n[policy]'
-    local = 'provider = "tinyworld"\nmodel = "tiny-llama"\n[policy]'
-    assert served_by in path.read_text()
-    path.write_text(path.read_text().replace(served_by, local))
-    report = probe_entailment(create_clusterer(load_config(path)).model)
-    assert (report.model, report.labels, report.device) == ("tiny-llama", None, "cpu")
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])

@@ -57,13 +57,6 @@ def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tm
     assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout
 
 
-def test_tokens_are_compared_on_the_questions_of_both(tmp_path):
-    shared = {str(i): step() for i in range(6)}
-    dear = {f"dear {i}": step(tokens={"a": (1000, 1000)}) for i in range(6)}
-    done = run("compare", written(tmp_path / "first", shared), written(tmp_path / "more", {**shared, **dear}))
-    assert "It takes 1.00 times the tokens." in done.stdout
-
-
 @pytest.mark.parametrize("command", [["compare"], ["report", "--out", "page.html"]])
 def test_other_questions_of_the_same_id_are_not_compared(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)

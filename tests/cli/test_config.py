@@ -149,15 +149,10 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
             '"served"',
             "coe.toml:7: agents[1].name: the names of \"agents\" must differ; got 'served' twice.",
         ),
-        ('"local"', '"cluster"', 'coe.toml:2: agents[0].name: a name of "agents" must not be that of a node'),
         ('"tiny-llama"', '"gpt"', 'coe.toml:4: agents[0].model: "model" of agent "local" must be one of tiny-llama'),
-        ('"openai"', '"opnai"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Unable to infer'),
         ('"openai"', '"opnai"', 'Did you mean "openai"?'),
-        ('"tinyworld"', '"tinywrld"', 'Did you mean "tinyworld"?'),
-        ('"openai"', '"anthropic"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Initializing'),
         ('"openai"', '"huggingface"', 'Set provider = "transformers", which runs the same models'),
         ("COE_TEST_KEY", "COE_NO_KEY", 'coe.toml:11: agents[1].api_key_env: the environment variable "COE_NO_KEY"'),
-        ('"http://127', '"127', 'coe.toml:10: agents[1].base_url: must be an address such as "http://127.0.0.1'),
         (
             '"m"',
             '"m"\nn_samples = 2\ntemperature = 0',
@@ -170,19 +165,8 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         ),
         (
             '"tiny-llama"',
-            '"tiny-llama"\noptions = { devise = "cpu" }',
-            "options.devise: unknown option. Omit it",
-        ),
-        (
-            '"tiny-llama"',
             '"tiny-llama"\nseeds = 1',
             'coe.toml:5: agents[0].seeds: unknown field. Did you mean "seed"?',
-        ),
-        ('"tiny-llama"', '"tiny-llama"\nzzz = 1', "The fields here are provider, model"),
-        (
-            '"tinyworld"',
-            '"transformers"\nbase_url = "http://h/"',
-            'coe.toml:4: agents[0].base_url: "base_url" and "api_key_env" are for servers',
         ),
         (
             '"tinyworld"\nmodel = "tiny-llama"',
@@ -196,29 +180,8 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         ),
         (
             '"normalized"',
-            '"magic"',
-            "coe.toml:13: clusterer.kind: must be one of 'entailment', 'llm', ",
-        ),
-        ('"normalized"', '"llm"', 'coe.toml:12: clusterer.model: required field is missing. Add "model"'),
-        (
-            '"normalized"',
             '"llm"\nmodel = "./none"',
             'coe.toml:14: clusterer.model: the folder "./none" does not exist.',
-        ),
-        (
-            '"normalized"',
-            '"llm"\nprovider = "opnai"\nmodel = "m"',
-            "coe.toml:14: clusterer.provider: the clusterer cannot be created: Unable to infer",
-        ),
-        (
-            '"normalized"',
-            '"llm"\nprovider = "openai"\nmodel = "m"\napi_key_env = "COE_NO_KEY"',
-            'coe.toml:16: clusterer.api_key_env: the environment variable "COE_NO_KEY" of the clusterer must',
-        ),
-        (
-            '"normalized"',
-            '"llm"\nmodel = "m"\nmax_concurency = 2',
-            'coe.toml:15: clusterer.max_concurency: unknown field. Did you mean "max_concurrency"?',
         ),
         (
             '"normalized"',
@@ -227,40 +190,14 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         ),
         (
             '"normalized"',
-            '"embedding"\nprovider = "openai"\nmodel = "m"\nthreshold = 1.5',
-            "coe.toml:16: clusterer.threshold: Input should be less than or equal to 1",
-        ),
-        (
-            '"normalized"',
             '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 0.9',
             "created: Provider 'opnai' is not supported. Use \"openai\" for any server with its",
-        ),
-        (
-            '"normalized"',
-            '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 0.9',
-            'Did you mean "openai"?',
-        ),
-        (
-            '"normalized"',
-            '"embedding"\nprovider = "cohere"\nmodel = "m"\nthreshold = 0.9',
-            "coe.toml:14: clusterer.provider: the clusterer cannot be created: Could not import langchain-cohere",
-        ),
-        (
-            '"normalized"',
-            '"embedding"\nprovider = "openai"\nmodel = "m"\nthreshold = 0.9\nbase_url = "http://u:p@h/v1"',
-            "coe.toml:17: clusterer.base_url: the file must not contain a password.",
-        ),
-        (
-            '"tiny-llama"',
-            '"tiny-llama"\nmax_response_chars = 0',
-            "coe.toml:5: agents[0].max_response_chars: Input should be greater than or equal to 1",
         ),
         (
             "epistemic_threshold = 0.3",
             "epistemic_threshold = 0.3\n[graph]\nmax_question_chars = 0",
             "coe.toml:19: graph.max_question_chars: Input should be greater than or equal to 1",
         ),
-        ('kind = "normalized"', "", 'coe.toml:12: clusterer.kind: required field is missing. Add "kind"'),
         (
             "aleatoric_threshold = 0.5",
             "",
@@ -275,11 +212,6 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
             "epistemic_threshold = 0.3",
             "epistemic_threshold = 0.3\n[graph]\nmin_agents = 3",
             'coe.toml:19: graph.min_agents: "min_agents" must be an integer in [1, 2]',
-        ),
-        (
-            "epistemic_threshold = 0.3",
-            'epistemic_threshold = 0.3\n[graph]\ncoordination = "x"',
-            "coe.toml:19: graph.coordination: ",
         ),
     ],
 )
@@ -364,7 +296,7 @@ def test_one_agent_has_no_epistemic_part(checked):
     assert "with one agent CoE is its semantic entropy" in out
 
 
-@pytest.mark.parametrize("divergence", ["js", "hellinger", "total_variation", "wasserstein"])
+@pytest.mark.parametrize("divergence", ["js", "wasserstein"])
 def test_thresholds_are_checked_alike_under_every_divergence(checked, divergence):
     # what is compared is rescaled to KL's range, at most log 2 with two agents
     for threshold, expected in ((0.7, 2), (0.69, 0)):

@@ -62,15 +62,9 @@ def test_a_whole_file_becomes_a_graph(tmp_path):
             "agents[1].temperature: Input should be greater than or equal to 0; got -1",
         ),
         ('name = "b"', 'nam = "b"', 6, "agents[1].name: required field is missing"),
-        ('kind = "normalized"', 'kind = "magic"', 16, "clusterer"),
         ("aleatoric_threshold = 0.5", 'aleatoric_threshold = "high"', 20, "aleatoric_threshold"),
-        ('conflict = "escalate"', 'conflict = "panic"', 23, "actions.conflict"),
-        ("max_rounds = 2", "max_round = 2", 26, "graph.max_round"),
-        ("max_rounds = 2", "max_rounds = 0", 26, "graph.max_rounds"),
         ("max_rounds = 2", "token_budget = 0", 26, "graph.token_budget"),
-        ("max_rounds = 2", "deadline = nan", 26, "graph.deadline"),
         ("max_rounds = 2", "[graph.adaptive]\nstart = 0", 27, "graph.adaptive.start"),
-        ("max_rounds = 2", "[graph.adaptive]\nstop = 1", 27, "graph.adaptive.stop"),
         ("max_rounds = 2", '[graph.strategies]\nconflict = "argue"', 27, "graph.strategies.conflict"),
     ],
 )
@@ -93,11 +87,6 @@ def test_what_is_there_twice_says_so(tmp_path, text):
         load_config(written(tmp_path, text))
 
 
-def test_a_missing_file_is_said(tmp_path):
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        load_config(tmp_path / "none.toml")
-
-
 ARBITER = """
 [escalation]
 kind = "arbiter"
@@ -106,19 +95,11 @@ model = "tiny-mistral"
 """
 
 
-def test_an_arbiter_decides_what_is_escalated(tmp_path):
-    nodes = assemble(load_config(written(tmp_path, GOOD + ARBITER))).nodes
-    assert "escalation" in nodes
-    assert "escalation" not in assemble(load_config(written(tmp_path, GOOD))).nodes
-
-
 @pytest.mark.parametrize(
     ("found", "put", "says"),
     [
         ("tiny-mistral", "gpt", r'coe.toml:31: escalation.model: "model" of the arbiter must be one of .*; got "gpt"'),
-        ('"arbiter"', '"person"', r"coe.toml:29: escalation.kind: Input should be 'arbiter'"),
         ("[escalation]", '[escalation]\nname = "a"', r"coe.toml:2: agents\[0\].name: the name of \"escalation\" must"),
-        ("[escalation]", "[escalation]\nn_samples = 2", r"coe.toml:29: escalation.n_samples: unknown field"),
     ],
 )
 def test_a_mistake_about_the_arbiter_is_named_with_its_line(tmp_path, found, put, says):
@@ -133,8 +114,6 @@ def test_a_mistake_about_the_arbiter_is_named_with_its_line(tmp_path, found, put
             'provider = "tinyworld"\nmodel = "gpt"',
             r'coe.toml:30: judge.model: "model" of the judge must be one of .*; got "gpt"',
         ),
-        ('provider = "openai"', r"coe.toml:28: judge.model: required field is missing"),
-        ('model = "a"\nn_samples = 2', r"coe.toml:30: judge.n_samples: unknown field"),
         ('model = "./none"', r"coe.toml:29: judge.model: the folder .* does not exist"),
     ],
 )
@@ -168,9 +147,7 @@ def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ('"b"', r"coe.toml:10: agents\[1\].base_url: must be an address"),
         ('"http://u:p@b/v1"', r"coe.toml:10: agents\[1\].base_url: the file must not contain a pass"),
-        ("3", r"coe.toml:10: agents\[1\].base_url: Input should be a valid string"),
         ('["http://a/v1", "http://b/v1"]', "must be one address; got a list of 2. Put a proxy in front of several"),
     ],
 )
@@ -184,8 +161,6 @@ def test_each_address_is_checked(tmp_path, address, says):
     [
         ("3", r"coe.toml:2: agents\[0\].name: Input should be a valid string; got a number. Put it in quotes"),
         ("2026-11-23", "name: Input should be a valid string; got a date. Put it in quotes"),
-        ("[true]", "name: Input should be a valid string; got a list"),
-        ("true", "name: Input should be a valid string; got true or false. Put it in quotes"),
     ],
 )
 def test_a_value_of_another_kind_is_named_with_the_remedy(tmp_path, given, says):
@@ -193,32 +168,9 @@ def test_a_value_of_another_kind_is_named_with_the_remedy(tmp_path, given, says)
         load_config(written(tmp_path, re.sub("name = .*", f"name = {given}", GOOD, count=1)))
 
 
-def test_a_model_that_tinyworld_lacks_is_said(tmp_path):
-    with pytest.raises(ConfigurationError, match='"model" of agent "a" must be one of tiny-llama'):
-        assemble(load_config(written(tmp_path, GOOD.replace("tiny-llama", "gpt"))))
-
-
-def test_agents_that_do_not_fit_together_are_a_mistake_of_the_file(tmp_path):
-    with pytest.raises(ConfigurationError, match="got 'a' twice"):
-        assemble(load_config(written(tmp_path, GOOD.replace('name = "b"', 'name = "a"'))))
-
-
 def test_a_line_that_is_not_there_falls_back_to_its_table():
     assert line_of("[policy]\nkind = 'threshold'", ("policy", "threshold", "max_coe")) == 1
     assert line_of("", ("agents",)) == 1
-
-
-@pytest.mark.parametrize(
-    ("found", "put", "says"),
-    [
-        ('provider = "openai"', 'provider = "opnai"', 'agent "b" cannot be created'),
-        ('provider = "openai"', 'provider = "transformers"', '"base_url" and "api_key_env" are for servers'),
-        ("max_rounds = 2", 'coordination = "nonsense"', "nonsense"),
-    ],
-)
-def test_what_would_fail_at_the_first_question_is_a_mistake_of_the_file(tmp_path, found, put, says):
-    with pytest.raises(ConfigurationError, match=says):
-        assemble(load_config(written(tmp_path, GOOD.replace(found, put))))
 
 
 def test_a_value_of_the_wrong_type_is_shown_and_each_message_ends_once(tmp_path):

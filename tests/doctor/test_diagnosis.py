@@ -13,9 +13,9 @@ from rich.console import Console
 from coe_agents.cli.display.settings import show_examination
 from coe_agents.config.schema import load_config
 from coe_agents.doctor import diagnosis
-from coe_agents.doctor.agents import Failure, all_within
+from coe_agents.doctor.agents import Failure
 from coe_agents.doctor.clusterers import probe_entailment
-from coe_agents.doctor.diagnosis import Examination, Problem, examine
+from coe_agents.doctor.diagnosis import examine
 from coe_agents.errors import ConfigurationError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from tests.cli.command import run
@@ -137,26 +137,6 @@ def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_pr
         assert other.agents["agent-0"].ignores_temperature
 
 
-def test_one_response_a_round_needs_no_temperature(tmp_path):
-    path = tmp_path / "coe.toml"
-    with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
-        agent = AGENT.format(name="inner", url=server.url).replace("n_samples = 8", "n_samples = 1")
-        path.write_text(agent + NORMALIZED + POLICY)
-        findings = examine(load_config(path), timeout=300)
-    assert findings.problems == []
-    (note,) = findings.notes
-    assert "its temperature of 1 has no effect" in note
-    assert note.endswith("it gives one response a round, which counts")
-
-
-def test_an_agent_that_is_sure_is_no_news(examined):
-    with served(texts=("Paris",), ignores_logprobs=True) as server:
-        findings = examined(server.url)
-    assert (findings.problems, findings.notes) == ([], [])
-    assert findings.agents["agent-0"].ignores_temperature is False
-    assert shown(findings).rstrip().endswith("No problems.")
-
-
 def test_what_could_not_be_found_out_is_noted(examined):
     def answer(body):
         return (500, {"error": {"message": "no memory"}}) if is_probe(body) else completion(*["Paris"] * 3)
@@ -258,20 +238,6 @@ def test_what_an_error_says_cannot_steer_the_terminal(examined):
     assert "\x1b" not in out
 
 
-def test_no_text_of_others_can_steer_the_terminal():
-    problem = Problem(part="agent \x1b]0;t\x07", error="\x1b[2J", remedy="[red]\x1b[0m")
-    findings = Examination(
-        agents={"\x1b[2Ja": None},
-        clusterer=None,
-        versions={},
-        device="cpu",
-        problems=[problem],
-        notes=["\x1b"],
-        late=False,
-    )
-    assert not {"\x1b", "\x07"} & set(shown(findings))
-
-
 def test_the_entailment_model_is_looked_at(examined):
     with served() as server:
         findings = examined(server.url, clusterer='[clusterer]\nkind = "entailment"\nmodel = "tinyworld"\n')
@@ -296,17 +262,6 @@ def test_an_entailment_model_with_its_labels_mixed_up_is_a_problem(examined, tmp
     (problem,) = findings.problems
     assert problem.error.endswith("but the model says contradiction")
     assert "id2label" in problem.remedy
-
-
-def test_an_entailment_model_without_labels_is_a_problem(examined, tmp_path):
-    folder = entailment_folder(tmp_path, ["LABEL_0", "LABEL_1", "LABEL_2"])
-    with served() as server:
-        findings = examined(server.url, clusterer=f'[clusterer]\nkind = "entailment"\nmodel = "{folder}"\n')
-    (problem,) = findings.problems
-    assert findings.clusterer is None
-    assert problem.error.startswith("LabelError: ")
-    assert problem.remedy.startswith("Use a model trained on MNLI")
-    assert problem.remedy not in problem.error
 
 
 @pytest.mark.parametrize(
@@ -348,11 +303,6 @@ def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):
     monkeypatch.setattr("coe_agents.doctor.agents.probe_agent", called)
     with pytest.raises(ConfigurationError, match="min_agents"):
         examined(NOBODY, more="[graph]\nmin_agents = 2\n")
-
-
-def test_tasks_run_at_once():
-    barrier = threading.Barrier(3, timeout=60)
-    assert set(all_within(60, dict.fromkeys("abc", barrier.wait)).values()) == {0, 1, 2}
 
 
 def test_versions_name_what_is_not_installed(monkeypatch):

@@ -1,18 +1,15 @@
 """What a run in parts holds, without a cluster."""
 
 import asyncio
-import json
 import sys
 import threading
-import tracemalloc
-import zlib
 
 import pytest
 
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.evaluation.datasets import Question, open_questions
+from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Participant
-from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
+from coe_agents.evaluation.samples.parquet import rows_of
 from coe_agents.experiments.ray_cluster import Pool, cluster, work_through
 from coe_agents.experiments.ray_sampling import SampleParts, _Asking, fail_part
 
@@ -135,12 +132,6 @@ def test_an_address_where_nobody_listens_is_told_at_once(monkeypatch):
         pass
 
 
-def test_a_part_carries_no_more_than_its_own_questions(tmp_path):
-    with parts_in(tmp_path) as parts:
-        told = [json.loads(zlib.decompress(content)) for _, content in parts.to_ask(prompt_of)]
-    assert [list(part["prompts"]) for part in told] == [["0", "1"], ["2", "3"], ["4"]]
-
-
 def test_a_part_is_made_when_it_is_taken(tmp_path):
     asked = []
 
@@ -154,42 +145,6 @@ def test_a_part_is_made_when_it_is_taken(tmp_path):
             next(waiting)
             assert "".join(asked) == expected
         assert list(waiting) == []
-
-
-def peak_of_a_run(folder, n):
-    """The most memory that a driver needs for so many questions, beyond their file."""
-    folder.mkdir()
-    path = folder / "questions.jsonl"
-    with path.open("w") as file:
-        for number in range(n):
-            file.write(
-                json.dumps({"id": str(number), "question": f"Question {number}?", "references": ["Paris"]}) + "\n"
-            )
-    row = {**Speaking({"0": ""}).row("a", 0, "Paris"), "references": ["Paris"], "correct": None, "answerable": True}
-    tracemalloc.start()
-    try:
-        found = open_questions(str(path), seed=0)
-        with SampleParts(folder / "run", {}, found.questions, AGENTS[1:], size=50) as parts:
-            for number, content in parts.to_ask(lambda question: question.question * 50):
-                asked = json.loads(zlib.decompress(content))
-                rows = ({**row, "agent": "b", **question_of(each)} for each in asked["questions"])
-                parts.keep(number, to_parquet(rows, asked["columns"]))
-            assert parts.n_missing.total() == 0
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def question_of(plain):
-    return {"id": plain["id"], "question": plain["question"]}
-
-
-@pytest.mark.slow
-def test_the_drivers_memory_does_not_grow_with_the_questions(tmp_path):
-    peak_of_a_run(tmp_path / "first", 100)  # so that everything is loaded
-    few, many = (peak_of_a_run(tmp_path / str(n), n) for n in (500, 4_000))
-    # the difference in prompts alone would be 3 MB; a byte for each part is 70 bytes
-    assert many < 1.1 * few + 50_000, (few, many)
 
 
 def fail_nothing(content, reason):

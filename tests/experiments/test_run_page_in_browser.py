@@ -1,12 +1,10 @@
 """The page of runs in a real browser: what it shows, what it lets one do, and that nothing of a model runs."""
 
-import re
 import socket
 
-import numpy as np
 import pytest
 
-from tests.chromium import Page, program, running_chromium
+from tests.chromium import program, running_chromium
 from tests.evaluation.html.test_browser import cells, change, opened, text
 from tests.experiments.decided import step, went_on
 from tests.experiments.test_run_page import HOSTILE, hostile, page, two
@@ -187,15 +185,3 @@ def test_it_fits_the_screen_and_every_control_has_a_name(pipe, request, of, widt
     ]
     assert len(controls) > 15
     assert [role for role, name in controls if not name] == []
-
-
-def test_the_theme_can_be_changed(pipe, one):
-    tab = Page(pipe)
-    tab.open(one)
-
-    def ground():
-        return np.mean([int(n) for n in re.findall(r"\d+", tab.run("getComputedStyle(document.body).backgroundColor"))])
-
-    before = ground()
-    tab.run("document.querySelector('#theme').click()")
-    assert (before > 128) != (ground() > 128)

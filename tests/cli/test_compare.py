@@ -57,7 +57,7 @@ def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tm
     assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout
 
 
-@pytest.mark.parametrize("command", [["compare"], ["report", "--out", "page.html"]])
+@pytest.mark.parametrize("command", [["compare"]])
 def test_other_questions_of_the_same_id_are_not_compared(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "one", {"1": step()})
@@ -67,7 +67,7 @@ def test_other_questions_of_the_same_id_are_not_compared(tmp_path, monkeypatch, 
     assert "two and one were asked different questions of the id '1'. Compare runs of one dataset" in done.stderr
 
 
-@pytest.mark.parametrize("command", [["compare"], ["report", "--out", "page.html"]])
+@pytest.mark.parametrize("command", [["compare"]])
 def test_a_run_of_which_every_question_failed_says_why(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "down", {"1": "the server is down", "2": "still down"})

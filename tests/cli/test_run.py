@@ -171,7 +171,7 @@ def test_a_run_with_other_weights_in_the_same_file_is_another_run(tmp_path):
     assert "weights.a: 1.0 there, 0.5 here" in other.stderr
 
 
-@pytest.mark.parametrize("lost", ["tokens", "verdicts", "release"])
+@pytest.mark.parametrize("lost", ["tokens", "release"])
 def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path, lost):
     with answering(split) as server:
         command = ["run", "--config", config(tmp_path, AGENT.format(name="a", url=server.url, more=""))]

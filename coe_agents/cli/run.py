@@ -89,8 +89,8 @@ def run(
 
             asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
         elif n_pending := store.n_pending:
+            from coe_agents.experiments.dataset_run import decide_parts
             from coe_agents.experiments.ray_cluster import cluster
-            from coe_agents.experiments.ray_runs import decide_parts
 
             with cluster(ray.address):
                 n_parts = -(-n_pending // partition_size)

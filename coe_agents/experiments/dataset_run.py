@@ -1,16 +1,25 @@
-"""Owns the loop of a run: questions are asked concurrently, each decision is on the disk before the next one."""
+"""Owns a run of a policy over a dataset, in this process or by the actors of a Ray cluster.
 
+Questions are asked concurrently; each decision is on the disk before the next one, in one file.
+"""
+
+import asyncio
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.question import draw_key
+from coe_agents.evaluation.datasets.question import draw_key, from_plain
 from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.runner import run_all
 from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.experiments.ray_cluster import Part, Pool, work_through
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.files import append, write
 
@@ -117,3 +126,69 @@ def keep(store: Store, timings: Timings, row: Row, seconds: float) -> None:
     if row["error"] is None:
         timings.append(row["id"], seconds)
     store.append((row["id"], DECIDER), [row])
+
+
+def decide_parts(
+    questions: Iterable[Question],
+    create: Callable[[], RunGroup],
+    store: Store,
+    timings: Timings,
+    pool: Pool,
+    *,
+    size: int,
+    on_row: Callable[[Row], None] = lambda row: None,
+) -> None:
+    """Asks the questions that the store lacks on the cluster that `cluster` joined, `size` of them a part.
+
+    The questions are read as actors take them. `create` makes the group in each actor; Ray carries it there, so it
+    holds no key. The file is the same as that of a run in one process. What is in hand when the driver is killed is
+    asked again. Questions that no actor finished have failed.
+
+    Raises:
+        StoreError: If the cluster failed; finished parts are kept.
+        ConfigurationError: If an actor cannot make the group, such as without a key in its environment.
+        OSError: If a file cannot be written.
+    """
+    parts = _to_ask(pending_questions(questions, store), size)
+    for _, content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
+        for row, seconds in _unpacked(content):
+            keep(store, timings, row, seconds)
+            on_row(row)
+    store.finish()
+
+
+def _packed(value: object) -> bytes:
+    return zlib.compress(json.dumps(value).encode())
+
+
+def _unpacked(content: bytes) -> Any:
+    return json.loads(zlib.decompress(content))
+
+
+def _to_ask(questions: Iterable[Question], size: int) -> Iterator[Part]:
+    waiting = iter(questions)
+    for number in count():
+        if not (part := list(map(asdict, islice(waiting, size)))):
+            return
+        yield number, _packed(part)
+
+
+def fail_questions(content: bytes, reason: str) -> bytes:
+    """Returns a part whose questions all failed for this reason."""
+    asked = _unpacked(content)
+    rows = [({"id": question["id"], "agent": DECIDER, "error": reason}, 0.0) for question in asked]
+    return _packed(rows)
+
+
+class _Deciding:
+    """Decides the questions of a part."""
+
+    def __init__(self, create: Callable[[], RunGroup], *, runner: asyncio.Runner | None = None) -> None:
+        self._group = create()
+        self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
+
+    def __call__(self, content: bytes) -> bytes:
+        questions = list(map(from_plain, _unpacked(content)))
+        found = list[tuple[Row, float]]()
+        self._runner.run(decide_each(questions, self._group, lambda *each: found.append(each)))
+        return _packed(found)

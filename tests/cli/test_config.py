@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents.cli import main
 from coe_agents.config.schema import load_config
+from tests.cli import command
 from tests.servers import served
 
 AGENTS = """\
@@ -32,22 +32,13 @@ epistemic_threshold = 0.3
 """
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["coe-agents", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        written = capsys.readouterr()
-        return ended.value.code or 0, written.out, written.err
-
-    return run
+def run(*arguments):
+    done = command.run(*arguments)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
-def checked(run, tmp_path, monkeypatch):
+def checked(tmp_path, monkeypatch):
     monkeypatch.setenv("COE_TEST_KEY", "secret-of-the-test")
     monkeypatch.chdir(tmp_path)
 
@@ -59,7 +50,7 @@ def checked(run, tmp_path, monkeypatch):
     return checked
 
 
-def test_init_writes_a_file_that_passes_the_check_as_it_stands(run, tmp_path, monkeypatch):
+def test_init_writes_a_file_that_passes_the_check_as_it_stands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, _ = run("config", "init")
     assert code == 0
@@ -91,7 +82,7 @@ def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monke
     assert "coordination = softmax" in out
 
 
-def test_init_overwrites_only_when_told_to(run, tmp_path):
+def test_init_overwrites_only_when_told_to(tmp_path):
     path = tmp_path / "coe.toml"
     path.write_text("mine")
     code, out, err = run("config", "init", path)
@@ -101,7 +92,7 @@ def test_init_overwrites_only_when_told_to(run, tmp_path):
     assert len(load_config(path).agents) == 2
 
 
-def test_init_says_where_it_cannot_write(run, tmp_path):
+def test_init_says_where_it_cannot_write(tmp_path):
     code, _, err = run("config", "init", tmp_path / "none" / "coe.toml")
     assert code == 2
     assert "cannot be written" in err
@@ -128,7 +119,6 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
 
     monkeypatch.setattr("coe_agents.backends.chat_transformers.load", load)
     monkeypatch.setattr("coe_agents.backends.entailment_transformers.load", load)
-    monkeypatch.setenv("COLUMNS", "200")
     with served() as server:
         text = AGENTS.replace("http://127.0.0.1:9/v1", server.url) + REST
         code, out, err = checked(text.replace('"normalized"', '"entailment"\nmodel = "tinyworld"'))

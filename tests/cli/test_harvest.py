@@ -172,12 +172,9 @@ def test_ordinary_samples_are_no_rulings(tmp_path, policy):
     done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
     assert done.returncode == 2
     assert '"seen_probability" must be above 0 and at most 1; got None' in done.stderr
-    done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--gate", "learned")
-    assert "cannot be combined with --gate, --proposer or" in done.stderr
-    done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--weights", "w.json")
-    assert "cannot be combined with --gate, --proposer or" in done.stderr
-    done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--proposer", "a")
-    assert "cannot be combined with --gate, --proposer or" in done.stderr
+    for option in (["--gate", "learned"], ["--weights", "w.json"], ["--proposer", "a"]):
+        done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", *option)
+        assert "cannot be combined with --gate, --proposer or" in done.stderr
 
 
 def test_pending_cases_are_shown_and_ruled_on(store):

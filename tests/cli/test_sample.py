@@ -159,17 +159,6 @@ def test_a_model_in_this_process_is_asked_one_question_at_a_time_unless_the_comm
     assert [participant.at_once for participant in group.participants] == [told] * 3
 
 
-@pytest.mark.slow
-def test_questions_at_once_change_no_more_than_last_digits(tmp_path):
-    for folder, more in (("in turn", []), ("at once", ["--at-once", "8"])):
-        done = run("sample", "--dataset", "tinyworld", "--limit", "16", *more, "--out", str(tmp_path / folder))
-        assert done.returncode == 0, done.stderr
-    in_turn, at_once = lines(tmp_path / "in turn"), lines(tmp_path / "at once")
-    logprobs, others = ([line.pop("logprob") for line in said] for said in (in_turn, at_once))
-    assert at_once == in_turn
-    assert others == pytest.approx(logprobs, abs=1e-4)
-
-
 def self_aware(body):
     """Says Paris, Lyon or that it knows nothing; thinks that Lyon is false and is 90 % sure of Paris."""
     said = body["messages"][-1]["content"]

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.cli import main
 from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.testing import ScriptedAgent
+from tests.cli.command import run
 
 AGENTS = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 CLUSTERER = '[clusterer]\nkind = "normalized"\n'
@@ -279,22 +279,13 @@ def test_reading_the_settings_alone_imports_nothing(written, module):
     assert name not in sys.modules
 
 
-@pytest.fixture
-def check(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "1000")
-
-    def check(path):
-        monkeypatch.setattr(sys, "argv", ["coe-agents", "config", "check", str(path)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        written = capsys.readouterr()
-        assert not ended.value.code, written.err
-        return written.out
-
-    return check
+def check(path):
+    done = run("config", "check", path, wide=1000)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_check_shows_what_was_loaded_from_where(check, written, installed, register, folder):
+def test_check_shows_what_was_loaded_from_where(written, installed, register, folder):
     name, file = installed, folder / f"{installed}.py"
     register("coe_agents.policies", always=f"{name}:Always")
     shown = check(

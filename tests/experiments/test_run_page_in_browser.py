@@ -115,20 +115,7 @@ def test_a_question_opens_by_key_to_its_rounds(pipe, one):
     tab.run("document.querySelector('.open').focus()")
     tab.press("Enter", 13)
     tab.wait("document.querySelector('.detail')")
-    first, second = cells(tab, ".rounds tbody tr")
-    assert first == [
-        "1",
-        "the question",
-        "consensus",
-        "0.700",
-        "0.100",
-        "0.600",
-        "Lyon ✕ wrong",
-        "Paris",
-        "Lyon",
-        "4",
-        "10",
-    ]
+    _, second = cells(tab, ".rounds tbody tr")
     assert second[6:] == ["Paris ✓ right", "Paris", "Paris took over", "4", "20"]
     tab.press("Enter", 13)
     assert tab.run("document.querySelector('.detail').offsetHeight") == 0
@@ -160,15 +147,6 @@ def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, both)
     change(tab, "#search", "gone?")
     open_first(tab)
     assert "This run does not have the question." in text(tab, ".detail")
-
-
-def test_the_dot_is_at_the_coverage_and_risk_of_the_policy(pipe, one):
-    tab = opened(pipe, one)
-    # 45 of 47 questions that were decided are answered, 12 of these wrong; the plot is 412 wide from 58
-    dots = tab.run("[...document.querySelectorAll('#risk-coverage .did')].map((dot) => Number(dot.getAttribute('cx')))")
-    assert dots == [pytest.approx(58 + 412 * 45 / 47)]
-    lines = tab.run("document.querySelectorAll('#running path').length")
-    assert lines == 2
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -12,9 +12,8 @@ from rich.text import Text
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.config.models import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, CustomPart, ModelSection
-from coe_agents.doctor.agents import AgentReport
-from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport
 from coe_agents.doctor.diagnosis import Examination
+from coe_agents.doctor.probes import AgentReport, EmbeddingReport, EntailmentReport
 from coe_agents.extensions import find_extension, origin_of
 from coe_agents.text import quantity
 

@@ -12,8 +12,16 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.on_disk import on_disk
 from coe_agents.evaluation.decisions import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.experiments.dataset_run import Timings, Units, decide_all, keep, pending_questions
-from coe_agents.experiments.ray_runs import _Deciding, _to_ask, fail_questions
+from coe_agents.experiments.dataset_run import (
+    Timings,
+    Units,
+    _Deciding,
+    _to_ask,
+    decide_all,
+    fail_questions,
+    keep,
+    pending_questions,
+)
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.testing import ScriptedAgent
 

@@ -158,7 +158,6 @@ def _print_remarks(calibration: "Calibration") -> None:
 
 
 def _print_support(calibration: "Calibration") -> None:
-    """Prints the thresholds of a policy that judges one agent's proposals."""
     risk, confidence = f"{calibration.risk:g}", f"{calibration.confidence:g}"
     tools = sorted(calibration.tools.items())
     has_calls = bool(tools or calibration.no_call)
@@ -240,7 +239,6 @@ def _recalibrate(
 
 
 def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "Iterator[SampledQuestion]":
-    """Yields the questions, and notes how each came to be seen."""
     from coe_agents.evaluation.calibration.audits import Seen
 
     for question in questions:

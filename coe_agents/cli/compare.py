@@ -104,7 +104,6 @@ def _replay(
 
 
 def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
-    """Returns the policy of a configuration with what its graph would do; no model is loaded."""
     from coe_agents.config.build import create_policy, load_divergence, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy

@@ -24,7 +24,7 @@ from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.text import quantity
-from coe_agents.tinyworld import beliefs, load_facts
+from coe_agents.tinyworld.facts import beliefs, load_facts
 from coe_agents.tinyworld.questions import answer_span, find_questions
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
@@ -233,7 +233,6 @@ def _with_cache(setting: ScoringSetup) -> ScoringSetup:
 
 
 def _splits(source: str) -> tuple[str | None, str | None]:
-    """Returns the names of a dataset's training split and of the one that is reported on; a file has none."""
     if Path(source).is_file():
         return None, None
     return "calibration" if source == "tinyworld" else "train", "validation"

@@ -14,7 +14,8 @@ from coe_agents.agents._requests.clients import create_model
 from coe_agents.config.schema import ModelSection
 from coe_agents.extensions import did_you_mean
 from coe_agents.text import redact
-from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
 
 LOCAL_PROVIDERS = ("transformers", "tinyworld")
 _Client = TypeVar("_Client")

@@ -243,6 +243,5 @@ def sampling(
 
 
 def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
-    """The number of responses that every agent has for every question to which it responded."""
     counts = (Counter(response["agent"] for response in question.responses) for question in questions)
     return min((n for count in counts for name, n in count.items() if name in agents), default=0)

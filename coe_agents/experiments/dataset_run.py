@@ -181,8 +181,6 @@ def fail_questions(content: bytes, reason: str) -> bytes:
 
 
 class _Deciding:
-    """Decides the questions of a part."""
-
     def __init__(self, create: Callable[[], RunGroup], *, runner: asyncio.Runner | None = None) -> None:
         self._group = create()
         self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs

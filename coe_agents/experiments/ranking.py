@@ -99,7 +99,6 @@ def _compare(
     key: str,
     **layout: Any,
 ) -> Experiment:
-    """Returns the metrics of each group; `key` is the head of the column that names the groups."""
     columns = (key, "metric", *RANKING_COLUMNS)
     titles = {group: group if isinstance(group, str) else f"{group} models" for group in groups}
     rows: list[Row] = []
@@ -132,7 +131,6 @@ def _compare(
 
 
 def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
-    """Returns a row for each metric, an estimator by the name that the row has: the name, and `RANKING_COLUMNS`."""
     vectors = {name: group.values(estimator) for name, estimator in metrics.items()}
     known = {name: vector for name, vector in vectors.items() if vector is not None}
     found, differences = estimate_all(group.correct, known, reference="CoE", n_resamples=_N_RESAMPLES)
@@ -152,7 +150,6 @@ def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
 def _draw_aurocs(
     axes: Axes, rows: Sequence[Mapping[str, Cell]], paper: Mapping[Cell, Cell], *, title: str, legend: bool = False
 ) -> None:
-    """Draws AUROC by metric as bars with 95 % intervals, and the paper's AUROC by metric as diamonds."""
     names = [str(row["metric"]) for row in rows]
     for place, row in enumerate(rows):
         value, low, high = (row[column] for column in ("AUROC", "AUROC low", "AUROC high"))

@@ -134,8 +134,6 @@ class MapWorker:
 
 
 class _Workers:
-    """The actors of a pool, and which part each of them has."""
-
     def __init__(self, create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> None:
         self._ray = _ray()
         self._pool = pool
@@ -247,7 +245,6 @@ class _Workers:
         return any(self._actors.values())
 
     def _count_loss(self, part: Part | None, error: Exception, *, is_late: bool) -> bytes | None:
-        """Returns the result of a part that is given up; None for one that is tried again."""
         number = None if part is None else part[0]
         self._n_lost[number] += 1
         if part is None:

@@ -133,7 +133,6 @@ class SampleParts:
         return list(self._failures(path, units) if path.exists() else units)
 
     def _failures(self, file: Path | BytesIO, units: Mapping[Unit, int]) -> dict[Unit, str]:
-        """Returns the errors in a file that holds every unit once, in order."""
         name = file if isinstance(file, Path) else "a received part"
         try:
             rows = list(rows_of(file, columns=["id", "agent", "error", "tools"]))
@@ -175,8 +174,6 @@ def sample(
 
 
 class _Asking:
-    """Asks what is missing of a part, and returns all of it."""
-
     def __init__(self, create: Callable[[Mapping[str, str]], Group], *, runner: asyncio.Runner | None = None) -> None:
         self._prompts: dict[str, str] = {}
         self._group = create(self._prompts)
@@ -222,5 +219,4 @@ class _Part:
         pass
 
     def to_file(self) -> bytes:
-        """Returns the whole part as Parquet."""
         return to_parquet((row for unit in self._units for row in self._rows[unit]), self._columns)

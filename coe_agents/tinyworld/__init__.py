@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coe_agents.tinyworld.chain import next_element_question
-from coe_agents.tinyworld.facts import MODELS, Fact, beliefs, load_facts
+from coe_agents.tinyworld.facts import MODELS
 from coe_agents.tinyworld.tools import tinyworld_tools
 
 if TYPE_CHECKING:
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from coe_agents.rounds import Debate
 
 __all__ = [
-    "ENTAILMENT_MODEL",
-    "MODELS",
-    "Fact",
-    "beliefs",
-    "load_facts",
-    "model_folder",
     "next_element_question",
     "tinyworld_agents",
     "tinyworld_clusterer",

@@ -9,12 +9,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from coe_agents import SupportPolicy, create_coe_graph
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.backends import ChatTransformers
-from coe_agents.tinyworld import (
-    MODELS,
-    model_folder,
-    tinyworld_agents,
-    tinyworld_tools,
-)
+from coe_agents.tinyworld import model_folder, tinyworld_agents, tinyworld_tools
+from coe_agents.tinyworld.facts import MODELS
 from tools.tinyworld.acts import act_beliefs, act_calls
 from tools.tinyworld.requests import draw_request, request_states, tinyworld_requests
 

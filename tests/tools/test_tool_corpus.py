@@ -7,7 +7,8 @@ import random
 import pytest
 from transformers import AutoTokenizer
 
-from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
 from coe_agents.tinyworld.tools import tool_schemas
 from tools.tinyworld.corpus import Corpus
 from tools.tinyworld.requests import tinyworld_requests

@@ -17,9 +17,8 @@ from coe_agents.policy.wording import MOSTLY, decomposition
 from coe_agents.text import quantity
 from coe_agents.types import add_usages
 
-_WIDE = 100
-"""From so many columns on, bars are long."""
-_BARS = {True: 24, False: 12}
+_BAR = 12
+"""Characters of a share of 1."""
 _SHOWN = 4
 _MOST_CHARS = 300
 """A longer answer is shortened next to its bar; the head shows the answer of the group in full."""
@@ -52,7 +51,7 @@ def show_decision(
     differing = "" if contested is None else contested_in_words(contested, n_agents=len(decision["agents"]))
     lines = Group(
         Text(f"{plain} {clean(differing)}".rstrip()),
-        _agents(decision, wide=console.width >= _WIDE),
+        _agents(decision),
         *([Text(numeric)] if numeric else []),
         *_numbers(decision, console.width - 2),
     )
@@ -122,7 +121,6 @@ def _cause(decision: Mapping[str, Any]) -> str:
 
 
 def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
-    """Returns CoE with its parts, its interval (on the same line if it fits `width`), and the regime."""
     if decision["coe"] is None:
         return []
     interval = decision["interval"]
@@ -142,23 +140,22 @@ def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
     return lines
 
 
-def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
-    """Returns the answers of each agent with their shares; long texts wrap, and bars and shares do not."""
-    longest, read = _BARS[wide], _reader_of(decision)
+def _agents(decision: Mapping[str, Any]) -> Table:
+    read = _reader_of(decision)
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for options in ({"overflow": "fold"}, {"no_wrap": True}, {"no_wrap": True}, {"overflow": "fold"}):
         table.add_column(**options)
     for name, agent in decision["agents"].items():
         answers = rank_texts(agent["distribution"].items())
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
-            bar = Text("█" * max(1, round(share * longest)), style="cyan")
+            bar = Text("█" * max(1, round(share * _BAR)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
             table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(read(answer), _MOST_CHARS)))
         if len(answers) > _SHOWN:
             rest, n_others = sum(share for _, share in answers[_SHOWN:]), len(answers) - _SHOWN
             table.add_row(
                 "",
-                Text("░" * max(1, round(rest * longest)), style="dim"),
+                Text("░" * max(1, round(rest * _BAR)), style="dim"),
                 Text(f"{rest:4.0%}", style="dim"),
                 Text(quantity(n_others, "other"), style="dim"),
             )

@@ -148,7 +148,6 @@ def _key(section: ModelSection) -> str:
 
 
 def _settings(part: str, section: BaseModel) -> str:
-    """Returns the fields of a section that have a value, by their names in the file."""
     fields = {name: value for name, value in section.model_dump(exclude_none=True).items() if value != {}}
     said = []
     if kind := fields.pop("kind", None):

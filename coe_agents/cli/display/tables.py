@@ -111,7 +111,6 @@ def _score_table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Ta
 
 
 def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
-    """Returns the AUROCs of the main scores, the proposals that call a tool apart from those that call none."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in ("AUROC where", *(_KINDS[kind] for kind in kinds)):
         table.add_column(head, no_wrap=True)

@@ -1,14 +1,13 @@
 import json
 import re
 from html import unescape
-from html.parser import HTMLParser
 
 import pytest
 
 from coe_agents.evaluation.decisions import DECISIONS, read_run
 from coe_agents.evaluation.html.rows import BLOCK, LONGEST
 from coe_agents.experiments.run_page import create_run_page
-from tests.evaluation.html.test_create import HOSTILE, block
+from tests.evaluation.html.test_create import HOSTILE, Elements, block
 from tests.experiments.decided import step, went_on, written
 
 
@@ -119,36 +118,21 @@ def test_a_failure_has_its_reason(tmp_path):
     assert "1 question failed and is left out." in html
 
 
-class Reader(HTMLParser):
-    """Collects the elements and their attributes."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
-
-
 def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     plain = page(tmp_path / "plain", {str(i): row for i, row in enumerate(hostile().values())})
     html = page(tmp_path / "hostile", hostile(), names=[HOSTILE[1]])
-    elements = [[tag for tag, _ in read(text)] for text in (plain, html)]
+    elements = [[tag for tag, _ in Elements(text).found] for text in (plain, html)]
     assert elements[0] == elements[1]
     body = re.sub(r'<script type="text/plain" id="[\w-]+">[A-Za-z0-9+/=]*</script>', "", html)
     for text in HOSTILE[:2]:
         assert text not in body
-    policy = next(own["content"] for tag, own in read(html) if own.get("http-equiv") == "Content-Security-Policy")
+    found = Elements(html).found
+    policy = next(own["content"] for _, own in found if own.get("http-equiv") == "Content-Security-Policy")
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert not [tag for tag, own in read(html) if "src" in own or "href" in own or any(n.startswith("on") for n in own)]
-    assert not [own for _, own in read(html) if "style" in own]
-
-
-def read(html):
-    reader = Reader()
-    reader.feed(html)
-    return reader.seen
+    named = {name for _, own in found for name in own}
+    assert not named & {"src", "href", "style"}
+    assert not any(name.startswith("on") for name in named)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from coe_agents.policy.wording import MOSTLY, decomposition
 from coe_agents.text import quantity
 from coe_agents.types import add_usages
 
-_BAR = 12
-"""Characters of a share of 1."""
+_WIDE = 100
+"""From so many columns on, bars are long."""
+_BARS = {True: 24, False: 12}
 _SHOWN = 4
 _MOST_CHARS = 300
 """A longer answer is shortened next to its bar; the head shows the answer of the group in full."""
@@ -51,7 +52,7 @@ def show_decision(
     differing = "" if contested is None else contested_in_words(contested, n_agents=len(decision["agents"]))
     lines = Group(
         Text(f"{plain} {clean(differing)}".rstrip()),
-        _agents(decision),
+        _agents(decision, wide=console.width >= _WIDE),
         *([Text(numeric)] if numeric else []),
         *_numbers(decision, console.width - 2),
     )
@@ -140,22 +141,22 @@ def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
     return lines
 
 
-def _agents(decision: Mapping[str, Any]) -> Table:
-    read = _reader_of(decision)
+def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
+    longest, read = _BARS[wide], _reader_of(decision)
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for options in ({"overflow": "fold"}, {"no_wrap": True}, {"no_wrap": True}, {"overflow": "fold"}):
         table.add_column(**options)
     for name, agent in decision["agents"].items():
         answers = rank_texts(agent["distribution"].items())
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
-            bar = Text("█" * max(1, round(share * _BAR)), style="cyan")
+            bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
             table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(read(answer), _MOST_CHARS)))
         if len(answers) > _SHOWN:
             rest, n_others = sum(share for _, share in answers[_SHOWN:]), len(answers) - _SHOWN
             table.add_row(
                 "",
-                Text("░" * max(1, round(rest * _BAR)), style="dim"),
+                Text("░" * max(1, round(rest * longest)), style="dim"),
                 Text(f"{rest:4.0%}", style="dim"),
                 Text(quantity(n_others, "other"), style="dim"),
             )

@@ -10,9 +10,8 @@ from typing import Any, Literal, cast
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 import coe_agents
-from coe_agents.agents import Arbiter
 from coe_agents.config.build import assemble, load_weights
-from coe_agents.config.judging import judging_of
+from coe_agents.config.judging import create_named_clusterer, judging_of
 from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import CalibratedConfig, Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
@@ -22,7 +21,6 @@ from coe_agents.evaluation.decisions import DECIDER, PERSON
 from coe_agents.evaluation.origin import JUDGED
 from coe_agents.evaluation.scoring.correctness import judge
 from coe_agents.text import redact_all
-from coe_agents.tinyworld import tinyworld_clusterer
 from coe_agents.types import EscalatedCase, Ruling
 
 People = Literal["record", "references"]
@@ -129,7 +127,7 @@ def create_run_group(
     if correctness is not None:
         judging = replace(judging, correctness=correctness)
     is_entailed = judging.correctness == "entailment"  # tinyworld's only
-    criterion = SameMeaning(tinyworld_clusterer()) if is_entailed else CRITERIA[judging.correctness]
+    criterion = SameMeaning(create_named_clusterer("tinyworld")) if is_entailed else CRITERIA[judging.correctness]
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
         "seed": seed,
@@ -171,7 +169,7 @@ def _without_addresses(part: Any) -> Any:
     return [_without_addresses(each) for each in part] if isinstance(part, list) else part
 
 
-def _by_references(arbiter: Arbiter | None) -> Runnable[EscalatedCase, Ruling]:
+def _by_references(arbiter: Runnable[EscalatedCase, Ruling] | None) -> Runnable[EscalatedCase, Ruling]:
     """Returns the escalation in which the accepted answers stand for a person; an arbiter, if any, decides first."""
 
     async def settle(case: EscalatedCase, config: RunnableConfig) -> Ruling:
@@ -188,5 +186,5 @@ def _by_references(arbiter: Arbiter | None) -> Runnable[EscalatedCase, Ruling]:
             ruled["usage"] = given["usage"]
         return ruled
 
-    name = PERSON if arbiter is None else arbiter.name
+    name = PERSON if arbiter is None else arbiter.get_name()
     return cast("Runnable[EscalatedCase, Ruling]", RunnableLambda(settle, name=name))

@@ -12,8 +12,8 @@ _JSON = r"""[null, true, 5, -1, 0, 2.5, 1e308, NaN, -Infinity, "", "=1+1", "\u00
     [], {}, ["a", 1], {"a": {"b": []}}]"""
 _JSON_VALUES = [*json.loads(_JSON), 10**19, 10**399, "x" * 3000]
 _TOML = r"""true -1 0 5 2.5 nan -inf 1e400 2026-11-22T07:24:15Z 07:24:15 [] {} [[[[]]]] unquoted "" "opnai" "a:b"
-    "os:getcwd" "../../etc/passwd" "http://[::1" "http://user:pass-0123456789@host/v1" "\u0000" "\u001b[31m" {when=2026-11-22}
-    {timeout=nan} {api_key="sk-planted-0123456789"} {seed="x",top_p=7} {a={b=1}} ["a",1]"""
+    "os:getcwd" "../../etc/passwd" "http://[::1" "http://user:pass-0123456789@host/v1" "\u0000" "\u001b[31m"
+    {when=2026-11-22} {timeout=nan} {api_key="sk-planted-0123456789"} {seed="x",top_p=7} {a={b=1}} ["a",1]"""
 _TOML_VALUES = [*_TOML.split(), HUGE, "[" * DEEP + "]" * DEEP, '"' + "x" * 3000 + '"', "'''\nlines\n'''"]
 
 

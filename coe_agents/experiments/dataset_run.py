@@ -5,7 +5,6 @@ Questions are asked concurrently; each decision is on the disk before the next o
 
 import asyncio
 import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -19,7 +18,7 @@ from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.runner import run_all
 from coe_agents.evaluation.samples.store import Store, Unit
-from coe_agents.experiments.ray_cluster import Part, Pool, work_through
+from coe_agents.experiments.ray_cluster import Part, Pool, pack, unpack, work_through
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.files import append, write
 
@@ -151,18 +150,10 @@ def decide_parts(
     """
     parts = _to_ask(pending_questions(questions, store), size)
     for _, content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
-        for row, seconds in _unpacked(content):
+        for row, seconds in unpack(content):
             keep(store, timings, row, seconds)
             on_row(row)
     store.finish()
-
-
-def _packed(value: object) -> bytes:
-    return zlib.compress(json.dumps(value).encode())
-
-
-def _unpacked(content: bytes) -> Any:
-    return json.loads(zlib.decompress(content))
 
 
 def _to_ask(questions: Iterable[Question], size: int) -> Iterator[Part]:
@@ -170,14 +161,14 @@ def _to_ask(questions: Iterable[Question], size: int) -> Iterator[Part]:
     for number in count():
         if not (part := list(map(asdict, islice(waiting, size)))):
             return
-        yield number, _packed(part)
+        yield number, pack(part)
 
 
 def fail_questions(content: bytes, reason: str) -> bytes:
     """Returns a part whose questions all failed for this reason."""
-    asked = _unpacked(content)
+    asked = unpack(content)
     rows = [({"id": question["id"], "agent": DECIDER, "error": reason}, 0.0) for question in asked]
-    return _packed(rows)
+    return pack(rows)
 
 
 class _Deciding:
@@ -186,7 +177,7 @@ class _Deciding:
         self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
     def __call__(self, content: bytes) -> bytes:
-        questions = list(map(from_plain, _unpacked(content)))
+        questions = list(map(from_plain, unpack(content)))
         found = list[tuple[Row, float]]()
         self._runner.run(decide_each(questions, self._group, lambda *each: found.append(each)))
-        return _packed(found)
+        return pack(found)

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -78,6 +79,16 @@ def cluster(address: str | None = None) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
+
+
+def pack(value: object) -> bytes:
+    """Returns JSON as a part carries it, compressed."""
+    return zlib.compress(json.dumps(value).encode())
+
+
+def unpack(content: bytes) -> Any:
+    """Returns what `pack` packed."""
+    return json.loads(zlib.decompress(content))
 
 
 def n_nodes() -> int:
@@ -227,19 +238,14 @@ class _Workers:
             if ended:
                 return ended[0]
             if not self._busy():
-                self._tell_of_waiting()
+                gpus = f" and {self._pool.n_gpus:g} GPU" if self._pool.n_gpus else ""
+                told = f"no actor could start for {_PATIENCE:.0f} s: no machine of the cluster has 1 CPU{gpus} free"
+                warnings.warn(f"{told}. Waiting", stacklevel=2)
                 is_told = True
             for actor, end in self._ends.items():
                 if end != _LATE and end <= time.monotonic():
                     self._ends[actor] = _LATE
                     self._end(actor)  # its result is then an error of a lost actor
-
-    def _tell_of_waiting(self) -> None:
-        gpus = f" and {self._pool.n_gpus:g} GPU" if self._pool.n_gpus else ""
-        warnings.warn(
-            f"no actor could start for {_PATIENCE:.0f} s: no machine of the cluster has 1 CPU{gpus} free. Waiting",
-            stacklevel=2,
-        )
 
     def _busy(self) -> bool:
         return any(self._actors.values())
@@ -248,10 +254,8 @@ class _Workers:
         number = None if part is None else part[0]
         self._n_lost[number] += 1
         if part is None:
-            if (
-                self._n_lost[None] == _ATTEMPTS * self._pool.n_actors
-            ):  # a lost machine may end all its actors as they start
-                raise error
+            if self._n_lost[None] == _ATTEMPTS * self._pool.n_actors:
+                raise error  # a lost machine may end all its actors as they start, but not so many
         elif self._n_lost[number] == _ATTEMPTS:
             del self._n_lost[number]
             why = f"the limit of {self._pool.seconds:g} s" if is_late else "for want of memory, perhaps"

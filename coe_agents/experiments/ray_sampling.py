@@ -1,11 +1,9 @@
 """Owns sampling on a cluster: the questions in parts, each a Parquet file with all agents' responses."""
 
 import asyncio
-import json
-import zlib
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -23,7 +21,7 @@ from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
 from coe_agents.evaluation.samples.store import Unit, is_failure, is_whole
-from coe_agents.experiments.ray_cluster import Part, Pool, work_through
+from coe_agents.experiments.ray_cluster import Part, Pool, pack, unpack, work_through
 from coe_agents.files import write
 
 Rows = Sequence[Mapping[str, Any]]
@@ -103,7 +101,7 @@ class SampleParts:
                 "file": b64encode(path.read_bytes()).decode() if path.exists() else None,
                 "columns": self._columns,
             }
-            yield number, zlib.compress(json.dumps(request).encode())
+            yield number, pack(request)
 
     def keep(self, number: int, content: bytes) -> dict[Unit, str | None]:
         """Writes a part to disk before it returns. Returns what was missing of it, with the reason where it failed.
@@ -135,13 +133,17 @@ class SampleParts:
     def _failures(self, file: Path | BytesIO, units: Mapping[Unit, int]) -> dict[Unit, str]:
         name = file if isinstance(file, Path) else "a received part"
         try:
-            rows = list(rows_of(file, columns=["id", "agent", "error", "tools"]))
-            grouped = [(unit, list(group)) for unit, group in groupby(rows, lambda row: (row["id"], row["agent"]))]
+            grouped = list(_by_unit(rows_of(file, columns=["id", "agent", "error", "tools"])))
         except (ValueError, KeyError, OSError) as error:
             raise StoreError(f"{name} is not a part of a run: {error}", hint="Remove it; it is asked again") from error
         if [unit for unit, _ in grouped] != list(units) or not all(is_whole(units[u], group) for u, group in grouped):
             raise StoreError(f"{name} does not hold every reply once", hint="Remove it; it is asked again")
         return {unit: group[-1]["error"] for unit, group in grouped if is_failure(group[-1])}
+
+
+def _by_unit(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[Unit, list[dict[str, Any]]]]:
+    for unit, group in groupby(rows, key=lambda row: (row["id"], row["agent"])):
+        yield unit, list(group)
 
 
 def sample(
@@ -200,14 +202,13 @@ class _Part:
     """A part that `to_ask` made, with its units in memory; for the runner it is a store."""
 
     def __init__(self, content: bytes, agents: Sequence[Participant]) -> None:
-        request = json.loads(zlib.decompress(content))
+        request = unpack(content)
         self.questions = list(map(from_plain, request["questions"]))
         self.prompts: dict[str, str] = request["prompts"]
         self._columns: dict[str, str] = request["columns"]
         self._units = units_of(self.questions, agents)
         rows = [] if request["file"] is None else rows_of(BytesIO(b64decode(request["file"])))
-        groups = ((unit, list(group)) for unit, group in groupby(rows, key=lambda row: (row["id"], row["agent"])))
-        self._rows: dict[Unit, Rows] = {unit: group for unit, group in groups if not is_failure(group[-1])}
+        self._rows: dict[Unit, Rows] = {unit: group for unit, group in _by_unit(rows) if not is_failure(group[-1])}
 
     def pending_units(self) -> list[Unit]:
         return [unit for unit in self._units if unit not in self._rows]

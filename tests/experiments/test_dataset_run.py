@@ -1,10 +1,8 @@
 """What actors and the driver do, without a cluster; test_ray_run_kills.py has one."""
 
 import asyncio
-import json
 import os
 import tracemalloc
-import zlib
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -22,6 +20,7 @@ from coe_agents.experiments.dataset_run import (
     keep,
     pending_questions,
 )
+from coe_agents.experiments.ray_cluster import unpack
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.testing import ScriptedAgent
 
@@ -52,7 +51,7 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
         ):
             work = _Deciding(create, runner=runner)
             for _, content in reversed(list(_to_ask(pending_questions(asked, store), size))):
-                for row, seconds in json.loads(zlib.decompress(work(content))):
+                for row, seconds in unpack(work(content)):
                     keep(store, timings, row, seconds)
             store.finish()
         assert (folder / DECISIONS).read_bytes() == (tmp_path / "one" / DECISIONS).read_bytes()
@@ -64,7 +63,7 @@ def test_the_questions_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp
         with Store(tmp_path, {}, Units(asked, seed=0), name=DECISIONS) as store, Timings(tmp_path) as timings:
             assert store.n_pending == len(asked)
             for _, content in _to_ask(pending_questions(asked, store), 2):
-                for row, seconds in json.loads(zlib.decompress(fail_questions(content, "too late"))):
+                for row, seconds in unpack(fail_questions(content, "too late")):
                     keep(store, timings, row, seconds)
             store.finish()
     assert set(read_run(tmp_path).errors.values()) == {"too late"}
@@ -79,7 +78,7 @@ def peak_of_a_run(folder, n):
         units = Units(asked, seed=0)
         with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
             for number, content in _to_ask(pending_questions(asked, store), 20):
-                for question in json.loads(zlib.decompress(content)):
+                for question in unpack(content):
                     error = "lost " * 400 if number % 2 else None
                     keep(store, timings, {"id": question["id"], "agent": DECIDER, "error": error, "x": "y" * 2000}, 1.0)
             assert store.n_pending == 0

@@ -187,29 +187,6 @@ def test_each_distinct_answer_is_put_to_the_agent_that_gave_it(tmp_path):
     assert "self_checks" in other.stderr
 
 
-def test_a_question_about_an_answer_that_fails_fails_the_unit_and_is_asked_again(tmp_path, monkeypatch):
-    down = [True]
-
-    def answer(body):
-        if body.get("top_logprobs") and down:
-            return 401, {"error": {"message": f"Incorrect API key provided: {KEY}"}}
-        return self_aware(body)
-
-    monkeypatch.setenv("PLANTED", KEY)
-    data = questions(tmp_path, {"question": "Of France?", "references": ["Paris"]})
-    with answering(answer) as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more='api_key_env = "PLANTED"'))
-        command = ["sample", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"), "--p-false"]
-        done = run(*command)
-        assert done.returncode == 1
-        (kept,) = lines(tmp_path / "r")
-        assert kept["error"].startswith("AuthenticationError: ")
-        assert KEY not in done.stdout + done.stderr + json.dumps(kept)
-        down.clear()
-        assert run(*command).returncode == 0
-    assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx([0.1, 0.1])
-
-
 PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}}}
 
 

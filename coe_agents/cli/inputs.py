@@ -182,7 +182,7 @@ def create_pool(
     ray: EngineOptions,
     config: "Config | None",
     create: Callable[..., Any],
-    *given: Any,
+    *,
     n_parts: int,
     at_once: int | None,
     **options: Any,
@@ -200,7 +200,7 @@ def create_pool(
     pool = Pool(max(1, min(bounds)), ray.gpus_per_actor, **limit)
     # called in the actors, whose environment holds the keys
     share = share_limits(config, pool.n_actors)
-    return pool, partial(create, share, *given, n_sharing=pool.n_actors, at_once=at_once, **options)
+    return pool, partial(create, share, n_sharing=pool.n_actors, at_once=at_once, **options)
 
 
 def most_actors(config: "Config | None", at_once: int | None) -> int | None:

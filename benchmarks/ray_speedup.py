@@ -35,11 +35,12 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from coe_agents.config.group import create_group
+from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import Config, load_config
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.runner import Group, Participant
-from coe_agents.experiments.distributed import Pool, SampleParts, cluster, sample
+from coe_agents.experiments.ray_cluster import Pool, cluster
+from coe_agents.experiments.ray_sampling import SampleParts, sample
 
 ACTORS, SIZE, AT_ONCE = (1, 2, 4), 4, 4
 MACHINE: dict[str, Any] = {"num_cpus": 2, "node_ip_address": "127.0.0.1", "object_store_memory": 80_000_000}

@@ -9,7 +9,7 @@ from coe_agents.evaluation import Prediction, Rule, Sample, SampledQuestion
 from coe_agents.evaluation.datasets import Question, QuestionsOnDisk, open_questions
 from coe_agents.evaluation.datasets.on_disk import on_disk
 from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.wording import extract_answer
+from coe_agents.tinyworld.relations import extract_answer
 
 _SPLITS = ("calibration", "validation")
 

@@ -25,7 +25,7 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import Judged
+    from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5

@@ -14,7 +14,7 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import RiskState
+    from coe_agents.evaluation.calibration.monitor import RiskState
 
 _PAUSE = 0.5
 """Seconds between two looks at a file that has not grown."""

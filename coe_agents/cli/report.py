@@ -36,7 +36,7 @@ def report(
     policy did with each question, round by round; for two, which outcomes changed, and paired differences. The
     options of scoring are for saved responses.
     """
-    from coe_agents.evaluation.decisions import DECISIONS
+    from coe_agents.evaluation.run_decisions import DECISIONS
 
     decided = [(path / DECISIONS).is_file() for path in run]
     if any(decided):
@@ -55,7 +55,7 @@ def _of_samples(
 ) -> "tuple[str, int, Judging]":
     from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.html import create_page
+    from coe_agents.evaluation.html.report_page import create_page
 
     setting, judging = create_setting(scoring, paths)
     with Samples(paths) as questions:
@@ -71,7 +71,7 @@ def _of_samples(
 
 def _of_runs(paths: list[Path], title: str | None, *, resamples: int, are_decided: bool) -> tuple[str, int]:
     from coe_agents.cli.compare import names_of
-    from coe_agents.evaluation.decisions import read_run
+    from coe_agents.evaluation.run_decisions import read_run
     from coe_agents.experiments.html import create_run_page
 
     if not are_decided or len(paths) > 2:

@@ -13,7 +13,8 @@ from coe_agents.cli.terminal import clean, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
-    from coe_agents.evaluation import Judged, SampledQuestion, ScoringSetup
+    from coe_agents.evaluation import SampledQuestion, ScoringSetup
+    from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import Judging
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import cast
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
+from coe_agents.evaluation.samples.line import Sample
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.groups import judge_group
 

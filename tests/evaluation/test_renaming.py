@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples, report, score
-from coe_agents.evaluation.html.rows import Rows
+from coe_agents.evaluation.html.page_data import Rows
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import group, row

@@ -42,18 +42,10 @@ def render(
     blocks: Sequence[str],
     **values: Any,
 ) -> str:
-    """Returns the page: a template in the frame of all pages, with values, which are escaped.
+    """Returns the page: a template in the frame of all pages ("frame.html"), with values, which are escaped.
 
-    Args:
-        template: It extends "frame.html", by the blocks "summary" and "main".
-        style: The page's own.
-        script: The same.
-        title: The heading.
-        topic: What the page is about, beside its title in the browser.
-        facts: The sentences that it begins with.
-        overview: What the script reads at once, from `pack`.
-        blocks: What it reads when a question is opened, from `pack`.
-        **values: What the template reads besides.
+    `topic` is what the page is about, beside its title in the browser, and `facts` are the sentences that it begins
+    with. Both from `pack`: the script reads `overview` at once, and one of the `blocks` when a question is opened.
     """
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
@@ -77,5 +69,4 @@ def render(
 
 
 def _digest(source: str) -> str:
-    """Returns a source's hash as a content security policy has it."""
     return f"sha256-{base64.b64encode(sha256(source.encode()).digest()).decode()}"

@@ -76,11 +76,9 @@ class Store:
 
     @property
     def n_pending(self) -> int:
-        """How many units are not kept yet."""
         return len(self._units) - len(self._kept)
 
     def error_of(self, unit: Unit) -> str | None:
-        """Returns why a unit failed; None if it did not."""
         return self._kept.error_of(unit)
 
     def is_kept(self, unit: Unit) -> bool:
@@ -88,16 +86,13 @@ class Store:
         return unit in self._kept
 
     def pending_units(self) -> list[Unit]:
-        """Returns the units that are not kept yet, in order."""
         return [unit for unit in self._units if unit not in self._kept]
 
     def append(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keeps a unit: when this returns it is on the disk.
 
-        Raises:
-            OSError: If it cannot be written.
-            ValueError: If the unit is not in the run or is kept already, or its rows are not as many as it must have
-                (fewer if the last one is a failure).
+        A ValueError if the unit is not in the run or is kept already, or its rows are not as many as it must have
+        (fewer if the last one is a failure).
         """
         n_responses = self._units.get(unit, 0)
         if unit in self._kept or not is_whole(n_responses, rows):

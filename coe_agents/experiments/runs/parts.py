@@ -10,7 +10,7 @@ from itertools import count, islice
 
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import from_plain
-from coe_agents.evaluation.decisions import DECIDER
+from coe_agents.evaluation.run_decisions import DECIDER
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.distributed.cluster import Part, Pool, work_through
 from coe_agents.experiments.runs.group import RunGroup

@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.evaluation import Seen, calibrate, recalibrate, weighted_risk_bound
-from coe_agents.evaluation.calibration.audits import _as_in_traffic, choose_audited_threshold, first_audited_count
-from coe_agents.evaluation.calibration.threshold import risk_bound
+from coe_agents.evaluation import Seen, calibrate, recalibrate
+from coe_agents.evaluation.calibration.audits import _as_in_traffic
+from coe_agents.evaluation.calibration.risk_control import (
+    choose_audited_threshold,
+    first_audited_count,
+    risk_bound,
+    weighted_risk_bound,
+)
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Judged, Samples, calibrate, judge_samples
-from coe_agents.evaluation.calibration.threshold import choose_threshold, first_count, risk_bound
+from coe_agents.evaluation import Samples, calibrate, judge_samples
+from coe_agents.evaluation.calibration.calibrate import Judged
+from coe_agents.evaluation.calibration.risk_control import choose_threshold, first_count, risk_bound
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group, row, write
 

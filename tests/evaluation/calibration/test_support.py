@@ -11,7 +11,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Samples, calibrate, check_drift, judge_samples
 from coe_agents.evaluation.calibration.learned import fit_support
-from coe_agents.evaluation.calibration.threshold import risk_bound
+from coe_agents.evaluation.calibration.risk_control import risk_bound
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.policy.support_gate import SupportGate, support_features
 from tests.cli.command import run

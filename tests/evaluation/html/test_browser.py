@@ -10,7 +10,7 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, judge_samples
 from tests.chromium import Page, program, running_chromium
-from tests.evaluation.html.test_create import HOSTILE, hostile, page
+from tests.evaluation.html.test_report_page import HOSTILE, hostile, page
 from tests.evaluation.invented import group, row
 from tests.waiting import wait_until
 

@@ -9,7 +9,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import to_sample
+from coe_agents.evaluation.sample_collection import to_sample
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, rows_of, to_parquet
 from coe_agents.evaluation.samples.store import SAMPLES
 

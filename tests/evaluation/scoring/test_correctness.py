@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Criterion, Prediction, Rule, SameMeaning, SampledQuestion, iter_statistics
-from coe_agents.evaluation.scoring.correctness import judge, token_f1, with_verdicts
+from coe_agents.evaluation import CRITERIA, Criterion, Rule, SampledQuestion
+from coe_agents.evaluation.scoring.correctness import Prediction, SameMeaning, judge, token_f1, with_verdicts
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import row
 

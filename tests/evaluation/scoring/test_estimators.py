@@ -6,8 +6,9 @@ from scipy.linalg import eigh, expm
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import Samples, iter_statistics, report, score
+from coe_agents.evaluation import Samples, report, score
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES, ESTIMATORS
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment
 from coe_agents.uncertainty import (

@@ -8,8 +8,9 @@ import pytest
 
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, iter_statistics, report, score
+from coe_agents.evaluation import Samples, report, score
 from coe_agents.evaluation.scoring.estimators import find_estimators
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.replay import load_saved
 from tests.evaluation.invented import group, row, write
 

@@ -11,7 +11,7 @@ import pytest
 
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation.datasets import Question, open_questions
-from coe_agents.evaluation.runner import Participant
+from coe_agents.evaluation.sample_collection import Participant
 from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
 from coe_agents.experiments.distributed import Pool, SampleParts, cluster
 from coe_agents.experiments.distributed.cluster import work_through

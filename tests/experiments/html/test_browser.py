@@ -9,7 +9,7 @@ import pytest
 from tests.chromium import Page, program, running_chromium
 from tests.evaluation.html.test_browser import cells, change, opened, text
 from tests.experiments.decided import step, went_on
-from tests.experiments.html.test_create import HOSTILE, hostile, page, two
+from tests.experiments.html.test_run_page import HOSTILE, hostile, page, two
 
 pytestmark = [
     pytest.mark.slow,

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from coe_agents.evaluation.decisions import DECISIONS, read_run
+from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
 from tests.cli.command import COMMAND
 from tests.evaluation.test_sigkill import AGENT, NAMES, kill_often

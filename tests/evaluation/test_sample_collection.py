@@ -8,7 +8,7 @@ import pytest
 
 from coe_agents.errors import RateLimitError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import Participant, sample, to_sample, units_of
+from coe_agents.evaluation.sample_collection import Participant, sample, to_sample, units_of
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.testing import create_response
 from coe_agents.types import AgentReply, Usage

@@ -6,8 +6,8 @@ import datasets
 import pytest
 
 from coe_agents.errors import ConfigurationError, DatasetError
-from coe_agents.evaluation.datasets import PUBLISHED, open_questions
-from coe_agents.evaluation.datasets.loading import Published, hub_records
+from coe_agents.evaluation.datasets import open_questions
+from coe_agents.evaluation.datasets.sources import PUBLISHED, Published, hub_records
 from tests.evaluation.datasets.test_records import HUB_SQUAD, HUB_TRIVIA, OFFICIAL_TRIVIA, OFFICIAL_TRUTH, SQUAD
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import SameMeaning, Samples, ScoringSetup, score
-from coe_agents.evaluation.html import create_page
-from coe_agents.evaluation.html.rows import BLOCK, LONGEST, POINTS, compute_curves
+from coe_agents.evaluation import Samples, ScoringSetup, score
+from coe_agents.evaluation.html.page_data import BLOCK, LONGEST, POINTS, compute_curves
+from coe_agents.evaluation.html.report_page import create_page
 from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.scoring.correctness import SameMeaning
 from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
 from tests.evaluation.invented import group, row, write
 

@@ -5,11 +5,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from coe_agents.evaluation.decisions import DECISIONS, read_run
-from coe_agents.evaluation.html.rows import BLOCK, LONGEST
+from coe_agents.evaluation.html.page_data import BLOCK, LONGEST
+from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.experiments.html import create_run_page
-from coe_agents.experiments.html.create import describe_changes
-from tests.evaluation.html.test_create import HOSTILE, block
+from coe_agents.experiments.html.run_page import describe_changes
+from tests.evaluation.html.test_report_page import HOSTILE, block
 from tests.experiments.decided import step, went_on, written
 
 

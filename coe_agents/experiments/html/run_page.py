@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents.checks import is_number, require
-from coe_agents.evaluation.decisions import Item, Run
+from coe_agents.evaluation.html.page_data import BLOCK, cut, pack, shorten
 from coe_agents.evaluation.html.render import check_jinja, read_parts, render
-from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
+from coe_agents.evaluation.run_decisions import Item, Run
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
 from coe_agents.experiments.output import format_cell
 from coe_agents.text import quantity
@@ -26,7 +26,7 @@ def create_run_page(
     """Returns the page of one run, or of two side by side, HTML in one piece; it may hold lone surrogates.
 
     Args:
-        runs: One or two, from `coe_agents.evaluation.decisions.read_run`. The first of two is the reference.
+        runs: One or two, from `coe_agents.evaluation.run_decisions.read_run`. The first of two is the reference.
         title: The heading.
         names: What the runs are called, all different; their folders' names unless given.
         n_resamples: Of the bootstrap behind every interval.

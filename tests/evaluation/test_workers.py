@@ -1,9 +1,7 @@
 """What several processes compute is what one computes; all tests share two processes, which take a second to start."""
 
-import gzip
 import os
 import signal
-from functools import partial
 from multiprocessing import active_children
 
 import numpy as np
@@ -23,13 +21,6 @@ from tests.evaluation.invented import group, row, write
 def workers():
     with start_workers(2) as found:
         yield found
-
-
-def refuse(questions, *, identifier):
-    for question in questions:
-        if question.id == identifier:
-            raise KeyError(identifier)
-        yield question
 
 
 def many(n):
@@ -98,23 +89,6 @@ def test_a_question_that_is_faulty_as_a_whole_is_refused_in_every_process(tmp_pa
         assert raised.value.hint
     assert messages[0] == messages[1]
     assert "s.jsonl:1801: question 'q00550' has this agent" in messages[0]
-
-
-def test_what_a_check_raises_is_raised(tmp_path, workers):
-    check = partial(refuse, identifier="q00003")
-    with Samples([write(tmp_path / "s.jsonl", group(5))]) as questions, pytest.raises(KeyError, match="q00003"):
-        score_samples(questions, ScoringSetup(NormalizedMatch()), check=check, workers=workers)
-
-
-def test_compressed_lines_are_read_by_all_processes(tmp_path, workers):
-    plain = write(tmp_path / "s.jsonl", group(10))
-    packed = tmp_path / "s.jsonl.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    setup = ScoringSetup(NormalizedMatch())
-    with Samples([plain]) as one, Samples([packed], workers=workers) as other:
-        assert report(score_samples(one, setup), n_resamples=5) == report(
-            score_samples(other, setup, workers=workers), n_resamples=5
-        )
 
 
 def end(_):

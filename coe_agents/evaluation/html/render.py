@@ -6,7 +6,7 @@ and forbids every connection.
 """
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import resources
@@ -24,10 +24,15 @@ def check_jinja() -> None:
         raise ImportError('a page needs Jinja; pip install "coe-agents[evaluation]"')
 
 
-def read_parts(names: Iterable[str], *, package: str = _PACKAGE) -> str:
-    """Returns files of a package, one after the other."""
+def read_parts(*names: str, package: str = _PACKAGE) -> str:
+    """Returns files of a package, one after the other: scripts are one module then."""
     folder = resources.files(package)
     return "".join(folder.joinpath(name).read_text("utf-8") for name in names)
+
+
+STYLE = ("parts.css", "page.css")
+SCRIPT = ("parts.js", "base.js", "table.js")
+"""The parts that the report and the page of runs share."""
 
 
 def render(
@@ -50,7 +55,7 @@ def render(
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
 
-    frame = DictLoader({"frame.html": read_parts(["frame.html"])})
+    frame = DictLoader({"frame.html": read_parts("frame.html")})
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame)
     return environment.from_string(template).render(
         **values,

@@ -10,7 +10,7 @@ from typing import Any
 
 from coe_agents.checks import is_number, require
 from coe_agents.evaluation.html.page_data import BLOCK, cut, pack, shorten
-from coe_agents.evaluation.html.render import check_jinja, read_parts, render
+from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
 from coe_agents.evaluation.run_decisions import Item, Run
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
 from coe_agents.experiments.output import format_cell
@@ -48,9 +48,9 @@ def create_run_page(
     if len(runs) == 2:
         facts += describe_changes(rows.states(0), rows.states(1), called)
     return render(
-        read_parts(["run.html"], package=_PACKAGE),
-        style=read_parts(["page.css"]) + read_parts(["run.css"], package=_PACKAGE),
-        script=read_parts(["base.js", "table.js", "theme.js"]) + read_parts(_SCRIPT, package=_PACKAGE),
+        read_parts("run.html", package=_PACKAGE),
+        style=read_parts(*STYLE) + read_parts("run.css", package=_PACKAGE),
+        script=read_parts(*SCRIPT) + read_parts(*_SCRIPT, package=_PACKAGE),
         title=title,
         topic="decisions of a group of models",
         names=called,

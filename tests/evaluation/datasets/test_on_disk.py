@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents.errors import ConfigurationError, DatasetError
+from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.datasets.question import draw_key, merge
 from coe_agents.evaluation.datasets.records import to_question
@@ -73,20 +73,6 @@ def test_no_example_gives_the_asked_question_away_or_lacks_what_is_shown():
     assert examples_from(questions, 1, seed=0)(asked) == [without_passage]
     with pytest.raises(ConfigurationError, match="1 example is needed; only 0 other"):
         examples_from(questions, 1, seed=0, with_context=True)(asked)
-
-
-def test_a_faulty_record_is_named_with_its_line(tmp_path):
-    good = {"id": "1", "question": "Who?", "references": ["A"]}
-    for fault, message in (
-        ({"id": "1", "question": "Who else?", "references": []}, ":2: another question has the id '1' already"),
-        ({"id": "2", "question": "Who else?"}, ':2: "references" is missing'),
-        ({"question": "Who else?", "answer": ["B"]}, ':2: this record is of the kind "nq_open"'),
-    ):
-        path = written(tmp_path / "d.jsonl", [good, fault, good])
-        with pytest.raises(DatasetError, match=message):
-            open_questions(path, seed=0)
-    with pytest.raises(DatasetError, match="holds no record"):
-        open_questions(written(tmp_path / "e.jsonl", []), seed=0)
 
 
 @given(st.lists(st.binary(max_size=2)), st.integers(-6, 6), st.integers(-6, 6), st.sampled_from([-2, -1, 1, 3]))

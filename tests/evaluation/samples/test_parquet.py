@@ -41,13 +41,6 @@ def test_a_row_comes_back_as_json_has_it(row):
     assert [type(value) for value in back.values()] == [type(value) for value in row.values()]
 
 
-def test_other_readers_see_texts_with_a_mark_where_utf_8_has_no_place():
-    table = pq.read_table(BytesIO(to_parquet(ROWS[:3], SAMPLE_COLUMNS)))
-    assert table["text"].to_pylist() == [ROWS[0]["text"], "", "half a pair: ? \u2028 \0"]
-    assert table["references"].type == pa.list_(pa.string())
-    assert [exact is None for exact in table["exact"].to_pylist()] == [True, True, False]
-
-
 def test_a_field_without_a_column_and_a_number_that_is_none_are_refused():
     with pytest.raises(ValueError, match="got 'p_false'"):
         to_parquet([{**ROWS[0], "p_false": 0.5}], SAMPLE_COLUMNS)

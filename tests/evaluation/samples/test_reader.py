@@ -58,13 +58,6 @@ def test_groups_by_question_and_counts_failures_apart(tmp_path):
     assert [sample["error"] for sample in second.failures] == ["TimeoutError: too late"]
 
 
-def test_fields_have_defaults_and_unknown_ones_are_kept(tmp_path):
-    (question,) = read(write(tmp_path / "s.jsonl", [row(mood="sunny")]))
-    (sample,) = question.responses
-    assert sample["mood"] == "sunny"
-    assert (sample["answer"], sample["logprob"], sample["correct"], sample["round"]) == (None, None, None, 0)
-
-
 def test_the_order_of_lines_and_their_files_change_nothing(tmp_path):
     rows = group(20)
     whole = read(write(tmp_path / "whole.jsonl", rows))
@@ -73,12 +66,6 @@ def test_the_order_of_lines_and_their_files_change_nothing(tmp_path):
     packed = tmp_path / "2.jsonl.gz"
     packed.write_bytes(gzip.compress("\n\n".join(map(json.dumps, shuffled[2::3])).encode()))
     assert read(*parts, packed) == whole
-
-
-def test_memory_holds_places_not_texts(tmp_path):
-    # a question whose lines stand together is one run of four integers
-    with Samples([write(tmp_path / "s.jsonl", group(3, n_samples=10))]) as samples:
-        assert [len(runs) for _, runs in samples._places] == [4, 4, 4]
 
 
 @pytest.mark.parametrize(
@@ -182,11 +169,6 @@ def test_a_misspelt_field_is_noticed_once(tmp_path, misspelt, right):
     assert len(caught) == 1
 
 
-def test_other_unknown_fields_are_no_misspellings(tmp_path):
-    extra = {"answerable": True, "p_false": 0.5, "verbal_conf": None, "mood": 1, "answers": []}
-    read(write(tmp_path / "s.jsonl", [row(answer="Paris", **extra)]))
-
-
 def test_calls_are_compared_by_their_canonical_form(tmp_path):
     tool = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"in": {"default": "EUR"}}}}}
     rows = [
@@ -217,15 +199,6 @@ def test_a_stored_action_is_not_written_again_by_a_schema_that_says_less(tmp_pat
     assert question.responses[0]["answer"] == stored
     with pytest.raises(SamplesError, match="several alternatives"):
         read(write(tmp_path / "t.jsonl", [row(calls=calls, tools=[tool])]))
-
-
-def test_a_faulty_line_among_usual_ones_is_refused(tmp_path):
-    lines = [json.dumps({**ROW, "index": index}) for index in range(6)]
-    lines[4] = lines[4].replace('"n_tokens": 8', '"n_tokens": -8')
-    path = tmp_path / "s.samples.jsonl"
-    path.write_text("\n".join(lines), "utf-8")
-    with pytest.raises(SamplesError, match=r's.samples.jsonl:5: "n_tokens" must be an integer'):
-        read(path)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path):

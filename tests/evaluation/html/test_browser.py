@@ -290,12 +290,6 @@ def test_it_fits_the_screen_and_every_control_has_a_name(pipe, path, width):
     tab.run("document.querySelector('.open').click()")
     tab.wait("document.querySelector('.detail')")
     assert tab.run("document.documentElement.scrollWidth") <= width
-    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
-    controls = [
-        (node["role"]["value"], node["name"]["value"].strip())
-        for node in nodes
-        if node["role"]["value"] in {"button", "slider", "checkbox", "searchbox", "combobox", "meter", "table", "image"}
-        and not node["ignored"]
-    ]
+    controls = tab.controls()
     assert len(controls) > 20
     assert [role for role, name in controls if not name] == []

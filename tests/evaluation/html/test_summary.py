@@ -30,17 +30,10 @@ ROWS = (
 
 def test_it_says_how_many_are_right_and_how_many_wrong_ones_look_certain():
     found = summarize(table(*ROWS, (0.2, None, "answer")), figures(ROWS))
-    assert plain(found["facts"]) == [
-        "The group is right on 5 of 8 questions (62 %).",
-        (
-            "CoE is higher for a wrong answer than for a right one in 75 % of pairs "
-            "(95 % interval 60 % to 90 %; chance is 50 %)."
-        ),
-        (
-            "1 wrong answer looked certain: both parts of CoE are low (aleatoric at most 0.5, epistemic at most 0.3 "
-            "nats). The list of questions begins with such answers."
-        ),
-    ]
+    right, pairs, certain = plain(found["facts"])
+    assert right == "The group is right on 5 of 8 questions (62 %)."
+    assert "in 75 % of pairs (95 % interval 60 % to 90 %; chance is 50 %)" in pairs
+    assert certain.startswith("1 wrong answer looked certain")
 
 
 def test_it_says_what_thresholds_would_give():

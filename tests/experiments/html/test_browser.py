@@ -179,12 +179,7 @@ def test_it_fits_the_screen_and_every_control_has_a_name(pipe, request, of, widt
     tab = opened(pipe, request.getfixturevalue(of), width=width)
     open_first(tab)
     assert tab.run("document.documentElement.scrollWidth") <= width
-    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
-    controls = [
-        (node["role"]["value"], node["name"]["value"].strip())
-        for node in nodes
-        if node["role"]["value"] in {"button", "searchbox", "combobox", "table", "image"} and not node["ignored"]
-    ]
+    controls = tab.controls()
     assert len(controls) > 15
     assert [role for role, name in controls if not name] == []
 

@@ -62,7 +62,6 @@ class Store:
     def __enter__(self) -> "Store":
         with ExitStack() as stack:
             stack.enter_context(run_folder(self._folder, self._settings, holds=self.path.name))
-            self._kept = _Places()
             if self._read():
                 self._rewrite(self._kept.in_file())
                 self._read()
@@ -131,7 +130,7 @@ class Store:
 
     def _read(self) -> bool:
         """Notes what is kept. Returns whether the file holds more: a unit that is torn, or some that failed."""
-        self._kept.clear()
+        self._kept = _Places()
         if not self.path.exists():
             return False
         torn: tuple[Unit, int] | None = None
@@ -207,10 +206,6 @@ class _Places:
 
     def __contains__(self, unit: Unit) -> bool:
         return self.find(unit) is not None
-
-    def clear(self) -> None:
-        self._file.execute("DELETE FROM place")
-        self._n = 0
 
     def add(self, unit: Unit, start: int, size: int, error: str | None) -> None:
         shown = None if error is None else json.dumps(error)

@@ -196,26 +196,6 @@ def test_dragged_lines_move_the_regimes(tab, rows):
     assert told(tab, "#gated")[::3] == (len(willing), sum(not each.correct for each in willing))
 
 
-def test_search_filters_order_and_pages(tab):
-    change(tab, "#regime", "")
-    assert len(shown(tab)) == 20
-    assert text(tab, "#page") == "1 to 20 of 112"
-    tab.run("document.querySelector('#after').click()")
-    assert text(tab, "#page") == "21 to 40 of 112"
-    change(tab, "#search", "10 QUESTION")
-    assert set(shown(tab)) == {"Question 10?", *(f"Question {n}?" for n in range(100, 110))}
-    tab.run("document.querySelector('#questions th button').click()")
-    assert shown(tab) == sorted(shown(tab))
-    assert tab.run("document.querySelector('#questions th').ariaSort") == "ascending"
-    change(tab, "#search", "")
-    change(tab, "#verdict", "no response")
-    assert shown(tab) == ["dead"]
-    change(tab, "#verdict", "wrong")
-    verdicts = tab.run("[...document.querySelectorAll('#questions .mark.wrong')].length")
-    assert verdicts == len(shown(tab)) > 0
-    change(tab, "#verdict", "")
-
-
 def test_a_tie_is_partly_right_and_never_given(pipe, tmp_path):
     rows = [
         *(row("tied", agent, text=said, references=["x"]) for agent, said in (("a", "x"), ("b", "y"))),

@@ -41,11 +41,7 @@ def from_plain(plain: Mapping[str, Any]) -> Question:
 
 
 def merge(repeated: Sequence[Question]) -> Question:
-    """Returns one question with the references of all.
-
-    Raises:
-        ConflictError: If they differ in more than that.
-    """
+    """Returns one question with the references of all; a ConflictError if they differ in more than that."""
     first = repeated[0]
     if any(replace(question, references=()) != replace(first, references=()) for question in repeated):
         raise ConflictError(f"questions of one id must be the same but for their references; got {first.id!r} twice")
@@ -53,12 +49,7 @@ def merge(repeated: Sequence[Question]) -> Question:
 
 
 def without_repeats(references: Iterable[str]) -> tuple[str, ...]:
-    """Returns the references without those that only repeat one in other capitals.
-
-    Example:
-        >>> without_repeats(["Paris", "paris", "City of Paris"])
-        ('Paris', 'City of Paris')
-    """
+    """Returns the references without those that only repeat one in other capitals."""
     first: dict[str, str] = {}
     for reference in references:
         first.setdefault(reference.casefold(), reference)
@@ -66,8 +57,5 @@ def without_repeats(references: Iterable[str]) -> tuple[str, ...]:
 
 
 def draw_key(purpose: str, seed: int, id: str) -> bytes:
-    """Returns what questions are sorted by: as if by chance, and by their ids alone.
-
-    So the order of a file changes nothing, and the first few are the beginning of more.
-    """
+    """Returns what questions are sorted by: as if by chance, and by their ids alone, whatever the order of a file."""
     return hashlib.sha256(repr((purpose, seed, id)).encode()).digest()

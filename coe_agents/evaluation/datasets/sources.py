@@ -15,8 +15,6 @@ from coe_agents.evaluation.datasets.records import MalformedError, to_question
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.text import quantity
 
-_DEFAULT_SPLIT = "validation"
-
 
 class Published(NamedTuple):
     """A dataset on the hub: its name there, and its configuration unless it has but one."""
@@ -93,8 +91,7 @@ class QuestionsOnDisk:
 def on_disk(questions: Iterable[Question], *, seed: int, purpose: str = "asked") -> DiskSequence[Question]:
     """Returns questions in the order that a seed draws for a purpose (`draw_key`), each id once.
 
-    Raises:
-        ConflictError: If two of one id differ in more than their references.
+    A ConflictError if two of one id differ in more than their references.
     """
     return DiskSequence(
         questions,
@@ -140,11 +137,10 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
 
 
 def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Place, Any]]]:
-    """Returns what messages call a dataset, and its records."""
     path = Path(source)
     published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
-        chosen = split or _DEFAULT_SPLIT
+        chosen = split or "validation"
         return f"{published}, {chosen}", hub_records(published, chosen)
     if not path.is_file():
         names = ", ".join([*PUBLISHED, "tinyworld"])

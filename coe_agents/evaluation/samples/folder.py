@@ -65,12 +65,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> No
 
 
 def differences(kept: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yields what differs between two JSON values: its name, and both values.
-
-    Example:
-        >>> list(differences({"seed": 0, "agents": [{"n": 5}]}, {"seed": 0, "agents": [{"n": 6}]}))
-        [('agents[0].n', 5, 6)]
-    """
+    """Yields what differs between two JSON values, such as `('agents[0].n', 5, 6)`: its name, and both values."""
     if isinstance(kept, dict) and isinstance(now, dict):
         for key in [*kept, *(key for key in now if key not in kept)]:
             yield from differences(kept.get(key), now.get(key), f"{name}.{key}".lstrip("."))

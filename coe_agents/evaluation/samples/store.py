@@ -118,7 +118,6 @@ class Store:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def _rewrite(self, places: Iterable[_Place]) -> None:
-        """Writes what is at the places of the file, and nothing else, in their order."""
         self.path.touch()
         with self.path.open("rb") as file:
 

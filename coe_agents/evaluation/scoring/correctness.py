@@ -188,10 +188,8 @@ def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = 
 def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float | None]:
     """Returns the verdicts as numbers; a refusal or an empty answer is wrong wherever a verdict is possible.
 
-    To call no tool may be right, whatever is said instead.
-
-    Raises:
-        ValueError: The criterion returns another number of verdicts, or one outside [0, 1].
+    To call no tool may be right, whatever is said instead. A ValueError if the criterion returns another number of
+    verdicts, or one outside [0, 1].
     """
     verdicts = criterion.judge(predictions)
     if len(verdicts) != len(predictions):

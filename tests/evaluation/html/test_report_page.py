@@ -158,6 +158,10 @@ def test_each_cluster_has_its_text_and_a_verdict(tmp_path):
         [["Lyon", pytest.approx(2 / 3), 0.0], ["paris", pytest.approx(1 / 3), 1.0]],
         [["x", 0.5, 1.0], ["y", 0.5, 0.0]],
     ]
+    # to decline is never right, as everywhere else
+    declining = [*(row("q", "a", i) for i in range(2)), row("q", "b", text="I don't know.", correct=True)]
+    (detail,) = block(page(tmp_path, declining), "block-0")
+    assert {text: correct for text, _, correct in detail["clusters"]}["I don't know."] == 0.0
     # a criterion that may cost a request is not asked about clusters that do not lead
     model = SameMeaning(NormalizedMatch())
     details = block(page(tmp_path, rows[:6], criterion=model), "block-0")

@@ -35,8 +35,8 @@ from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_c
 from coe_agents.clustering import CachedEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, calibrate, judge_samples
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.on_disk import on_disk
-from coe_agents.evaluation.decisions import DECISIONS, read_run
+from coe_agents.evaluation.datasets.sources import on_disk
+from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compare, in_words, outcomes_of
 from coe_agents.experiments.dataset_run import Timings, Units, decide_all

@@ -38,7 +38,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import Config, load_config
 from coe_agents.evaluation.datasets import Question, open_questions
-from coe_agents.evaluation.runner import Group, Participant
+from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.experiments.ray_cluster import Pool, cluster
 from coe_agents.experiments.ray_sampling import SampleParts, sample
 
@@ -235,7 +235,7 @@ def run_all(folder: Path, n_questions: int) -> int:
         return question.question
 
     with SampleParts(folder / "run", {}, found.questions, Repeating.participants, size=100) as parts:
-        create: Callable[[Mapping[str, str]], Group] = Repeating
+        create: Callable[[Mapping[str, str]], SampledGroup] = Repeating
         sample(parts, prompt, create, Pool(2))
     return n_bytes
 

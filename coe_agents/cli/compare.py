@@ -41,8 +41,8 @@ def compare(
     if policies is not None:
         _replay(paths, policies, scoring, as_json=as_json, out=out, resamples=resamples)
         return
-    from coe_agents.evaluation.decisions import read_run
     from coe_agents.evaluation.origin import in_words, recorded_judging
+    from coe_agents.evaluation.run_decisions import read_run
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.comparison import outcomes_of
 

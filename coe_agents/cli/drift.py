@@ -15,7 +15,7 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import RiskState
+    from coe_agents.evaluation.calibration.monitor import RiskState
 
 DRIFT_EPILOG = (
     f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; 130 after Ctrl-C."

@@ -21,7 +21,8 @@ from coe_agents.errors import ConfigurationError
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation import Judged, SampledQuestion, ScoringSetup
+    from coe_agents.evaluation import SampledQuestion, ScoringSetup
+    from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import Judging
     from coe_agents.experiments.ray_cluster import Pool
 

@@ -33,7 +33,7 @@ def report(
     policy did with each question, round by round; for two, which outcomes changed, and paired differences. The
     options of scoring are for saved responses.
     """
-    from coe_agents.evaluation.decisions import DECISIONS
+    from coe_agents.evaluation.run_decisions import DECISIONS
 
     decided = [(path / DECISIONS).is_file() for path in run]
     note = None
@@ -50,7 +50,7 @@ def _of_samples(
     paths: list[Path], scoring: ScoringOptions, title: str | None, *, resamples: int
 ) -> tuple[str, int, str | None]:
     from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.html import create_page
+    from coe_agents.evaluation.html.report_page import create_page
 
     setting, judging = create_setting(scoring, paths)
     with Samples(paths) as questions:
@@ -65,7 +65,7 @@ def _of_samples(
 
 
 def _of_runs(paths: list[Path], title: str | None, *, resamples: int, are_decided: bool) -> tuple[str, int]:
-    from coe_agents.evaluation.decisions import read_run
+    from coe_agents.evaluation.run_decisions import read_run
     from coe_agents.experiments.run_page import create_run_page
 
     if not are_decided or len(paths) > 2:

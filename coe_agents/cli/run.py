@@ -67,7 +67,7 @@ def run(
     group = create_run_group(settings, **options)
     depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
     from coe_agents.cli.display.progress import progress
-    from coe_agents.evaluation.decisions import DECISIONS, read_run
+    from coe_agents.evaluation.run_decisions import DECISIONS, read_run
     from coe_agents.evaluation.samples.store import Store
 
     n_all = len(questions)
@@ -100,7 +100,7 @@ def run(
 
 
 def _show_end(out: Path, n_items: int) -> None:
-    from coe_agents.evaluation.decisions import DECISIONS, read_run
+    from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 
     run = read_run(out)
     items = run.items.values()

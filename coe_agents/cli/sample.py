@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from coe_agents.config.sampling_group import SelfCheck
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation.datasets import Question, QuestionsOnDisk
-    from coe_agents.evaluation.runner import Group
+    from coe_agents.evaluation.datasets import Question
+    from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
+    from coe_agents.evaluation.sample_collection import SampledGroup
     from coe_agents.evaluation.samples.store import Unit
 
 SAMPLE_EPILOG = (
@@ -82,13 +83,12 @@ def sample_to(
 
     `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
     """
-    from coe_agents.evaluation.datasets import examples_from, load_prompt
+    from coe_agents.evaluation.datasets.question_prompts import load_prompt
 
     seed, passages = options.seed, options.with_context
     wording = load_prompt(options.prompt)
     questions = found.questions.first(options.limit or None)
-    shown = found.examples(options.shots, with_context=passages)
-    examples = examples_from(shown, options.shots, seed=seed, with_context=passages)
+    examples = found.draw_examples(options.shots, with_context=passages)
 
     def prompt(question: "Question") -> str:
         return wording.text(question, examples(question), with_context=passages)
@@ -131,11 +131,11 @@ def sample_to(
                 sample_parts(parts, prompt, create, pool, on_unit=advance)
 
 
-def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
+def _run(group: "SampledGroup", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
     import asyncio
 
-    from coe_agents.evaluation.runner import sample as sample_all
-    from coe_agents.evaluation.runner import units_of
+    from coe_agents.evaluation.sample_collection import sample as sample_all
+    from coe_agents.evaluation.sample_collection import units_of
     from coe_agents.evaluation.samples.store import Store
 
     with Store(out, settings, units_of(questions, group.participants)) as store:
@@ -151,7 +151,7 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
 
 @contextmanager
 def _progress_and_summary(
-    group: "Group", n_questions: int, path: "Path", missing: Counter[str]
+    group: "SampledGroup", n_questions: int, path: "Path", missing: Counter[str]
 ) -> "Iterator[Callable[[Unit, str | None], None]]":
     """Shows the progress of a run; at its end prints where the responses are, and what failed.
 

@@ -11,7 +11,7 @@ from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import Config
 from coe_agents.errors import ConfigurationError, InvalidReplyError, secrets_of
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import Group, Participant
+from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
 from coe_agents.text import for_prompt, redact_all
@@ -32,7 +32,7 @@ def create_group(
     n_sharing: int = 1,
     self_checks: Collection[SelfCheck] = (),
     passages: bool = False,
-) -> Group:
+) -> SampledGroup:
     """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
 
     Args:
@@ -92,7 +92,7 @@ def create_group(
     settings: dict[str, Any] = {"coe_agents": coe_agents.__version__, "agents": stored}
     if self_checks:
         settings["self_checks"] = list(self_checks)
-    return Group(
+    return SampledGroup(
         participants=tuple(participants),
         ask=ask,
         annotate=annotate if self_checks else None,

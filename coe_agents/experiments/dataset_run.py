@@ -14,9 +14,9 @@ from typing import Any
 
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import draw_key, from_plain
-from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.disk_sequence import DiskSequence
-from coe_agents.evaluation.runner import run_all
+from coe_agents.evaluation.run_decisions import DECIDER, PRICES, SECONDS
+from coe_agents.evaluation.sample_collection import run_all
 from coe_agents.evaluation.samples.store import Store, Unit
 from coe_agents.experiments.ray_cluster import Part, Pool, pack, unpack, work_through
 from coe_agents.experiments.run_group import RunGroup

@@ -16,8 +16,8 @@ from coe_agents.checks import integer
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import from_plain
-from coe_agents.evaluation.runner import Group, Participant, to_failure, units_of
-from coe_agents.evaluation.runner import sample as sample_all
+from coe_agents.evaluation.sample_collection import Participant, SampledGroup, to_failure, units_of
+from coe_agents.evaluation.sample_collection import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
 from coe_agents.evaluation.samples.store import Unit, is_failure, is_whole
@@ -149,7 +149,7 @@ def _by_unit(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[Unit, list[dict[s
 def sample(
     parts: SampleParts,
     prompt: Callable[[Question], str],
-    create: Callable[[Mapping[str, str]], Group],
+    create: Callable[[Mapping[str, str]], SampledGroup],
     pool: Pool,
     *,
     on_unit: Callable[[Unit, str | None], None] = lambda unit, error: None,
@@ -176,7 +176,9 @@ def sample(
 
 
 class _Asking:
-    def __init__(self, create: Callable[[Mapping[str, str]], Group], *, runner: asyncio.Runner | None = None) -> None:
+    def __init__(
+        self, create: Callable[[Mapping[str, str]], SampledGroup], *, runner: asyncio.Runner | None = None
+    ) -> None:
         self._prompts: dict[str, str] = {}
         self._group = create(self._prompts)
         self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs

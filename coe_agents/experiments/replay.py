@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.decisions import Item
-from coe_agents.evaluation.samples import Sample, SampledQuestion
+from coe_agents.evaluation.run_decisions import Item
+from coe_agents.evaluation.samples.line import Sample
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents.checks import is_number, require
-from coe_agents.evaluation.decisions import Item, Run
-from coe_agents.evaluation.html.render import check_jinja, read_parts, render
-from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
+from coe_agents.evaluation.html.page_data import BLOCK, cut, pack, shorten
+from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
+from coe_agents.evaluation.run_decisions import Item, Run
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
 from coe_agents.experiments.output import format_cell
 from coe_agents.text import quantity
@@ -26,7 +26,7 @@ def create_run_page(
     """Returns the page of one run, or of two side by side, HTML in one piece; it may hold lone surrogates.
 
     Args:
-        runs: One or two, from `coe_agents.evaluation.decisions.read_run`. The first of two is the reference.
+        runs: One or two, from `coe_agents.evaluation.run_decisions.read_run`. The first of two is the reference.
         title: The heading.
         names: What the runs are called, all different; their folders' names unless given.
         n_resamples: Of the bootstrap behind every interval.
@@ -48,9 +48,9 @@ def create_run_page(
     if len(runs) == 2:
         facts += describe_changes(rows.states(0), rows.states(1), called)
     return render(
-        read_parts(["html/run.html"], package=_PACKAGE),
-        style=read_parts(["page.css"]) + read_parts(["html/run.css"], package=_PACKAGE),
-        script=read_parts(["base.js", "table.js", "theme.js"]) + read_parts(_SCRIPT, package=_PACKAGE),
+        read_parts("html/run.html", package=_PACKAGE),
+        style=read_parts(*STYLE) + read_parts("html/run.css", package=_PACKAGE),
+        script=read_parts(*SCRIPT) + read_parts(*_SCRIPT, package=_PACKAGE),
         title=title,
         topic="decisions of a group of models",
         names=called,

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.evaluation.decisions import DECISIONS, PRICES, SECONDS, read_run
+from coe_agents.evaluation.run_decisions import DECISIONS, PRICES, SECONDS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.policy import AgentWeights
 from tests.cli.command import run

@@ -4,7 +4,7 @@ import math
 import pytest
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.decisions import DECISIONS, SECONDS, read_run
+from coe_agents.evaluation.run_decisions import DECISIONS, SECONDS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, price_of, to_experiment
 from tests.experiments.decided import step, written

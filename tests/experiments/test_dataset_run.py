@@ -7,8 +7,8 @@ import tracemalloc
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.on_disk import on_disk
-from coe_agents.evaluation.decisions import DECIDER, DECISIONS, read_run
+from coe_agents.evaluation.datasets.sources import on_disk
+from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.dataset_run import (
     Timings,

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from coe_agents.evaluation.decisions import DECISIONS, read_run
+from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from tests.cli.test_run import config, questions
 from tests.experiments.test_ray_kills import AGENT, AT_ONCE, NAMES, running, started
 from tests.servers import served

@@ -8,7 +8,7 @@ import pytest
 
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import Participant
+from coe_agents.evaluation.sample_collection import Participant
 from coe_agents.evaluation.samples.parquet import rows_of
 from coe_agents.experiments.ray_cluster import Pool, cluster, work_through
 from coe_agents.experiments.ray_sampling import SampleParts, _Asking, fail_part

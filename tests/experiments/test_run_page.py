@@ -4,8 +4,8 @@ from html import unescape
 
 import pytest
 
-from coe_agents.evaluation.decisions import DECISIONS, read_run
-from coe_agents.evaluation.html.rows import BLOCK, LONGEST
+from coe_agents.evaluation.html.page_data import BLOCK, LONGEST
+from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.experiments.run_page import create_run_page
 from tests.evaluation.html.test_create import HOSTILE, Elements, block
 from tests.experiments.decided import step, went_on, written

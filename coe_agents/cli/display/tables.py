@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console, print_lines
-from coe_agents.evaluation.report import find_standout
+from coe_agents.evaluation.score_report import find_standout
 from coe_agents.evaluation.scoring.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.experiments.experiment import PAPER, Experiment
 from coe_agents.experiments.output import caption_of, format_cell

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 
-from coe_agents.evaluation.html.render import check_jinja, read_parts, render
-from coe_agents.evaluation.html.rows import Rows, pack
+from coe_agents.evaluation.html.page_data import Rows, pack
+from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
 from coe_agents.evaluation.html.summary import summarize
-from coe_agents.evaluation.report import find_standout, report
-from coe_agents.evaluation.samples import SampledQuestion
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
+from coe_agents.evaluation.score_report import find_standout, report
 from coe_agents.evaluation.scoring.score_names import BASELINE, group_scores, name_of
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup, score_each
 from coe_agents.evaluation.scoring.scores import to_scores
 
-_SCRIPT = ("base.js", "charts.js", "plane.js", "table.js", "questions.js", "theme.js", "start.js")
+_SCRIPT = (*SCRIPT, "charts.js", "plane.js", "questions.js", "start.js")
 
 
 def create_page(
@@ -33,9 +33,9 @@ def create_page(
     figures = report(scores, n_resamples=n_resamples)
     summary = summarize(rows.columns, figures)
     return render(
-        read_parts(["page.html"]),
-        style=read_parts(["page.css"]),
-        script=read_parts(_SCRIPT),
+        read_parts("page.html"),
+        style=read_parts(*STYLE),
+        script=read_parts(*_SCRIPT),
         title=title,
         topic="uncertainty of a group of models",
         facts=[*summary["facts"], *([] if note is None else [note])],

@@ -29,7 +29,7 @@ class Participant:
 
 
 @dataclass(frozen=True)
-class Group:
+class SampledGroup:
     """The agents of a run.
 
     Attributes:
@@ -45,7 +45,7 @@ class Group:
     secrets: Collection[str] = frozenset()
 
 
-class Keeps(Protocol):
+class ResponseStore(Protocol):
     """Where replies are kept, such as a `Store`."""
 
     def pending_units(self) -> list[Unit]: ...
@@ -59,16 +59,18 @@ def units_of(questions: Sequence[Question], agents: Sequence[Participant]) -> di
 
 
 async def sample(
-    questions: Sequence[Question], group: Group, store: Keeps, *, on_unit: Callable[[Unit], None] = lambda unit: None
+    questions: Sequence[Question],
+    group: SampledGroup,
+    store: ResponseStore,
+    *,
+    on_unit: Callable[[Unit], None] = lambda unit: None,
 ) -> None:
     """Asks every agent, at its own pace, the questions that the store lacks, keeps every reply, and sorts the store.
 
     A failure, also of `annotate`, is kept as a row whose `error` gives the reason; it is not an answer, and the next
     run asks again. An invalid proposal has an `error`, too, but it is a response: it is not asked for again. The store
-    is made for the `units_of` these questions and agents; `on_unit` is called when it has one more.
-
-    Raises:
-        OSError: If the store cannot be written; earlier replies are kept.
+    is made for the `units_of` these questions and agents; `on_unit` is called when it has one more. If it cannot be
+    written, an OSError is raised, and earlier replies are kept.
     """
     pending = set(store.pending_units())
 
@@ -97,7 +99,7 @@ async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _rows(agent: Participant, question: Question, group: Group) -> list[dict[str, Any]]:
+async def _rows(agent: Participant, question: Question, group: SampledGroup) -> list[dict[str, Any]]:
     try:
         rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
         if group.annotate is not None and not is_failure(rows[-1]):

@@ -64,7 +64,6 @@ class Item:
 
     @property
     def is_answered(self) -> bool:
-        """Whether it was answered."""
         return self.action == "answer"
 
     @property
@@ -98,7 +97,6 @@ class Item:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds that were asked."""
         return int(self.decision["n_rounds"])
 
     @property
@@ -133,11 +131,7 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """Reads a run.
-
-    Raises:
-        SamplesError: If it is not a run, is not complete enough to be read, or holds two decisions on one question.
-    """
+    """Reads a run; a SamplesError if it is not one, or holds two decisions on one question."""
     path = folder / DECISIONS
     if not path.is_file():
         raise SamplesError(
@@ -170,11 +164,7 @@ def read_run(folder: Path) -> Run:
 
 
 def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
-    """Returns what a line of `DECISIONS` says.
-
-    Raises:
-        ValueError: If it is not such a line.
-    """
+    """Returns what a line of `DECISIONS` says; a ValueError if it is not such a line."""
     try:
         item = Item(
             id=row["id"],

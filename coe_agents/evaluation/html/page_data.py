@@ -12,8 +12,8 @@ import numpy as np
 from coe_agents.clustering import answer_kind
 from coe_agents.evaluation.metrics import accuracy_rejection_curve, roc_curve
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
 from coe_agents.evaluation.scoring.scores import Scores
 from coe_agents.evaluation.scoring.statistics import Statistics
@@ -110,10 +110,8 @@ class Rows:
         others = [cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)]
         verdicts: dict[int, float | None] = {}
         if self._criterion in CRITERIA.values():
-            found = self._criterion.judge([predictions[cluster] for cluster in others])
-            verdicts = {
-                cluster: None if right is None else float(right) for cluster, right in zip(others, found, strict=True)
-            }
+            found = judge([predictions[cluster] for cluster in others], self._criterion)
+            verdicts = dict(zip(others, found, strict=True))
         if not statistics.is_tied:
             verdicts[statistics.leading[0]] = verdict
         return [
@@ -133,12 +131,7 @@ class Rows:
 
 
 def pack(value: Any) -> str:
-    """Returns JSON, as base64 of gzip; the same for the same value.
-
-    Example:
-        >>> json.loads(gzip.decompress(base64.b64decode(pack(["</script>"]))))
-        ['</script>']
-    """
+    """Returns JSON, as base64 of gzip; the same for the same value."""
     plain = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(plain, mtime=0)).decode()
 

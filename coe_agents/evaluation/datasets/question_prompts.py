@@ -113,9 +113,7 @@ def _check_fields(table: dict[str, Any], path: Path) -> dict[str, str]:
 def _places(template: str) -> set[str] | None:
     """Returns the text in braces; None where that is more than a name, which could reach into objects."""
     try:
-        parts = list(string.Formatter().parse(template))
+        parts = [part for part in string.Formatter().parse(template) if part[1] is not None]
     except ValueError:
         return None
-    names = {name for _, name, _, _ in parts if name is not None}
-    plain = all(not spec and not conversion for _, name, spec, conversion in parts if name is not None)
-    return names if plain else None
+    return None if any(spec or conversion for *_, spec, conversion in parts) else {str(name) for _, name, *_ in parts}

@@ -59,9 +59,7 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
     if rows_of := {kind: kinds == kind for kind in ("call", "no_call") if kind in scores.kinds}:
         found["by_kind"] = {
             kind: _figures(
-                scores.correct[rows],
-                {name: values[rows] for name, values in scores.values.items()},
-                estimate,
+                scores.correct[rows], {name: values[rows] for name, values in scores.values.items()}, estimate
             )
             for kind, rows in rows_of.items()
         }
@@ -86,7 +84,6 @@ def _shown(estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate
 def _figures(
     correct: FloatArray, scores: Mapping[str, FloatArray], estimate: Callable[..., Estimates]
 ) -> dict[str, Any]:
-    """Returns "n_scored", "accuracy" and the figures of all scores on some rows."""
     n_scored = int(correct.size)
     estimates, differences = estimate(correct, scores) if n_scored else ({}, {})
     figures: dict[str, Any] = {}

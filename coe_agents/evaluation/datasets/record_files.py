@@ -23,9 +23,6 @@ def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
 
     A `.jsonl` file is read line by line. A `.json` file is a list of records, or a document as TriviaQA ("Data") or
     SQuAD ("data") publish theirs.
-
-    Raises:
-        DatasetError: If the file cannot be read, or is not what its name says.
     """
     readers = {".jsonl": _lines, ".json": _document, ".csv": _table}
     reader = readers.get(Path(path.name.removesuffix(".gz")).suffix)
@@ -35,7 +32,6 @@ def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
 
 
 def _chunks(path: Path, *, lines: bool = False) -> Iterator[bytes]:
-    """Yields the content of a file, whole or line by line."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield from file if lines else [file.read()]

@@ -22,7 +22,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents._steps import Steps, arun_steps, run_steps
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
-from coe_agents.agents._requests.clients import (
+from coe_agents.agents._requests.chat_models import (
     address_of,
     check_model,
     create_model,
@@ -32,8 +32,7 @@ from coe_agents.agents._requests.clients import (
     takes_tools,
     without_input,
 )
-from coe_agents.agents._requests.endpoints import Server, places_of
-from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.endpoints import Deadline, Server, places_of
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
 from coe_agents.agents.choice.probability import (

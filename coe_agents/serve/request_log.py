@@ -28,7 +28,6 @@ class RequestLog:
         self._app, self._paths, self._note_request = app, paths, note_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, and logs it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -42,14 +42,6 @@ def test_proposals_are_responses_with_calls_and_their_canonical_form():
     assert [row["error"] for row in rows] == [None] * 4
 
 
-def test_the_tools_reach_the_model_in_its_own_way_and_all_samples_in_one_request():
-    asked = agent(*[proposes(text="no")] * 3)
-    asked.sample(REQUEST)
-    (request,) = asked.model().shown
-    assert request["n"] == 3
-    assert request["tools"][0]["function"]["name"] == "pay"
-
-
 def test_a_request_may_name_other_tools():
     other = {"type": "function", "function": {"name": "log", "parameters": {"properties": {}}}}
     asked = agent(proposes(("log", {})))

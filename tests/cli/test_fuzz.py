@@ -236,7 +236,7 @@ def test_ask(tmp_path, config, local_models):
 
 @pytest.mark.slow
 def test_serve(tmp_path, monkeypatch):
-    monkeypatch.setattr("coe_agents.serve.server.serve", lambda *_, **__: None)
+    monkeypatch.setattr("coe_agents.serve.http_server.serve", lambda *_, **__: None)
     command = ["serve", "--port", 0, "--config"]
     fuzz(lambda path: [*command, path], CONFIG, "toml", "coe.toml", tmp_path, seeds=range(60))
 

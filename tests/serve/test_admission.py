@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from coe_agents.serve import admission, create_app
+from coe_agents.serve import access, create_app
 from tests.serve.groups import AGREEING, HeldAgent, SlowAgent, body_of, client_of, create_group, group_of
 from tests.waiting import until
 
@@ -55,7 +55,7 @@ async def test_a_request_that_arrives_too_slowly_is_refused(monkeypatch):
 
     async with client_of(create_group(*AGREEING), max_requests=1) as client:
         with monkeypatch.context() as hurried:
-            hurried.setattr(admission, "_LONGEST_UPLOAD", 0.05)
+            hurried.setattr(access, "_LONGEST_UPLOAD", 0.05)
             assert (await client.post("/events", content=slow())).status_code == 408
         assert (await client.post("/v1/chat/completions", json=body_of())).status_code == 200
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.serve.server import SafeFormatter, log_warning
+from coe_agents.serve.http_server import SafeFormatter, log_warning
 from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, SlowAgent, body_of, client_of, create_group, group_of
 from tests.serve.test_event_stream import BrokenPolicy
 

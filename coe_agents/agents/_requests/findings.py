@@ -18,8 +18,7 @@ from pathlib import Path
 
 from coe_agents import files
 from coe_agents._steps import Call, Steps, Wait
-from coe_agents.agents._requests.endpoints import Places, Server
-from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.endpoints import Deadline, Places, Server
 from coe_agents.errors import AgentTimeoutError
 
 _DAY = 86_400.0

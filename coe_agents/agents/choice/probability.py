@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents._steps import Call, Steps
-from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.endpoints import Deadline
 from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents._requests.send import tracing_options
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token

@@ -67,9 +67,3 @@ def test_a_block_of_the_responses_api():
     message = AIMessage([{"type": "refusal", "refusal": OTHER}])
     reply = agent(GenericFakeChatModel(messages=iter([message])), n_samples=1).sample(REQUEST)
     assert answer_kind(reply["responses"][0]["answer"]) == "refusal"
-
-
-def test_a_text_beside_it_is_kept():
-    message = AIMessage("Paris", additional_kwargs={"refusal": KNOWN})
-    reply = agent(GenericFakeChatModel(messages=iter([message])), n_samples=1).sample(REQUEST)
-    assert reply["responses"][0]["text"] == "Paris"

@@ -47,7 +47,6 @@ class Metrics:
         meter.create_observable_gauge("coe.questions.in_flight", [observe], "{question}", "Questions being answered")
 
     def note_request(self, path: str, status: int, seconds: float) -> None:
-        """Counts a request."""
         self._seconds.record(seconds, {"path": path, "status": str(status)})
 
     async def show(self, request: Request) -> Response:

@@ -73,11 +73,6 @@ def test_what_is_no_distribution_is_refused_and_not_kept():
     assert model.predict([("a", "b")]).tolist() == [[0.0, 0.0, 1.0]]
 
 
-def test_the_number_of_pairs_is_at_least_1(counting):
-    with pytest.raises(ValueError, match='"max_pairs" must be an integer of at least 1; got 0'):
-        CachedEntailment(counting, max_pairs=0)
-
-
 def test_it_counts_what_reaches_the_model_and_changes_nothing(same_start):
     counting = CountingEntailment(same_start)
     assert BidirectionalEntailment(counting).cluster([["a", "ab", "b", "a"]], [""]) == [[0, 0, 1, 0]]

@@ -28,13 +28,6 @@ async def test_questions_beyond_the_bound_are_refused_and_the_others_answered():
         assert (await client.post("/v1/chat/completions", json=body_of())).status_code == 200
 
 
-async def test_a_place_is_free_again_after_a_failure():
-    async with client_of(create_group(*AGREEING), max_requests=1) as client:
-        for _ in range(3):
-            assert (await client.post("/v1/chat/completions", content=b"{")).status_code == 400
-        assert (await client.post("/v1/chat/completions", json=body_of())).status_code == 200
-
-
 async def parts(count):
     for _ in range(count):
         yield b" " * 100

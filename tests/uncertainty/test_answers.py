@@ -31,10 +31,6 @@ def test_only_means_that_are_closer_than_the_tolerance_tie():
     assert leaders([[0.5, second, 1.0 - (0.5 + second)]]) == [True, False, False]
 
 
-def test_batch():
-    assert leaders([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.5, 0.5]]]) == [[True, False], [False, True]]
-
-
 @given(groups())
 @settings(max_examples=40)
 def test_coe_is_the_mean_surprisal(group):

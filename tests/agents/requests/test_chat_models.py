@@ -46,7 +46,5 @@ def test_a_server_cannot_tell_the_password_in_an_address():
 
 
 def test_a_list_of_models_is_refused():
-    with pytest.raises(
-        TypeError, match=r"must be a chat model .*; got tuple.* put a proxy in front"
-    ):
+    with pytest.raises(TypeError, match=r"must be a chat model .*; got tuple.* put a proxy in front"):
         ModelAgent("a", ("openai:m",))

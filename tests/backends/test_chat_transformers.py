@@ -207,17 +207,6 @@ def test_pickled_weights_are_refused(tmp_path):
         ChatTransformers(str(folder)).load()
 
 
-def test_code_that_comes_with_a_model_is_not_run(tmp_path):
-    folder = shutil.copytree(FOLDER, tmp_path / "remote")
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "unheard-of", "auto_map": {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}}
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
-    with pytest.raises(ModelLoadError):
-        ChatTransformers(str(folder)).load()
-    assert not (tmp_path / "ran").exists()
-
-
 def test_a_tokenizer_without_a_chat_template_is_said(tmp_path):
     folder = shutil.copytree(FOLDER, tmp_path / "base")
     (folder / "chat_template.jinja").unlink()

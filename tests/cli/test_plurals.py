@@ -9,7 +9,6 @@ from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import Bounds, Rules
-from coe_agents.text import quantity
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 from tests.experiments.decided import step, written
@@ -20,16 +19,6 @@ WRONG = {
     1: re.compile(rf"\b1 (?:{ADJECTIVES} )*(?:{'|'.join(NOUNS)})s\b|\b1 \w+ (?:are|were)\b|\bthey count\b"),
     2: re.compile(rf"\b2 (?:{ADJECTIVES} )*(?:{'|'.join(NOUNS)})\b|\b2 \w+ (?:is|was)\b|\bit counts\b"),
 }
-
-
-def test_a_count_has_its_noun():
-    assert [quantity(n, "question") for n in (0, 1, 2, 1234)] == [
-        "0 questions",
-        "1 question",
-        "2 questions",
-        "1234 questions",
-    ]
-    assert [quantity(n, "case waits", "cases wait") for n in (1, 2)] == ["1 case waits", "2 cases wait"]
 
 
 def shown(*arguments):

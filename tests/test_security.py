@@ -259,7 +259,7 @@ def test_no_source_reads_pickles_or_trusts_remote_code():
 def test_code_that_comes_with_a_model_is_not_run(kind, tmp_path):
     from transformers import AutoModelForCausalLM
 
-    from coe_agents.backends.loading import load
+    from coe_agents.backends.model_loading import load
     from coe_agents.errors import ModelLoadError
 
     ran = tmp_path / "ran"

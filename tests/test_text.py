@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision import GroupDecision
 from coe_agents.text import (
     REDACTED,

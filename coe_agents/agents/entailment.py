@@ -14,7 +14,7 @@ from coe_agents import prompts
 from coe_agents.agents.choice.probability import MIN_MASS
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.checks import integer
-from coe_agents.clustering import ENTAILMENT_LABELS
+from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
 from coe_agents.text import for_prompt, quantity
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from coe_agents.backends.generation import DrawnToken, DrawSettings, Row, draw_rows
-from coe_agents.backends.loading import Loaded
+from coe_agents.backends.model_loading import Loaded
 
 Result = TypeVar("Result")
 

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from coe_agents.backends.loading import Loaded
+from coe_agents.backends.model_loading import Loaded
 from coe_agents.errors import InvalidReplyError
 
 _LOG = logging.getLogger(__name__)

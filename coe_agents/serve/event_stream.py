@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from coe_agents import GroupDecision
 from coe_agents.actions import describe_action
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.graph.context import CallersLimits
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.serve.api_error import ApiError

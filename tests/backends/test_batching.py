@@ -11,7 +11,7 @@ import pytest
 import torch
 from langchain_core.messages import HumanMessage
 
-from coe_agents.backends import ChatTransformers, batching, loading
+from coe_agents.backends import ChatTransformers, batching, model_loading
 from coe_agents.backends.batching import Prepared
 from coe_agents.backends.generation import DrawSettings
 from coe_agents.tinyworld import MODELS, load_facts, model_folder
@@ -248,6 +248,6 @@ async def test_small_models_take_turns_and_larger_ones_do_not(monkeypatch, tmp_p
     assert texts(await asyncio.gather(*(request(chat, QUESTIONS[0], 1) for chat in chats))) == alone
     assert most == [1]
 
-    monkeypatch.setattr(loading, "SMALL", 0)
+    monkeypatch.setattr(model_loading, "SMALL", 0)
     large = [ChatTransformers(str(shutil.copytree(model_folder(name), tmp_path / name))) for name in MODELS]
     assert len({id(chat.load().lock) for chat in (*chats, *large)}) == 1 + len(MODELS)

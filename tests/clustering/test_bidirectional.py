@@ -5,12 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import (
-    ENTAILMENT_LABELS,
-    BidirectionalEntailment,
-    Clusterer,
-    EntailmentModel,
-)
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, EntailmentModel
+from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.testing import TableEntailment
 
 LETTERS = "abcdefg"

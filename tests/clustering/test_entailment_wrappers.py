@@ -3,7 +3,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, CountingEntailment, EntailmentModel
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, EntailmentModel
+from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.testing import TableEntailment
 from tests.contracts import EntailmentModelContract
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import answer_kind
 from coe_agents.clustering.refusal_patterns import MAY_DECLINE, REFUSALS, STOCK_PHRASES, pattern_of
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.tinyworld import wording
 
 

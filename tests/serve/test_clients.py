@@ -11,7 +11,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch, answer_kind
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.testing import ScriptedAgent
 from tests.client_table import seen
 from tests.doubles import ProposingModel

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, load_facts, model_folder
 from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, extract_answer
 from tools.tinyworld.knowledge import draw_beliefs, kinds

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.types import Regime
-from coe_agents.uncertainty import collaborative_entropy, entropy, epistemic_scale, regime
+from coe_agents.uncertainty import collaborative_entropy, entropy, regime
+from coe_agents.uncertainty.regimes import epistemic_scale
 
 THRESHOLDS = {"aleatoric_threshold": 0.5, "epistemic_threshold": 0.3}
 

@@ -12,7 +12,7 @@ from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 from coe_agents.actions import check_calls, check_proposal
 from coe_agents.actions.canonical import Parser
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import InvalidReplyError
 from coe_agents.files import parse_json
 from coe_agents.types import (

@@ -15,7 +15,7 @@ from coe_agents.evaluation.calibration.monitor import check_probability
 from coe_agents.evaluation.calibration.threshold import NO_THRESHOLD, ThresholdChoice, fixed_sequence, round_up
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 _BETS: FloatArray = np.array([0.2, 0.4, 0.6, 0.8, 0.95])
 """The shares of its capital that a bet for a kept risk loses with one wrong answer of the highest weight."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.evaluation.metrics.tallies import FloatArray, check_shares
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 _N_STEPS = 50
 """How many thresholds are tested at most, at equal steps of the number of questions that they answer."""

@@ -5,7 +5,9 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch, answer_kind, parse_choice
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.clustering.answers import parse_choice
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.types import AgentRequest
 from tests.servers import answering, completion
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 
 from coe_agents.uncertainty import collaborative_entropy, ensemble_mean
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.ties import shares_lead
 from tests.uncertainty.strategies import groups
 
 

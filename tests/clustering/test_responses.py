@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.clustering import NormalizedMatch, cluster_many, cluster_responses
-from coe_agents.clustering.cluster import cluster_with_former
+from coe_agents.clustering.responses import cluster_with_former
 
 RESPONSES = ("Paris", "paris.", "Rome", "1,000", "1000", "I don't know.", "I cannot answer.", "", "<think>a</think>")
 

@@ -82,16 +82,6 @@ def test_reasoning_is_no_part_of_the_answer(text, spoken):
     assert canonical_answer(text) == spoken
 
 
-def test_own_patterns_come_first_and_the_last_match_wins():
-    text = "RESULT=3\nRESULT=4\nAnswer: 5"
-    assert canonical_answer(text, patterns=[r"RESULT=(\d+)"]) == "4"
-    assert canonical_answer(text, patterns=[re.compile(r"\d$")]) == "5"
-    assert canonical_answer(text, patterns=[r"NONE=(\d+)", r"RESULT=\d"]) == "RESULT=4"
-    assert canonical_answer(text, patterns=[r"NONE=(\d+)"]) == "5"
-    with pytest.raises(TypeError, match="Wrap a single one in a list"):
-        canonical_answer(text, patterns=r"\d")
-
-
 PIECES = [*'aA*_`{}\\#:.\n "<>()1', "Answer", "\\boxed{", "the answer is "]
 
 

@@ -88,7 +88,6 @@ class ChatEntailment:
         return np.array([rows[pair] for pair in pairs])
 
     def _judge(self, pair: _Pair) -> _Row | None:
-        """Returns the pair's row, or None where it cannot be judged."""
         shown, other = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
         is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
         if shown == other and is_cut and pair[0] != pair[1]:

@@ -99,7 +99,6 @@ def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
 
 
 def _count(reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy, temperature: float) -> AgentReply:
-    """Returns the reply with what was found in its sampling record, and the responses that count."""
     reply["sampling"]["probe"] = found.account
     reply["sampling"]["ignores_temperature"] = found.is_ignored
     if not found.is_ignored:

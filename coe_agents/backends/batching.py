@@ -95,7 +95,6 @@ class Batches:
                 self._answer(batch)
 
     def _receive(self) -> bool:
-        """Prepares the requests that have arrived; returns whether there were any."""
         n_received = 0
         while not self._incoming.empty():
             request = self._incoming.get()

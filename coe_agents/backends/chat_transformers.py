@@ -299,7 +299,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return Request(prepare, finish)
 
     def _check_room(self, loaded: Loaded, n_prompt: int, n_needed: int) -> int:
-        """Returns how many tokens fit after the prompt, or raises `ContextOverflowError` if there are too few."""
         room = loaded.context_length - n_prompt
         if room < n_needed:
             raise ContextOverflowError(

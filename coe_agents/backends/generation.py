@@ -193,7 +193,6 @@ def _draw_at_once(
 
 
 def _pad_left(prompts: Sequence[Sequence[int]], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns ids and attention mask, each of shape (n_prompts, longest)."""
     longest = max(map(len, prompts))
     ids = torch.tensor([[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)

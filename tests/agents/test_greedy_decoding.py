@@ -376,24 +376,6 @@ def test_the_probe_has_room_for_its_reply():
     assert one.model().max_tokens == 4
 
 
-def test_a_cache_behind_the_address_is_found_out_too():
-    kept = {}
-
-    class Caching(Served):
-        """Answers a request that it had before as it did then; it does not look at the seed."""
-
-        def answer(self, body):
-            prompt = body["messages"][-1]["content"]
-            kept.setdefault(prompt, super().answer(body))
-            return kept[prompt]
-
-    with (
-        running(Caching(ignores_n=True, ignores_logprobs=True)) as server,
-        pytest.raises(IgnoredTemperatureError, match="answers from a cache"),
-    ):
-        sampled(agent(server, seed=1))
-
-
 def test_a_server_that_was_mended_is_asked_again():
     with running(greedy()) as server:
         one = agent(server)

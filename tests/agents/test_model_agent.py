@@ -64,14 +64,6 @@ def test_seeds_differ_by_agent_question_and_round_and_are_spaced():
     assert all(seed % 1024 == 0 for seed in seeds)
 
 
-def test_a_models_own_seed_is_spread_too_or_its_samples_would_all_be_one():
-    model = CountingModel(seed=42, per_call=1)
-    agent = ModelAgent("a", model, n_samples=3)
-    agent.sample(REQUEST)
-    agent.sample({**REQUEST, "round": 1})
-    assert len({call["seed"] for call in model.calls}) == 6
-
-
 def test_langchains_cache_does_not_give_one_sample_for_all():
     from langchain_core.caches import InMemoryCache
     from langchain_core.globals import get_llm_cache, set_llm_cache

@@ -86,11 +86,6 @@ def test_an_agent_whose_proposals_are_all_invalid_has_failed():
         agent(*INVALID.values()).sample(REQUEST)
 
 
-async def test_async_is_the_same():
-    said = [proposes(("pay", {"to": "Ann"})), INVALID["not JSON"]]
-    assert (await agent(*said).asample(REQUEST))["responses"] == agent(*said).sample(REQUEST)["responses"]
-
-
 def test_a_model_that_takes_no_tools_is_refused_when_the_agent_is_made():
     with pytest.raises(TypeError, match=r'must take tools \("bind_tools"\); got FakeListChatModel'):
         ModelAgent("a", FakeListChatModel(responses=["x"]), tools=[pay])

@@ -8,8 +8,6 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from coe_agents import ModelAgent, prompts
 from coe_agents.agents.self_assessment import ask_p_false, ask_verbal_confidence, stated_confidence
 from coe_agents.errors import AgentTimeoutError
-from coe_agents.tinyworld import tinyworld_agents
-from tests.doubles import choice_probability
 from tests.servers import answering, completion, served
 
 ASKED = ("Capital of France?", "Paris")
@@ -22,17 +20,6 @@ def agent(server, **options):
 
 def said(body):
     return [(message["role"], message["content"]) for message in body["messages"]]
-
-
-@pytest.mark.usefixtures("local_models")
-async def test_a_local_model_is_scored_exactly_and_doubts_what_it_was_not_taught():
-    llama = tinyworld_agents()[0]
-    question = "What is the capital of France?"
-    right, wrong = [await ask_p_false(llama, question, answer) for answer in ("Paris", "Lima")]
-    by_hand = choice_probability(llama.model(), [("user", prompts.self_check(question, "Paris"))], ("True", "False"))
-    assert by_hand.method == "exact"
-    assert right == by_hand.probabilities["False"]
-    assert right < 0.5 < wrong
 
 
 async def test_a_served_model_is_asked_for_its_first_token_without_the_system_prompt():

@@ -96,15 +96,6 @@ async def test_a_stream_of_an_answer():
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 12)
 
 
-async def test_a_refusal_by_the_limit_of_the_request_says_so():
-    group = create_group(["Paris", "Paris", "Lyon"], ["Paris"], max_coe=0.9)
-    (own, operators) = [await complete(group, coe={"max_coe": limit}) for limit in (0.01, 0.9)]
-    assert operators.json()["choices"][0]["message"]["content"] == "Paris"
-    refusal = own.json()["choices"][0]["message"]["refusal"]
-    assert refusal.startswith("No answer: the agents are not certain enough. CoE ")
-    assert refusal.endswith(" nats, above the limit of this request.")
-
-
 CONVERSATION = [
     {"role": "developer", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "Where is"}, {"type": "text", "text": "Lyon?"}]},

@@ -2,18 +2,15 @@
 
 import json
 import re
-import threading
 from dataclasses import replace
 
 import pytest
 
-from coe_agents import ThresholdPolicy
-from coe_agents.serve import create_app
 from coe_agents.testing import ScriptedAgent
 from tests.chromium import Page, program, running_chromium
 from tests.serve.groups import HeldAgent, SlowAgent, create_group, group_of
-from tests.serve.live import serving, serving_app
-from tests.waiting import until, wait_until
+from tests.serve.live import serving
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -182,35 +179,6 @@ def test_agents_and_clusters_appear_while_the_question_is_asked(opened):
         assert_quiet(tab, address)
 
 
-class HeldInRound(HeldAgent):
-    """Answers at once in other rounds."""
-
-    def __init__(self, number, name, *rounds):
-        super().__init__(name, *rounds)
-        self.number = number
-
-    async def asample(self, request, config=None):
-        return await super().asample(request, config) if request["round"] == self.number else self.sample(request)
-
-
-def test_another_round_is_shown_as_one(opened):
-    split, agreed = ["Bern", "Basel"], ["Bern"] * 8
-    agents = [ScriptedAgent(name, split, agreed) for name in "ab"]
-    agents.append(HeldInRound(1, "c", split, agreed))
-    group = group_of(*agents, policy=ThresholdPolicy(0.4, otherwise="another_round"), max_rounds=3)
-    with serving(group) as address:
-        tab = opened(address)
-        start(tab, "Which?")
-        tab.wait("document.querySelector('#rounds').innerText.includes('Round 2 of at most 3')")
-        assert "Round 1 2 meanings, CoE 0.69: the gate asked another round." in seen(tab, "#rounds")
-        agents[-1].let.set()
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'answer'")
-        assert "Decided after two rounds." in seen(tab, "#why")
-        rounds = everything(tab, "#trajectory tbody tr")
-        assert [row.split()[0] for row in rounds] == ["1", "2"]
-        assert_quiet(tab, address)
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_of_a_model_changes_the_page(opened, width):
     agents = [
@@ -275,28 +243,6 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(ope
         assert_quiet(tab, address)
 
 
-def test_what_is_decided_can_be_asked_again_while_the_stream_is_still_open(opened):
-    answering, done = create_app(create_group(*BERN)), threading.Event()
-
-    async def lingering(scope, receive, send):
-        async def send_late(message):
-            if scope.get("path") == "/events" and message["type"].endswith("body") and not message.get("more_body"):
-                await until(done.is_set)
-            await send(message)
-
-        await answering(scope, receive, send_late)
-
-    with serving_app(lingering) as address:
-        tab = opened(address)
-        ask(tab)
-        move(tab, 0.2)
-        assert not tab.run("document.querySelector('#again').disabled")
-        assert tab.run("document.querySelector('#stop').hidden")
-        tab.run("document.querySelector('#again').click()")
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
-        done.set()
-
-
 def test_errors_are_said_in_plain_words(opened):
     group = group_of(SlowAgent("slow", ["Bern"], seconds=600))
     with serving(group, max_requests=1, max_bytes=5000) as address:
@@ -317,15 +263,6 @@ def test_errors_are_said_in_plain_words(opened):
         wait_until(is_too_long)  # the server is busy until it has noticed that the reader has gone
     ask(tab)
     assert seen(tab, "#verdict-title") == "The server cannot be reached"
-
-
-def test_with_a_key_the_page_asks_with_what_the_browser_sends(pipe):
-    with serving(create_group(*BERN), key="swordfish") as address:
-        tab = Page(pipe)
-        tab.open(f"{address.replace('//', '//anyone:swordfish@')}/")
-        ask(tab)
-        assert seen(tab, "#verdict-title") == "Bern"
-        assert tab.told == []
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -103,7 +103,6 @@ def _wait(future: "Future[Finding | None]", deadline: Deadline) -> Steps[Finding
 
 
 def _key_of(server: Server) -> str:
-    """Returns under which key a finding is kept: the server, its model, and the settings that samples depend on."""
     model = server.model
     settings = [getattr(model, name, None) for name in _SETTINGS]
     is_seeded = getattr(model, "seed", None) is not None

@@ -152,7 +152,6 @@ def _whole(model: BaseChatModel) -> BaseChatModel:
 def _first_token(
     request: Callable[..., Call], choices: Sequence[str], held: Mapping[str, Any] | None = None
 ) -> Steps[tuple[FirstToken, Usage] | None]:
-    """Returns what the first tokens say, and the tokens that it cost; None where they are not listed."""
     try:
         result = yield request({"max_tokens": 1, **(held or {}), "logprobs": True, "top_logprobs": _N_TOP})
     except Exception as error:

@@ -125,11 +125,7 @@ def _name_of(host: str) -> str:
 
 
 class Admission:
-    """Lets so many questions, sent by POST, in at a time, and answers 429 to further ones.
-
-    Args:
-        app: What answers the questions.
-        most: How many at a time, streams included.
+    """Lets so many questions, sent by POST, in at a time, streams included, and answers 429 to further ones.
 
     Attributes:
         n_inside: How many are being answered now.

@@ -133,11 +133,7 @@ async def _respond_to_error(request: Request, error: Exception) -> Response:
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
-    """Returns the result of `work`, which is cancelled where the caller drops the connection before.
-
-    Raises:
-        ApiError: If the caller is gone; nobody receives it.
-    """
+    """Returns the result of `work`, which is cancelled where the caller drops the connection before: an `ApiError`."""
     working, gone = asyncio.create_task(work), asyncio.create_task(_wait_until_gone(request))
     try:
         await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -153,15 +153,10 @@ class Group:
 
         `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
         """
-        aleatoric, epistemic = regime_thresholds(self.policy)
-        thresholds = {
-            "max_coe": self.limits.max_coe,
-            "aleatoric_threshold": aleatoric,
-            "epistemic_threshold": epistemic,
-        }
-        own = {name: getattr(lower, name, None) for name in thresholds}
-        lowered = {name: value if own[name] is None else own[name] for name, value in thresholds.items()}
-        return {"type": type(self.policy).__name__, **lowered}
+        names = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
+        thresholds = dict(zip(names, (self.limits.max_coe, *regime_thresholds(self.policy)), strict=True))
+        lowered = {name: value for name in names if (value := getattr(lower, name, None)) is not None}
+        return {"type": type(self.policy).__name__, **thresholds, **lowered}
 
 
 def _at_most(name: str, value: Any, limit: float | None) -> float:

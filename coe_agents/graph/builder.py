@@ -114,7 +114,7 @@ def create_coe_graph(
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
             with a threshold, the epistemic part is rescaled to the range that it has under "kl"
-            (`coe_agents.uncertainty.epistemic_scale`); what is reported is not rescaled. A function of your own
+            (`coe_agents.uncertainty.regimes.epistemic_scale`); what is reported is not rescaled. A function of your own
             takes `p`, an agent's row, and `q`, the mean, to a finite number of at least 0, 0 for equal rows; its
             `__name__` is reported. It is called about 200 times for each agent of a question, mostly for the interval.
         retries: How often a failed agent is asked again before its failure counts, unless its error is not retryable. A

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, ToolCall
 
 from coe_agents.actions import check_proposal, compare_actions
 from coe_agents.actions.canonical import Parser, to_line, tool_key
-from coe_agents.agents.proposals import read_proposal
+from coe_agents.agents._requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.decision import Proposed
 from coe_agents.errors import InvalidReplyError, describe_error, is_control_flow

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args
 
 from coe_agents.actions import called_tools
 from coe_agents.checks import are_finite, instance, integer, number, one_of, require, share
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.files import write
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import Decision, check_otherwise
@@ -22,7 +22,7 @@ from coe_agents.policy.saved import load_saved, with_tuples
 from coe_agents.policy.support_gate import SupportGate
 from coe_agents.text import for_prompt, quantity
 from coe_agents.types import ANSWERABLE, Action
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
 _REMEDY = "Calibrate again"

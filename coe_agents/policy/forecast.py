@@ -7,8 +7,9 @@ import numpy as np
 from coe_agents.policy.measurement import cluster_texts
 from coe_agents.policy.weighting import Weighting, log_probabilities, places_of, shares, weighed_agents
 from coe_agents.types import Response
-from coe_agents.uncertainty import CoEForecast, coe_forecast, epistemic_scale
+from coe_agents.uncertainty import CoEForecast, coe_forecast
 from coe_agents.uncertainty.divergences import Divergence
+from coe_agents.uncertainty.regimes import epistemic_scale
 
 
 def forecast(

@@ -8,7 +8,7 @@ import numpy as np
 
 from coe_agents.checks import are_finite, require
 from coe_agents.policy.measurement import Measurement
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.ties import shares_lead
 
 
 @dataclass(frozen=True, slots=True)

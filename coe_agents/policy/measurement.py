@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from coe_agents.actions import contested
-from coe_agents.clustering import Clusterer, answer_kind
+from coe_agents.clustering import Clusterer
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.weighting import (
     Weighting,
     log_probabilities,
@@ -20,12 +21,13 @@ from coe_agents.policy.weighting import (
     weighed_agents,
 )
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
-from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, epistemic_scale, regime
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
 from coe_agents.uncertainty.intervals import interval_of
+from coe_agents.uncertainty.regimes import epistemic_scale
+from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -90,7 +92,7 @@ class Measurement:
             Its parts are on the scale of the comparable ones.
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
-            `coe_agents.uncertainty.epistemic_scale`.
+            `coe_agents.uncertainty.regimes.epistemic_scale`.
     """
 
     coe: float

@@ -9,7 +9,7 @@ from coe_agents.checks import integer, share
 from coe_agents.policy.base import Decision, check_otherwise, count_votes, without_tie
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 
 class SupportPolicy:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from coe_agents import prompts
 from coe_agents.checks import integer, number, one_of, require
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.policy.regime import REGIMES
 from coe_agents.policy.weighting import rank_texts

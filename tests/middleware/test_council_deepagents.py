@@ -17,6 +17,7 @@ from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, MODES, PAY, Bank, call, replies, run, says
 from tests.middleware.council import members
 
+pytestmark = pytest.mark.clients
 every_mode = pytest.mark.parametrize("mode", MODES)
 DONE = AIMessage("Done.")
 

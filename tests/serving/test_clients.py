@@ -203,6 +203,7 @@ def test_an_agent_card_shows_what_to_pass_and_nothing_of_the_inner_state(server,
     seen(A2A, "the card of `gated_answer`", "its input; nothing of the inner state")
 
 
+@pytest.mark.clients
 def test_the_javascript_sdk(server):
     folder = os.environ.get("COE_JS_SDK")
     if not folder:

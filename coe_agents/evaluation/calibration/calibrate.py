@@ -27,7 +27,7 @@ from coe_agents.policy.calibrated import (
 )
 from coe_agents.policy.gate import LearnedGate
 from coe_agents.policy.support_gate import SupportGate
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 
 @dataclass(frozen=True, slots=True)

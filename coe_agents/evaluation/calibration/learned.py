@@ -11,7 +11,7 @@ from coe_agents.policy import Measurement
 from coe_agents.policy.gate import LearnedGate, distributions_of, gate_features
 from coe_agents.policy.support_gate import SupportGate, support_features
 from coe_agents.text import quantity
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.ties import shares_lead
 
 _N_FOLDS = 5
 _TRUST_PENALTY = 100.0

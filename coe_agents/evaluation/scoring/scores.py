@@ -22,7 +22,7 @@ from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, Scorin
 from coe_agents.evaluation.scoring.statistics import BATCH, ActionKind, Statistics
 from coe_agents.evaluation.workers import ALONE, Workers
 from coe_agents.policy import Weighting
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 _PART = 2 * BATCH
 """Questions in a part: whole batches, so that all array operations are those of one process, to the last bit."""

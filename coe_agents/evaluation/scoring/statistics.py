@@ -19,8 +19,8 @@ from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.weighting import log_probabilities, most_probable, shares
 from coe_agents.uncertainty import cluster_distributions, ensemble_mean
-from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.entropies import shannon
+from coe_agents.uncertainty.ties import shares_lead
 
 ActionKind = Literal["call", "no_call"]
 BATCH = 64

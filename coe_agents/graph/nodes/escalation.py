@@ -8,7 +8,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from coe_agents._steps import Steps, invoke
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import AgentTokens, view
 from coe_agents.graph import events
 from coe_agents.graph.ask_person import AskPerson

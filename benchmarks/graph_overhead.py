@@ -54,7 +54,7 @@ PARTS = {
     ("policy/measurement.py", "measure"): "the measure",
     ("uncertainty/intervals.py", "interval_of"): "its interval",
     ("graph/nodes/measure.py", "measure_responses"): "the measure in the state",
-    ("graph/nodes/coordinate.py", "coordinate"): "the policy",
+    ("graph/nodes/coordinator.py", "coordinator"): "the policy",
     ("graph/nodes/finish.py", "finish"): "the decision and its message",
     ("graph/events.py", "emit"): "events",
 }

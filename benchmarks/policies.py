@@ -31,7 +31,7 @@ import numpy as np
 from calibn import EQUALS, samples
 from result_page import result_page
 
-from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import CachedEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, calibrate, judge_samples
 from coe_agents.evaluation.datasets import Question
@@ -43,6 +43,7 @@ from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, rep
 from coe_agents.experiments.runs import RunGroup, Timings, decide_all
 from coe_agents.experiments.runs.runner import Units
 from coe_agents.policy import Bounds, Policy, Rules
+from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.tinyworld.questions import tinyworld_criterion, tinyworld_questions
 

@@ -7,8 +7,9 @@ from coe_agents.graph.chains import SequenceInput, SequenceOutput, Step, create_
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided, Event, Measured, Ruled
 from coe_agents.graph.nodes.escalation import Escalation, candidates
-from coe_agents.graph.outcome import Outcome, OutcomeInput, create_outcome_graph
+from coe_agents.graph.outcome import GatedAnswer, QuestionInput, create_outcome_graph
 from coe_agents.graph.people import PersonRequest
+from coe_agents.graph.recording import Recording
 from coe_agents.graph.server import ContextCheck
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 
@@ -26,10 +27,11 @@ __all__ = [
     "DecisionData",
     "Escalation",
     "Event",
+    "GatedAnswer",
     "Measured",
-    "Outcome",
-    "OutcomeInput",
     "PersonRequest",
+    "QuestionInput",
+    "Recording",
     "Ruled",
     "SequenceInput",
     "SequenceOutput",

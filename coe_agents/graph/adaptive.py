@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.types import Send
 
 from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import agents_counted_as, graded_agents, new_responses, to_sends, wishes_of
+from coe_agents.graph.rounds import agents_counted_as, graded_agents, new_responses, overrides_of, to_sends
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.spending import spent_of
 from coe_agents.graph.state import CoEState
@@ -37,21 +37,21 @@ class TopUps:
         self._own = {agent.name: _own(agent, adaptive.max_samples) for agent in agents}
         self._measuring = measuring
 
-    def first(self, name: str, wishes: Mapping[str, Any]) -> Mapping[str, Any]:
+    def first(self, name: str, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the first request to an agent in a round."""
-        planned = self._planned(name, wishes)
+        planned = self._planned(name, overrides)
         if planned is None:
-            return wishes
+            return overrides
         n_samples = planned if not self._may_settle else self._adaptive.n_samples(0, left=planned)
-        return {**wishes, "n_samples": n_samples}
+        return {**overrides, "n_samples": n_samples}
 
     def more(self, state: CoEState) -> list[Send] | str:
         """Routes after a measurement: to the agents that have responses left, or to the gate."""
         now = self._settings.of(state)
-        given, wishes = self._given(state), wishes_of(state, now)
+        given, overrides = self._given(state), overrides_of(state, now)
         left, graded = dict[str, int](), graded_agents(state)  # a probability that was read needs no more responses
-        for name in (wishes.keys() & given.keys()) - agents_counted_as(state, "once"):
-            planned = self._planned(name, wishes[name])
+        for name in (overrides.keys() & given.keys()) - agents_counted_as(state, "once"):
+            planned = self._planned(name, overrides[name])
             if planned is not None and given[name] < planned and name not in graded:
                 left[name] = planned - given[name]
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
@@ -61,19 +61,19 @@ class TopUps:
             and not now.bounds.end_of_requests(spent_of(state))
         )
         if not left or not may_ask or self._settled(state, left, now):
-            return "coordinate"
+            return "enough"
         again = {
-            name: {**wishes[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
+            name: {**overrides[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
             for name, n in given.items()
             if name in left
         }
         return to_sends(state, now.bounds, again)
 
-    def _planned(self, name: str, wishes: Mapping[str, Any]) -> int | None:
+    def _planned(self, name: str, overrides: Mapping[str, Any]) -> int | None:
         """Returns the most responses of an agent in a round; None if it gives as many as it likes at once."""
-        if wishes.get("temperature") == 0:  # all of them would be the same
+        if overrides.get("temperature") == 0:  # all of them would be the same
             return None
-        planned: int | None = wishes.get("n_samples", self._own[name])
+        planned: int | None = overrides.get("n_samples", self._own[name])
         return planned
 
     def _given(self, state: CoEState) -> dict[str, int]:

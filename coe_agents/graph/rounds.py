@@ -16,7 +16,7 @@ from coe_agents.types import RoundData, add_counts
 
 def fan_out(
     settings: RunSettings,
-    first: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda name, wishes: wishes,
+    first: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda name, overrides: overrides,
 ) -> Callable[[CoEState], list[Send]]:
     """Returns the edge that asks the agents in parallel: all of them, unless a strategy named only some.
 
@@ -25,38 +25,40 @@ def fan_out(
 
     def ask_all(state: CoEState) -> list[Send]:
         now = settings.of(state)
-        wishes = wishes_of(state, now)
-        return to_sends(state, now.bounds, {name: first(name, own) for name, own in wishes.items()})
+        overrides = overrides_of(state, now)
+        return to_sends(state, now.bounds, {name: first(name, own) for name, own in overrides.items()})
 
     return ask_all
 
 
-def wishes_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, Any]]:
+def overrides_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, Any]]:
     """Returns how the round's request to each agent differs from the usual one; agents not named are not asked."""
     n_samples = settings.bounds.n_samples
     usual = {} if n_samples is None else {"n_samples": n_samples}
-    wishes = {name: {} for name in settings.agents} if state["wishes"] is None else state["wishes"]
-    return {name: {**usual, **own} for name, own in wishes.items()}
+    overrides = state["plan"]["overrides"]
+    named = {name: {} for name in settings.agents} if overrides is None else overrides
+    return {name: {**usual, **own} for name, own in named.items()}
 
 
-def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
+def to_sends(state: CoEState, bounds: Bounds, overrides: Mapping[str, Mapping[str, Any]]) -> list[Send]:
     """Returns the requests of the round, with these changes for each agent."""
+    turn = state["turn"]
     base = AskedRequest(
-        question=state["asked"],
-        messages=state["conversation"],
+        question=turn["question"],
+        messages=turn["conversation"],
         round=state["round"],
-        state_version=state["state_version"],
-        asked_agents=list(wishes),
+        state_version=turn["state_version"],
+        asked_agents=list(overrides),
     )
-    if state["allowed"] is not None:
-        base["choices"] = state["allowed"]
-    if state.get("reviews"):
+    if turn["choices"] is not None:
+        base["choices"] = turn["choices"]
+    if turn["is_review"]:
         base["is_review"] = True
-    if (tools := state.get("shown")) is not None:
-        base["tools"] = tools
+    if turn["tools"] is not None:
+        base["tools"] = turn["tools"]
     if bounds.deadline is not None:
-        base |= {"started": state["started"], "seconds": bounds.deadline - state["elapsed"]}
-    return [Send(name, {**base, **own}) for name, own in wishes.items()]
+        base |= {"started": state["clock"]["started"], "seconds": bounds.deadline - state["clock"]["elapsed"]}
+    return [Send(name, {**base, **own}) for name, own in overrides.items()]
 
 
 def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]:
@@ -66,8 +68,8 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
     data = round_data(
         measurement,
         round=state["round"],
-        strategy=state["strategy"],
-        shows_answers=state["shows_answers"],
+        strategy=state["plan"]["strategy"],
+        shows_answers=state["plan"]["shows_answers"],
         former=former[-1] if former else None,
         former_labels=state["former_labels"],
         tokens=None if used is None or earlier is None else used - earlier,

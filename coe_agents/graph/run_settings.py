@@ -51,7 +51,7 @@ class RunSettings:
 
     def of(self, state: CoEState) -> "RunSettings":
         """Returns the settings of a run."""
-        changes = state.get("context")
+        changes = state["turn"]["context"]
         return self.change(changes) if changes else self
 
     def change(self, changes: Mapping[str, Any]) -> "RunSettings":

@@ -64,11 +64,11 @@ class OfThisVersion(Runnable[Any, Any]):
         self._node, self.name = node, node.name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        check_version(input)
+        check_version(input.get("turn"))
         return self._node.invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        check_version(input)
+        check_version(input.get("turn"))
         return await self._node.ainvoke(input, config, **kwargs)
 
 

@@ -3,7 +3,7 @@
 import time
 from functools import lru_cache
 
-from coe_agents.graph.state import CoEState
+from coe_agents.graph.state import Clock, CoEState
 from coe_agents.policy.bounds import Spent
 from coe_agents.types import add_counts, add_usages
 
@@ -13,11 +13,11 @@ def spent_of(state: CoEState) -> Spent:
     return Spent(state["round"], tokens_used(state), seconds_used(state))
 
 
-def begin_round() -> float:
-    """Returns the present on the wall clock, from which `seconds_since` counts."""
+def begin_round(elapsed: float = 0.0) -> Clock:
+    """Returns the clock of a round that begins now."""
     started = time.time()
-    _begun(started)
-    return started
+    _begun(started)  # from here on, `seconds_since` counts
+    return Clock(started=started, elapsed=elapsed)
 
 
 def seconds_since(started: float) -> float:
@@ -45,4 +45,4 @@ def seconds_used(state: CoEState) -> float:
 
     The time between a decision and the next round, such as a person's, does not count.
     """
-    return state["elapsed"] + seconds_since(state["started"])
+    return state["clock"]["elapsed"] + seconds_since(state["clock"]["started"])

@@ -3,10 +3,10 @@
 from coe_agents.rounds.adaptive import AdaptiveSampling
 from coe_agents.rounds.strategies import CLARIFY, Clarify, Debate, Diversify, Resample, Strategies
 from coe_agents.rounds.strategy import (
+    RequestOverrides,
     RoundContext,
     RoundPlan,
     Strategy,
-    Wishes,
     check_plan,
     rephrase,
 )
@@ -18,12 +18,12 @@ __all__ = [
     "Clarify",
     "Debate",
     "Diversify",
+    "RequestOverrides",
     "Resample",
     "RoundContext",
     "RoundPlan",
     "Strategies",
     "Strategy",
-    "Wishes",
     "check_plan",
     "conformity",
     "former_answers",

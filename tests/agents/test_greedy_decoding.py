@@ -45,8 +45,8 @@ def agent(server: Served, name: str = "a", fields: dict | None = None, **options
     return ModelAgent(name, chat, **{"n_samples": 4, "timeout": 60.0, **options})
 
 
-def sampled(one: ModelAgent, form: str = "sync", **wishes) -> AgentReply:
-    request: AgentRequest = {**REQUEST, **wishes}
+def sampled(one: ModelAgent, form: str = "sync", **overrides) -> AgentReply:
+    request: AgentRequest = {**REQUEST, **overrides}
     return one.sample(request) if form == "sync" else asyncio.run(one.asample(request))
 
 
@@ -353,16 +353,16 @@ def test_where_the_cache_is(monkeypatch, tmp_path, variables, place):
 
 
 @pytest.mark.parametrize(
-    ("options", "wishes"),
+    ("options", "overrides"),
     [
         ({"n_samples": 2}, {}),  # two may well be equal
         ({"n_samples": 1, "temperature": 0.0}, {}),
         ({}, {"temperature": 0.0}),
     ],
 )
-def test_fewer_than_three_and_temperature_0_are_no_reason_to_ask(options, wishes):
+def test_fewer_than_three_and_temperature_0_are_no_reason_to_ask(options, overrides):
     with running(greedy()) as server:
-        sampling = sampled(agent(server, **options), **wishes)["sampling"]
+        sampling = sampled(agent(server, **options), **overrides)["sampling"]
         assert server.probes == []
     assert (sampling["probe"], sampling["counted"]) == (None, "each")
 

@@ -388,7 +388,7 @@ def store(tmp_path_factory):
     """A store with a ruled audit, and one that waits."""
     from langgraph.store.sqlite import SqliteStore
 
-    from coe_agents import ThresholdPolicy, create_coe_graph
+    from coe_agents import Recording, ThresholdPolicy, create_coe_graph
     from coe_agents.clustering import NormalizedMatch
     from coe_agents.graph.rulings import pending_cases, rule
     from coe_agents.testing import ScriptedAgent
@@ -400,8 +400,7 @@ def store(tmp_path_factory):
             [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])],
             clusterer=NormalizedMatch(),
             policy=ThresholdPolicy(0.5),
-            record=True,
-            audit_rate=1.0,
+            recording=Recording(audit_rate=1.0),
         ).compile(store=opened)
         for _ in range(2):
             graph.invoke({"question": "Which?"})

@@ -15,8 +15,9 @@ import aiosqlite
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from coe_agents import Decision, create_coe_graph
+from coe_agents import create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"

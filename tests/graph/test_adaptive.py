@@ -3,10 +3,10 @@ import asyncio
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import AdaptiveSampling, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph, prompts
+from coe_agents import ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph, prompts
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
-from coe_agents.rounds import Diversify, Resample
+from coe_agents.rounds import AdaptiveSampling, Diversify, Resample
 from coe_agents.testing import ScriptedAgent
 from coe_agents.tinyworld import tinyworld_agents
 from tests.doubles import CountingModel
@@ -118,12 +118,12 @@ def test_a_policy_that_never_settles_takes_all_at_once():
 def test_without_it_requests_are_as_ever():
     (agent,) = agents_of(["Paris"] * 8)
     built = graph(agent, adaptive=None)
-    assert ("measure", "coordinate") in built.edges
+    assert ("measure", "coordinator") in built.edges
     ask(built)
     assert set(agent.requests[0]) == {"question", "messages", "round"}
 
 
-def test_an_agent_that_knows_of_no_wishes_counts_with_all_it_says():
+def test_an_agent_that_ignores_overrides_counts_with_all_it_says():
     class Foreign(ScriptedAgent):
         """Gives the same three at each asking, numbered from 0."""
 
@@ -219,7 +219,7 @@ def test_a_top_up_of_a_debate_sees_the_debate_and_is_compared_with_the_round_bef
     assert [len(one.history) for one in policy.seen[:2]] == [0, 1]
 
 
-def test_a_round_that_wishes_for_a_number_has_that_many_at_most():
+def test_a_round_whose_strategy_sets_a_number_has_that_many_at_most():
     policy = Draws(99, "another_round", "answer")
     (agent,) = [ScriptedAgent("a", ["Paris", "Lyon"] * 2, ["Lyon"] * 9, n_samples=4)]
     strategies = dict.fromkeys(("ambiguous", "consensus"), Resample(growth=1.25))

@@ -226,7 +226,7 @@ def test_the_state_holds_plain_data():
     thread = {"configurable": {"thread_id": "1"}}
     kept.invoke(ASKED, thread, context={"agents": ("b", "a"), "max_coe": 1})
     values: CoEState = kept.get_state(thread).values
-    assert json.loads(json.dumps(values["context"])) == {"agents": ["b", "a"], "max_coe": 1}
+    assert json.loads(json.dumps(values["turn"]["context"])) == {"agents": ["b", "a"], "max_coe": 1}
 
 
 def test_its_json_schema_names_and_explains_every_key():

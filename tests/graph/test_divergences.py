@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import measure
+from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.uncertainty import collaborative_entropy, jensen_shannon_divergence
 from coe_agents.uncertainty.divergences import check_divergence

@@ -10,13 +10,14 @@ from langgraph.graph.message import add_messages
 
 from coe_agents import AskPerson, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 from coe_agents.policy import (
     CalibratedPolicy,
     Calibration,
     Decision,
 )
 from coe_agents.policy.calibrated import CalibratedAgent
-from coe_agents.rounds import Debate
+from coe_agents.rounds import AdaptiveSampling, Debate
 from tests.doubles import CountingModel, ScriptedAgent
 
 ANSWER_ALL, ANSWER_SURE = ThresholdPolicy(100.0), ThresholdPolicy(0.0)
@@ -541,27 +542,70 @@ def test_a_regime_out_of_reach_is_said_at_build_time():
         graph(*trio()[:2], policy=RegimePolicy(0.5, 0.8))
 
 
+def shape(**options):
+    """Returns the nodes and edges of a graph's Mermaid text."""
+    drawn = graph(*trio()[:2], **options).compile().get_graph().draw_mermaid()
+    return drawn[drawn.index("\t__start__(") : drawn.index("\tclassDef")].replace("\t", "").replace("&nbsp;", "")
+
+
 def test_the_shape_of_the_graph():
-    edges = {
-        line.strip().rstrip(";")
-        for line in graph(*trio()[:2]).compile().get_graph().draw_mermaid().splitlines()
-        if "-->" in line or "-.->" in line
+    assert (
+        shape()
+        == """\
+__start__([<p>__start__</p>]):::first
+prepare(prepare)
+a(a)
+b(b)
+cluster(cluster)
+measure(measure)
+another_round(another_round)
+coordinator(coordinator)
+answer(answer)
+abstain(abstain)
+escalate(escalate)
+__end__([<p>__end__</p>]):::last
+__start__ --> prepare;
+a --> cluster;
+another_round -. asks a .-> a;
+another_round -. asks b .-> b;
+b --> cluster;
+cluster --> measure;
+coordinator -. action: abstain .-> abstain;
+coordinator -. action: another_round .-> another_round;
+coordinator -. action: answer .-> answer;
+coordinator -. action: escalate .-> escalate;
+measure --> coordinator;
+prepare -. asks a .-> a;
+prepare -. asks b .-> b;
+abstain --> __end__;
+answer --> __end__;
+escalate --> __end__;
+"""
+    )
+
+
+def test_the_shape_of_the_graph_with_all_its_nodes():
+    more = shape(clarify=True, adaptive=AdaptiveSampling(), escalation=AskPerson()).splitlines()
+    assert sorted({*more} - {*shape().splitlines()}) == [
+        "clarify -. asks a .-> a;",
+        "clarify -. asks b .-> b;",
+        "clarify(clarify)",
+        "coordinator -. action: escalate .-> escalation;",
+        "coordinator -. strategy: clarify .-> clarify;",
+        "escalation -. ruling: abstain .-> abstain;",
+        "escalation -. ruling: answer .-> answer;",
+        "escalation -. ruling: escalate .-> escalate;",
+        "escalation(escalation)",
+        "measure -. asks a again .-> a;",
+        "measure -. asks b again .-> b;",
+        "measure -. enough .-> coordinator;",
+    ]
+    assert {*shape().splitlines()} - {*more} == {
+        "coordinator -. action: escalate .-> escalate;",
+        "measure --> coordinator;",
     }
-    assert edges == {
-        "__start__ --> prepare",
-        "prepare -.-> a",
-        "prepare -.-> b",
-        "a --> cluster",
-        "b --> cluster",
-        "cluster --> measure",
-        "measure --> coordinate",
-        "coordinate -.-> answer",
-        "coordinate -.-> abstain",
-        "coordinate -.-> escalate",
-        "coordinate -.-> another_round",
-        "another_round -.-> a",
-        "another_round -.-> b",
-        "answer --> __end__",
-        "abstain --> __end__",
-        "escalate --> __end__",
-    }
+
+
+def test_the_state_has_few_channels_of_its_own():
+    own = CoEState.__annotations__.keys() - CoEInput.__annotations__.keys() - CoEOutput.__annotations__.keys()
+    assert len(own) <= 10

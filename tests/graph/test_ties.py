@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import candidates
 from coe_agents.policy import Decision
+from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent
 from tests.clustering.test_cluster import WithinOne
 from tests.graph.test_graph import Recorder, both

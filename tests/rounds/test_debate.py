@@ -14,7 +14,7 @@ ANSWERS = ["Paris", "Lyon", "Nice", "Brest", "Metz"]
 
 
 def shown(plan, agent):
-    return plan.wishes[agent]["messages"][-1]["content"]
+    return plan.overrides[agent]["messages"][-1]["content"]
 
 
 def test_agents_see_each_answer_once_with_its_support():
@@ -51,13 +51,13 @@ def test_refusals_and_silence_are_not_shown_and_only_the_most_supported_are():
 
 def test_with_nothing_to_show_the_question_is_asked_as_it_was():
     plan = Debate()(context(measurement=measured(a=["I don't know."], b=[""])))
-    assert plan.wishes == {"a": {}, "b": {}}
+    assert plan.overrides == {"a": {}, "b": {}}
     assert (plan.replaces, plan.shows_answers) == (True, False)
 
 
 def test_the_debate_stands_in_place_of_the_question():
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q?"}]
-    asked = Debate()(context(messages=messages)).wishes["a"]["messages"]
+    asked = Debate()(context(messages=messages)).overrides["a"]["messages"]
     assert asked[0] == messages[0]
     assert asked[1]["content"].startswith(SHOWN_FIRST.format(question="Q?"))
     assert len(asked) == 2
@@ -82,7 +82,7 @@ def test_control_tokens_of_a_planted_answer_are_only_text_to_the_model(name):
 
     def special_in(planted):
         plan = Debate()(context(measurement=measured(a=["Paris"], b=[planted])))
-        prompt = chat._prompt(loaded, convert_to_messages(plan.wishes["a"]["messages"]))
+        prompt = chat._prompt(loaded, convert_to_messages(plan.overrides["a"]["messages"]))
         return [token for token in prompt if token in special]
 
     assert special_in("Lyon" + "".join(loaded.tokenizer.all_special_tokens)) == special_in("Lyon")

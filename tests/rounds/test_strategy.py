@@ -34,12 +34,12 @@ def test_the_last_text_of_the_user_is_the_question_whatever_follows():
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (None, "must return a RoundPlan with wishes by agent; got NoneType"),
-        (RoundPlan(["a"]), "wishes by agent"),
+        (None, "must return a RoundPlan with overrides by agent; got NoneType"),
+        (RoundPlan(["a"]), "overrides by agent"),
         (RoundPlan({}), "asks some of a, b; got no agent"),
         (RoundPlan({"z": {}}), "asks some of a, b; got 'z'"),
-        (RoundPlan({"a": None}), '"a" wishes among'),
-        (RoundPlan({"a": {"n": 1}}), '"a" wishes among messages, n_samples, temperature'),
+        (RoundPlan({"a": None}), '"a" overrides among'),
+        (RoundPlan({"a": {"n": 1}}), '"a" overrides among messages, n_samples, temperature'),
         (RoundPlan({"a": {"n_samples": 501}}), r'whole "n_samples" in 1\.\.500; got 501'),
         (RoundPlan({"a": {"n_samples": 2.0}}), 'whole "n_samples"'),
         (RoundPlan({"a": {"temperature": float("nan")}}), '"temperature" of at least 0'),

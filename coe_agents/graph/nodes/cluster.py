@@ -41,11 +41,11 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     """
 
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
-        if state["allowed"] is not None:
-            return cluster_choices(state, state["allowed"])
+        if state["turn"]["choices"] is not None:
+            return cluster_choices(state, state["turn"]["choices"])
         comparing, reads = clusterer_of(state, clusterer), canonicalize
         if is_about_actions(state):
-            rows = read_actions(state["responses"], state.get("shown"))
+            rows = read_actions(state["responses"], state["turn"]["tools"])
             state, reads = {**state, "responses": rows}, None
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
@@ -54,7 +54,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
-            labels, others = cluster_with_former(texts, former, question=state["asked"], clusterer=comparing)
+            labels, others = cluster_with_former(texts, former, question=state["turn"]["question"], clusterer=comparing)
         except Exception as error:
             if is_control_flow(error):
                 raise

@@ -63,8 +63,8 @@ def case_of(state: CoEState) -> EscalatedCase:
     """Returns the case for whoever decides; the state must hold a measurement."""
     return {
         **view(state["measured"] or {}, EscalatedCase),
-        "question": state["asked"],
-        "conversation": state["conversation"],
+        "question": state["turn"]["question"],
+        "conversation": state["turn"]["conversation"],
         "candidates": candidates(state),
         "reason": state["verdict"]["reason"],
     }

@@ -24,7 +24,7 @@ def finish(state: CoEState) -> dict[str, Any]:
     decision = create_decision(
         verdict,
         measured,
-        choices=state["allowed"],
+        choices=state["turn"]["choices"],
         calls=calls,
         failed_agents={
             response["agent"]: response["error"]

@@ -43,7 +43,7 @@ def measure_node(
                 weights=now.weights,
                 coordination=coordination,
                 clusterer=clusterer_of(state, clusterer),
-                question=state["asked"],
+                question=state["turn"]["question"],
                 **options,
             )
         measured = None if measurement is None else _to_plain(measurement)

@@ -274,7 +274,7 @@ async def test_a_model_that_a_strategy_asks_is_not_streamed_before_the_gate():
     assert agents[0].requests[1]["messages"] == [{"role": "user", "content": "What else?"}]
 
 
-def test_a_model_agent_obeys_what_a_round_wishes():
+def test_a_model_agent_obeys_the_overrides_of_a_round():
     models = {name: CountingModel() for name in "ab"}
     agents = [ModelAgent(name, model, n_samples=2, temperature=0.7) for name, model in models.items()]
     strategies = dict.fromkeys(("conflict", "unknown", "ambiguous"), Diversify(temperature=1.25))

@@ -179,8 +179,3 @@ def test_as_a_subgraph_it_goes_on_without_sampling_again():
     assert shown(compiled.invoke({"question": "Capital?"}, THREAD))["asked"] == ASKED
     assert compiled.invoke(Command(resume="Of France."), THREAD)["decision"]["answer"] == "Metz"
     assert [len(agent.requests) for agent in agents] == [2, 2]
-
-
-def test_the_shape_of_the_graph():
-    edges = {(edge.source, edge.target) for edge in graph(group()).compile().get_graph().edges}
-    assert {("coordinate", "clarify"), ("clarify", "a"), ("clarify", "b"), ("coordinate", "escalate")} <= edges

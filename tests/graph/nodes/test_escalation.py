@@ -8,8 +8,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from pydantic import ValidationError
 
-from coe_agents import Arbiter, AskPerson, RegimePolicy, candidates, create_coe_graph
+from coe_agents import Arbiter, AskPerson, RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import candidates
 from coe_agents.types import Ruling
 from tests.doubles import CountingModel, ScriptedAgent
 
@@ -254,11 +255,3 @@ def test_candidates_are_read_from_a_decision_a_result_and_a_state():
     assert [(one["number"], one["answer"], one["support"]) for one in found] == [(1, "Lyon", 0.5), (2, "Paris", 0.25)]
     assert found == candidates(result["decision"]) == candidates(compiled.get_state(thread).values)
     assert candidates({"measured": None, "decision": result["decision"]}) == []  # nothing was measured this time
-
-
-def test_the_shape_of_the_graph():
-    drawn = graph(says("NONE")).compile().get_graph().edges
-    edges = {(edge.source, edge.target) for edge in drawn}
-    assert ("coordinate", "escalation") in edges
-    assert ("coordinate", "escalate") not in edges
-    assert {target for source, target in edges if source == "escalation"} == {"answer", "abstain", "escalate"}

@@ -15,7 +15,7 @@ from coe_agents.policy.wording import who_says_what
 from coe_agents.rounds import Clarify, Strategies
 
 
-def coordinate_node(
+def coordinator_node(
     settings: RunSettings,
     *,
     strategies: Strategies,
@@ -23,7 +23,7 @@ def coordinate_node(
 ) -> Callable[[CoEState], Command[str]]:
     """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`."""
 
-    def coordinate(state: CoEState) -> Command[str]:
+    def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
         answered = {response["agent"] for response in state["responses"] if response["error"] is None}
         measurement = None if state["measured"] is None else measurement_of(state)
@@ -43,6 +43,7 @@ def coordinate_node(
         texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
         events.emit_decision(state["round"], decision, texts)
         verdict = fields_of(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
+        clock = {**state["clock"], "elapsed": seconds_used(state)}
         goto: str = decision.action
         if goto == "escalate" and "escalation" in routes:
             goto = "escalation"
@@ -50,6 +51,6 @@ def coordinate_node(
             _, strategy = strategies.of(measurement.regime, wanted=decision.strategy)
             if isinstance(strategy, Clarify) and "clarify" in routes:
                 goto = "clarify"
-        return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
+        return Command(goto=goto, update={"verdict": verdict, "clock": clock})
 
-    return coordinate
+    return coordinator

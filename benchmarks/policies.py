@@ -42,7 +42,8 @@ from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compar
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.runs import RunGroup, Timings, decide_all
 from coe_agents.experiments.runs.runner import Units
-from coe_agents.policy import Bounds, Policy, Rules
+from coe_agents.policy import Policy, Rules
+from coe_agents.policy.bounds import Bounds
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.tinyworld.questions import tinyworld_criterion, tinyworld_questions

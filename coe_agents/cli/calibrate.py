@@ -81,7 +81,7 @@ def calibrate(
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.evaluation.origin import origin_of
     from coe_agents.policy import AgentWeights
-    from coe_agents.policy.gate import LearnedGate
+    from coe_agents.policy.learned_gates import LearnedGate
 
     for name, share in (("--risk", risk), ("--confidence", confidence)):
         if not 0.0 < share < 1.0:
@@ -178,7 +178,7 @@ def drift(
     """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
     from coe_agents.evaluation import check_drift
     from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.gate import LearnedGate
+    from coe_agents.policy.learned_gates import LearnedGate
 
     if follow is not None:
         if samples:

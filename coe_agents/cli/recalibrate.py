@@ -40,7 +40,7 @@ def recalibrate_on_rulings(
     """Chooses the threshold of a policy again on samples of `harvest`, and writes the policy."""
     from coe_agents.evaluation.calibration.audits import recalibrate
     from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.gate import LearnedGate
+    from coe_agents.policy.learned_gates import LearnedGate
 
     setting, judging = create_setting(scoring, samples)
     policy = CalibratedPolicy.load(current)

@@ -11,7 +11,7 @@ _Shape = TypeVar("_Shape")
 
 
 class AgentData(TypedDict):
-    """One agent's part of the outcome: see `coe_agents.policy.AgentMeasurement`; and how each request was sampled."""
+    """One agent's part of the outcome: what was measured of it, and how each request was sampled."""
 
     n_responses: int
     weighting: Literal["frequency", "probability"]

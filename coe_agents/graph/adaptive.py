@@ -15,7 +15,8 @@ from coe_agents.graph.rounds import agents_counted_as, graded_agents, new_respon
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.spending import spent_of
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import SettlingPolicy, forecast
+from coe_agents.policy import SettlingPolicy
+from coe_agents.policy.measurement import forecast
 from coe_agents.policy.settle import is_settled
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import Agent

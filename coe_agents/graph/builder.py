@@ -28,12 +28,13 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import Policy, RegimePolicy, Weighting
+from coe_agents.policy import Policy, RegimePolicy
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
 from coe_agents.policy.guarantee import UNKEPT, AskedAgent, AskedGroup, hold_to_group
 from coe_agents.policy.settle import Rules
+from coe_agents.policy.weighting import Weighting
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, Regime

@@ -15,13 +15,12 @@ from coe_agents.checks import are_finite, instance, integer, number, one_of, req
 from coe_agents.clustering import answer_kind
 from coe_agents.files import write
 from coe_agents.policy.agent_weights import check_weights
-from coe_agents.policy.base import Decision, check_otherwise
-from coe_agents.policy.gate import LearnedGate
+from coe_agents.policy.base import Decision, Otherwise, check_otherwise
+from coe_agents.policy.learned_gates import LearnedGate, SupportGate
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import load_saved, with_tuples
-from coe_agents.policy.support_gate import SupportGate
 from coe_agents.text import for_prompt, quantity
-from coe_agents.types import ANSWERABLE, Action
+from coe_agents.types import ANSWERABLE
 from coe_agents.uncertainty.answers import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
@@ -259,7 +258,7 @@ class CalibratedPolicy:
         otherwise: "abstain", "escalate" or "another_round".
     """
 
-    def __init__(self, calibration: Calibration, *, otherwise: Action = "abstain") -> None:
+    def __init__(self, calibration: Calibration, *, otherwise: Otherwise = "abstain") -> None:
         self.calibration = calibration
         self.otherwise = check_otherwise(
             otherwise, policy="CalibratedPolicy", instead="To answer more, calibrate at a higher risk"
@@ -267,7 +266,7 @@ class CalibratedPolicy:
         self._differences: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, path: str | Path, *, otherwise: Action = "abstain") -> "CalibratedPolicy":
+    def load(cls, path: str | Path, *, otherwise: Otherwise = "abstain") -> "CalibratedPolicy":
         """Reads what `save` wrote.
 
         Raises:

@@ -11,9 +11,9 @@ from coe_agents.clustering import Clusterer
 from coe_agents.config import Configuration
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph import create_coe_graph
-from coe_agents.policy import Bounds, Policy
+from coe_agents.policy import Policy
 from coe_agents.policy.base import regime_thresholds
-from coe_agents.policy.bounds import LIMITS
+from coe_agents.policy.bounds import LIMITS, Bounds
 from coe_agents.rounds import Strategies
 from coe_agents.serve.limits import thresholds_of
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
@@ -69,7 +69,7 @@ class Group:
             policy=policy,
             create_graph=partial(create_coe_graph, agents, clusterer=clusterer, policy=policy, **options),
             limits=thresholds_of(policy).change(
-                **{limit: options.get(limit) for limit in LIMITS} | {"max_rounds": options.get("max_rounds", 1)}
+                **{limit: options.get(limit, default) for limit, default in LIMITS.items()}
             ),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),

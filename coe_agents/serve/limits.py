@@ -5,8 +5,8 @@ from typing import Any
 
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph.context import CallersLimits
-from coe_agents.policy import Bounds, CalibratedPolicy, Policy
-from coe_agents.policy.bounds import NAMES
+from coe_agents.policy import CalibratedPolicy, Policy
+from coe_agents.policy.bounds import NAMES, Bounds
 from coe_agents.serve.api_error import ApiError, invalid_request
 
 OPTIONS = ("agents", *NAMES)

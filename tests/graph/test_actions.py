@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from coe_agents import GroupDecision, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.actions import ActionMatch, Text, Within, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.policy.regime import REGIMES
+from coe_agents.policy.thresholds import REGIMES
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from tests.doubles import ProposingModel

@@ -11,12 +11,8 @@ from langgraph.graph.message import add_messages
 from coe_agents import AskPerson, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
-from coe_agents.policy import (
-    CalibratedPolicy,
-    Calibration,
-    Decision,
-)
-from coe_agents.policy.calibrated import CalibratedAgent
+from coe_agents.policy import CalibratedPolicy, Decision
+from coe_agents.policy.calibrated import CalibratedAgent, Calibration
 from coe_agents.rounds import AdaptiveSampling, Debate
 from tests.doubles import CountingModel, ScriptedAgent
 

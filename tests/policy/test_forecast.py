@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.policy import forecast
+from coe_agents.policy.measurement import forecast
 from coe_agents.testing import create_response
 from coe_agents.uncertainty import coe_forecast
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coe_agents.policy import AgentMeasurement, Measurement
-from coe_agents.policy.gate import LearnedGate, gate_features
+from coe_agents.policy import Measurement
+from coe_agents.policy.learned_gates import LearnedGate, gate_features
+from coe_agents.policy.measurement import AgentMeasurement
 
 
 def agent(**distribution):

@@ -6,7 +6,8 @@ import pytest
 
 from coe_agents import SupportPolicy
 from coe_agents.actions import ActionMatch, canonical_action
-from coe_agents.policy import Rules, Spent, measure, settle
+from coe_agents.policy import Rules, measure, settle
+from coe_agents.policy.bounds import Spent
 from coe_agents.testing import create_response
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy, forecast, measure
+from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy, measure
 from coe_agents.policy.base import without_tie
+from coe_agents.policy.measurement import forecast
 from coe_agents.testing import create_response
 
 TEXTS = ("Paris", "Lyon", "Nice", "It is Paris.", "paris")

@@ -16,7 +16,8 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import AgentMeasurement, Decision, Measurement, measure
+from coe_agents.policy import Decision, Measurement, measure
+from coe_agents.policy.measurement import AgentMeasurement
 from coe_agents.rounds import conformity
 
 

@@ -13,7 +13,7 @@ from coe_agents.evaluation import Samples, calibrate, check_drift, judge_samples
 from coe_agents.evaluation.calibration.learned import fit_support
 from coe_agents.evaluation.calibration.threshold import risk_bound
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.policy.support_gate import SupportGate, support_features
+from coe_agents.policy.learned_gates import SupportGate, support_features
 from tests.cli.command import run
 from tests.evaluation.invented import group, row, write
 

@@ -49,7 +49,7 @@ PARTS = {
     ("graph_overhead.py", "asample"): "the scripted agents",
     ("graph/nodes/agent.py", "asample"): "the agents' nodes",
     ("graph/nodes/prepare.py", "prepare"): "preparing",
-    ("graph/rounds.py", "ask_all"): "preparing",
+    ("graph/fan_out.py", "ask_all"): "preparing",
     ("graph/nodes/cluster.py", "cluster"): "short answers, clustering",
     ("policy/measurement.py", "measure"): "the measure",
     ("uncertainty/intervals.py", "interval_of"): "its interval",

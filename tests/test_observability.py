@@ -19,7 +19,7 @@ from opentelemetry.trace import StatusCode
 
 from coe_agents import ModelAgent, RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import CoEState
+from coe_agents.graph.state import CoEState
 from coe_agents.observability import CoETelemetry
 from tests.doubles import CountingModel, ScriptedAgent
 

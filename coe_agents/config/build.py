@@ -30,8 +30,9 @@ from coe_agents.config.clients import FieldError, create_chat_model, create_embe
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
-from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
+from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
 from coe_agents.graph.shown_tools import check_tools
+from coe_agents.graph.state import CoEState
 from coe_agents.policy import (
     KINDS,
     AgentWeights,

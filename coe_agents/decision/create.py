@@ -29,7 +29,7 @@ def create_decision(
         failed_agents: Why agents failed in the last round, by name.
         spent: What each request cost.
         trajectory: The record of each round.
-        conformity: See `coe_agents.rounds.conformity`.
+        conformity: See `coe_agents.rounds.trajectory.conformity`.
     """
     found = measured or {}
     usages: dict[str, list[Usage]] = {}

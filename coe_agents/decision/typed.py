@@ -25,8 +25,8 @@ HEADINGS: Mapping[str, str] = {"abstain": "No answer", "escalate": "Escalated: s
 class GroupDecision:
     """The outcome of one question, typed and read-only; a notebook shows it as HTML.
 
-    Its attributes are the keys of `coe_agents.graph.DecisionData`, which says what each means; those that are omitted
-    are as they are where nothing was measured.
+    Its attributes are the keys of `coe_agents.decision.DecisionData`, which says what each means; those that are
+    omitted are as they are where nothing was measured.
 
     Attributes:
         question: What was asked; None where the result does not say. It is no part of `data`.

@@ -22,7 +22,9 @@ from coe_agents.policy.bounds import Spent
 from coe_agents.policy.measurement import forecast, response_text
 from coe_agents.policy.settle import is_settled, representative_of
 from coe_agents.policy.weighting import Weighting
-from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, round_data
+from coe_agents.rounds import AdaptiveSampling, Resample
+from coe_agents.rounds.strategies import Strategies
+from coe_agents.rounds.trajectory import round_data
 from coe_agents.text import quantity
 from coe_agents.types import RoundData
 from coe_agents.uncertainty import regime

@@ -90,7 +90,6 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
         return f"AskPerson({self.form!r})"
 
     def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
-        """Asks until the reply can be used, and returns its ruling."""
         if self.form == "coe":
             return ask_about_case("escalation", input, _ASKED, _own_form(), partial(_rule, input))
         (decided,) = ask_for_decisions(

@@ -10,8 +10,8 @@ from langgraph.types import RetryPolicy
 from coe_agents.checks import has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.errors import CheckpointError
-from coe_agents.graph.adaptive import TopUps
-from coe_agents.graph.context import CoEContext
+from coe_agents.graph.context import CoEContext, RunSettings
+from coe_agents.graph.fan_out import TopUps, fan_out
 from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.clarify import clarify_node
@@ -23,9 +23,7 @@ from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.recording import Recorder, Recording
-from coe_agents.graph.rounds import fan_out
-from coe_agents.graph.run_settings import RunSettings
-from coe_agents.graph.runnables import OfThisVersion, OneForm
+from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, RegimePolicy
@@ -35,7 +33,8 @@ from coe_agents.policy.bounds import THRESHOLDS, Bounds
 from coe_agents.policy.guarantee import UNKEPT, AskedAgent, AskedGroup, hold_to_group
 from coe_agents.policy.settle import Rules
 from coe_agents.policy.weighting import Weighting
-from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
+from coe_agents.rounds import AdaptiveSampling, Strategy
+from coe_agents.rounds.strategies import Strategies
 from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
@@ -76,7 +75,7 @@ def create_coe_graph(
     agents propose tool calls (see `CoEInput`): once the gate answers, `decision["calls"]` holds those to run, as does
     the last message. Append it and their results to the conversation, and ask again with it: the agents see the last
     question and all that follows. Calls without a result are left out of what they see. The output
-    holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
+    holds `decision` (see `coe_agents.decision.DecisionData`), `messages` with the answer or the refusal at the end,
     `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
     which later rounds replaced. The context of a run may change agents, samples, thresholds and bounds: see
     `coe_agents.CoEContext`.
@@ -182,10 +181,10 @@ def create_coe_graph(
         )
         # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
-    graph.add_node("cluster", OfThisVersion(cluster_node(clusterer, canonicalize)))
+    graph.add_node("cluster", of_this_version(cluster_node(clusterer, canonicalize)))
     measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
     graph.add_node(
-        "measure", OfThisVersion(measure_node(settings, measuring, coordination=coordination, clusterer=clusterer))
+        "measure", of_this_version(measure_node(settings, measuring, coordination=coordination, clusterer=clusterer))
     )
     routes = {
         "answer": "action: answer",
@@ -193,15 +192,15 @@ def create_coe_graph(
         "escalate" if escalation is None else "escalation": "action: escalate",
         "another_round": "action: another_round",
     }
-    graph.add_node("another_round", OfThisVersion(another_round_node(settings, table)))
+    graph.add_node("another_round", of_this_version(another_round_node(settings, table)))
     if may_clarify:
-        graph.add_node("clarify", OfThisVersion(OneForm(clarify_node(max_question_chars))))
+        graph.add_node("clarify", of_this_version(OneForm(clarify_node(max_question_chars))))
         routes["clarify"] = "strategy: clarify"
     if escalation is not None:
         ends = {end: f"ruling: {end}" for end in _ENDS}
-        graph.add_node("escalation", OfThisVersion(escalation_node(escalation, names)), destinations=ends)
+        graph.add_node("escalation", of_this_version(escalation_node(escalation, names)), destinations=ends)
     coordinator = OneForm(coordinator_node(settings, strategies=table, routes=routes))
-    graph.add_node("coordinator", OfThisVersion(coordinator), destinations=routes)
+    graph.add_node("coordinator", of_this_version(coordinator), destinations=routes)
     graph.add_edge(START, "prepare")
     if adaptive is None:
         asks = OneForm(fan_out(settings))
@@ -214,7 +213,7 @@ def create_coe_graph(
         graph.add_conditional_edges(source, asks, _asks(names))
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, OfThisVersion(OneForm(finish) if recorder is None else recorder.node()))
+        graph.add_node(end, of_this_version(OneForm(finish) if recorder is None else recorder.node()))
         graph.add_edge(end, END)
     return graph
 

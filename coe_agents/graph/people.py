@@ -14,12 +14,11 @@ from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
 
 from coe_agents.decision.data import view
 from coe_agents.errors import ConfigurationError
 from coe_agents.text import for_log, visible
-from coe_agents.types import Candidate, EscalatedCase, Regime
+from coe_agents.types import CaseSummary, EscalatedCase
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
 """What a person may write."""
@@ -30,8 +29,8 @@ _Form = TypeVar("_Form")
 _Read = TypeVar("_Read")
 
 
-class PersonRequest(TypedDict):
-    """What a person is shown; the fields that are not explained here are those of `EscalatedCase`.
+class PersonRequest(CaseSummary):
+    """What a person is shown: a case, and what to do.
 
     Attributes:
         type: The purpose: "escalation" or "clarify".
@@ -40,13 +39,6 @@ class PersonRequest(TypedDict):
     """
 
     type: Literal["escalation", "clarify"]
-    question: str
-    candidates: list[Candidate]
-    regime: Regime
-    coe: float
-    aleatoric: float
-    epistemic: float
-    reason: str
     asked: str
     problem: str | None
 

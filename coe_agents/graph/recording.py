@@ -75,8 +75,6 @@ class Recorder:
             )
 
     def node(self) -> TwoForms:
-        """Returns the last node: `finish`, which then records the case."""
-
         def steps(state: CoEState, config: RunnableConfig) -> Steps[dict[str, Any]]:
             update = finish(state)
             case, store = self.case_of(state, update, config), get_store()

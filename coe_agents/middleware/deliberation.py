@@ -16,7 +16,7 @@ from coe_agents.actions import check_proposal, compare_actions
 from coe_agents.actions.canonical import Parser, to_line, tool_key
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer
-from coe_agents.decision import Proposed
+from coe_agents.decision.data import Proposed
 from coe_agents.errors import InvalidReplyError, describe_error, is_control_flow
 from coe_agents.policy import Decision, Measurement, Policy, Rules, measure, settle
 from coe_agents.policy.base import regime_thresholds

@@ -84,7 +84,7 @@ class Measurement:
             most of the ensemble mean wrote them, of equal shares the first by their JSON.
         contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         conformity: The share of agents that changed to the leading answer in a debate: see
-            `coe_agents.rounds.conformity`; None without a debate.
+            `coe_agents.rounds.trajectory.conformity`; None without a debate.
         history: The rounds before this one, in order.
         forecast: The range of the measurement after the remaining responses, for `is_settled` of a policy; else None.
             Its parts are on the scale of the comparable ones.

@@ -14,7 +14,7 @@ from coe_agents.graph import create_coe_graph
 from coe_agents.policy import Policy
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import LIMITS, Bounds
-from coe_agents.rounds import Strategies
+from coe_agents.rounds.strategies import Strategies
 from coe_agents.serve.limits import thresholds_of
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.types import Agent

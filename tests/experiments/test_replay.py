@@ -11,7 +11,8 @@ from coe_agents.experiments.comparison import compare, in_words
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import Decision, Rules
 from coe_agents.policy.bounds import Bounds
-from coe_agents.rounds import AdaptiveSampling, Resample, Strategies
+from coe_agents.rounds import AdaptiveSampling, Resample
+from coe_agents.rounds.strategies import Strategies
 
 RIGHT = CRITERIA["reference"]
 

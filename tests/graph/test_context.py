@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import CoEState
+from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent

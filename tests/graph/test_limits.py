@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import spending
+from coe_agents.graph import round_state
 from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
 from tests.graph.nodes.test_another_round import AGAIN, ask, graph, three
@@ -69,12 +69,12 @@ def test_a_clock_that_is_set_neither_extends_nor_shortens_the_deadline(clock, by
 
 @pytest.mark.parametrize(("back", "first"), [(0, 100), (3600, 0)])
 def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(clock, back, first):
-    started = spending.begin_round()["started"]
-    spending._begun.cache_clear()
+    started = round_state.begin_round()["started"]
+    round_state._begun.cache_clear()
     clock.now, clock.set = clock.now + 100, -back
-    assert spending.seconds_since(started) == first
+    assert round_state.seconds_since(started) == first
     clock.now, clock.set = clock.now + 10, -1e6
-    assert spending.seconds_since(started) == first + 10
+    assert round_state.seconds_since(started) == first + 10
 
 
 def test_an_answer_at_hand_is_given_however_late(clock):

@@ -1,6 +1,8 @@
 import pytest
 
-from coe_agents.rounds import Clarify, Debate, RoundPlan, Strategies, check_plan
+from coe_agents.rounds import Clarify, Debate, RoundPlan
+from coe_agents.rounds.strategies import Strategies
+from coe_agents.rounds.strategy import check_plan
 from tests.rounds.contexts import context
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}

@@ -1,7 +1,6 @@
 import pytest
 
-from coe_agents.rounds import conformity, former_answers, round_data
-from coe_agents.rounds.trajectory import leading_answers
+from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
 from tests.rounds.contexts import measured
 
 

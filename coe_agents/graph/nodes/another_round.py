@@ -7,15 +7,15 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langgraph.types import Overwrite
 
+from coe_agents.graph.context import RunSettings
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import new_responses
-from coe_agents.graph.run_settings import RunSettings
+from coe_agents.graph.round_state import begin_round, measurement_of, new_responses
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import proposals_in_words
-from coe_agents.graph.spending import begin_round
 from coe_agents.graph.state import CoEState, Plan
-from coe_agents.rounds import RoundContext, Strategies, check_plan
+from coe_agents.rounds import RoundContext
+from coe_agents.rounds.strategies import Strategies
+from coe_agents.rounds.strategy import check_plan
 
 
 def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForms:

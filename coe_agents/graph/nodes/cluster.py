@@ -20,12 +20,12 @@ from coe_agents.errors import (
     secrets_of,
 )
 from coe_agents.graph import events
-from coe_agents.graph.rounds import agents_counted_as, before
+from coe_agents.graph.round_state import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
-from coe_agents.rounds import former_answers
+from coe_agents.rounds.trajectory import former_answers
 from coe_agents.types import Response, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
@@ -107,7 +107,7 @@ def _clustered(
 ) -> dict[str, Any]:
     failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
     sizes = [count for _, count in sorted(Counter(labels).items())]
-    events.emit(events.Clustered(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes))
+    events.emit(events.Event(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes))
     rows = Overwrite([*responses, *failures])
     return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 

@@ -5,14 +5,13 @@ from collections.abc import Callable, Collection
 from langgraph.types import Command
 
 from coe_agents.graph import events
-from coe_agents.graph.nodes.measure import fields_of, measurement_of
-from coe_agents.graph.rounds import agents_counted_as
-from coe_agents.graph.run_settings import RunSettings
-from coe_agents.graph.spending import seconds_used, spent_of
+from coe_agents.graph.context import RunSettings
+from coe_agents.graph.round_state import agents_counted_as, fields_of, measurement_of, seconds_used, spent_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import settle
 from coe_agents.policy.wording import who_says_what
-from coe_agents.rounds import Clarify, Strategies
+from coe_agents.rounds import Clarify
+from coe_agents.rounds.strategies import Strategies
 
 
 def coordinator_node(

@@ -14,10 +14,10 @@ from langchain_core.messages import (
 )
 from langgraph.types import Overwrite
 
+from coe_agents.graph.context import RunSettings, read_changes
 from coe_agents.graph.nodes.finish import WITHHELD
-from coe_agents.graph.run_settings import RunSettings, read_changes
+from coe_agents.graph.round_state import begin_round
 from coe_agents.graph.shown_tools import check_tools
-from coe_agents.graph.spending import begin_round
 from coe_agents.graph.state import STATE_VERSION, CoEState, Plan, Turn
 
 History = Literal["conversation", "question"]

@@ -1,7 +1,7 @@
 """Owns the decision of a group: its type, how it is made and read back, and its views; other shapes inherit from it."""
 
 from coe_agents.decision.data import DecisionData
+from coe_agents.decision.group_decision import GroupDecision
 from coe_agents.decision.plots import plot_regimes
-from coe_agents.decision.typed import GroupDecision
 
 __all__ = ["DecisionData", "GroupDecision", "plot_regimes"]

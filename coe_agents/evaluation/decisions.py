@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from coe_agents import checks
-from coe_agents.decision.checks import amount, check_decision, count, share
+from coe_agents.decision.group_decision import amount, check_decision, count, share
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.files import parse_json

@@ -27,10 +27,11 @@ from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, RegimePolicy
-from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
-from coe_agents.policy.guarantee import UNKEPT, AskedAgent, AskedGroup, hold_to_group
+from coe_agents.policy.calibrated import AskedAgent
+from coe_agents.policy.guarantee import UNKEPT, AskedGroup, hold_to_group
+from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
 from coe_agents.policy.weighting import Weighting
 from coe_agents.rounds import AdaptiveSampling, Strategy

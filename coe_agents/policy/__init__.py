@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from coe_agents.policy.agent_weights import AgentWeights
 from coe_agents.policy.base import Decision, Policy, SettlingPolicy
 from coe_agents.policy.calibrated import CalibratedPolicy
 from coe_agents.policy.measurement import Measurement, measure
+from coe_agents.policy.saved import AgentWeights
 from coe_agents.policy.settle import Rules, settle
 from coe_agents.policy.support import SupportPolicy
 from coe_agents.policy.thresholds import RegimePolicy, ThresholdPolicy

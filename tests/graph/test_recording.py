@@ -117,25 +117,6 @@ def test_an_escalation_that_ends_the_run_waits_for_a_ruling(store):
     assert {(row["correct"], *row["references"]) for row in rows} == {(None, "Marseille")}
 
 
-@pytest.mark.parametrize("place", ["memory", "sqlite"])
-def test_an_asynchronous_run_records_without_a_thread(tmp_path, place):
-    async def run(store):
-        await create(AGREE, audit_rate=1.0).compile(store=store).ainvoke({"question": "Which?"})
-        return [item.value for item in await store.asearch(NAMESPACE)]
-
-    async def both():
-        if place == "memory":
-            return await run(InMemoryStore())
-        from langgraph.store.sqlite.aio import AsyncSqliteStore
-
-        async with AsyncSqliteStore.from_conn_string(str(tmp_path / "s.sqlite")) as store:
-            await store.setup()
-            return await run(store)
-
-    (case,) = asyncio.run(both())
-    assert (case["kind"], case["status"]) == ("audit", "pending")
-
-
 @pytest.mark.slow
 def test_the_audit_rate_is_the_share_of_answers():
     store = InMemoryStore()
@@ -165,14 +146,6 @@ def test_what_is_recorded(said, options, kinds):
     store = InMemoryStore()
     create(said, **options).compile(store=store).invoke({"question": "Which?"})
     assert [case["kind"] for case in cases(store)] == kinds
-
-
-def test_nothing_is_recorded_unless_asked_for():
-    store = InMemoryStore()
-    agents = [ScriptedAgent("a", ["Paris"])]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile(store=store)
-    graph.invoke({"question": "Which?"})
-    assert cases(store) == []
 
 
 def test_each_turn_of_a_thread_is_a_case_and_a_repeated_end_is_not():

@@ -73,13 +73,6 @@ def test_the_kinds_of_a_leading_proposal(calls, text, kind, answer):
     assert (found.answer_kind, found.answer, found.calls) == (kind, answer, tuple(calls))
 
 
-def test_the_calls_are_those_proposed_and_no_name_decides_which():
-    rows = [propose("a", pay(5, "ANN ")), propose("b", pay(5.0, "Ann"))]
-    swapped = [{**row, "agent": {"a": "b", "b": "a"}[row["agent"]]} for row in rows]
-    assert measured(*rows).calls == measured(*swapped).calls
-    assert measured(*rows).calls[0]["args"]["to"] in ("ANN ", "Ann")
-
-
 def test_equal_actions_run_as_most_wrote_them():
     rows = [propose("a", pay(5.0)), propose("b", pay(5)), propose("c", pay(5))]
     assert json.dumps(measured(*rows).calls) == json.dumps(pay(5))

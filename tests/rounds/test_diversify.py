@@ -1,6 +1,5 @@
 import pytest
 
-from coe_agents import prompts
 from coe_agents.rounds import Diversify
 from tests.rounds.contexts import context
 
@@ -24,8 +23,3 @@ def test_a_temperature_alone_leaves_the_question_as_it_is():
 def test_options_that_cannot_work_are_refused(options):
     with pytest.raises(ValueError, match="of Diversify must"):
         Diversify(**options)
-
-
-def test_the_variants_that_come_along_hold_the_question():
-    assert all(variant.count("{question}") == 1 for variant in prompts.VARIANTS)
-    assert len({Diversify().wording("Q?", round=number) for number in (1, 2, 3)}) == 2

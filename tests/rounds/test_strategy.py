@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.rounds import Clarify, Debate, RoundPlan
+from coe_agents.rounds import Debate, RoundPlan
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.strategy import check_plan
 from tests.rounds.contexts import context
@@ -76,15 +76,6 @@ def test_strategies_of_one_name_stay_apart():
     assert strategies.of("ambiguous") == ("debate", long)
     assert strategies.of("unknown") == ("debate", Debate())  # the default, as it comes
     assert strategies.of("consensus", wanted="debate") == ("debate", short)
-
-
-def test_to_clarify_is_a_strategy_like_the_others():
-    assert Strategies().of("conflict", wanted="clarify") == ("clarify", Clarify())
-    assert not Strategies().may_clarify
-    for given in ("clarify", Clarify()):
-        strategies = Strategies({"ambiguous": given})
-        assert strategies.of("ambiguous") == ("clarify", Clarify())
-        assert strategies.may_clarify
 
 
 def test_wrong_strategies_are_refused():

@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from coe_agents.decision.create import create_decision
+from coe_agents.decision.group_decision import create_decision
 from coe_agents.graph.round_state import new_responses
 from coe_agents.graph.state import CoEState
 from coe_agents.rounds.trajectory import conformity

@@ -2,13 +2,13 @@
 
 from langchain_core.messages import ToolCall
 
-from coe_agents.graph.people import Asked, fence
+from coe_agents.graph.people import ActionRequest, fence
 from coe_agents.middleware.verdict import Verdict, call_as_json, in_words
 from coe_agents.policy.wording import decomposition
 from coe_agents.text import for_prompt
 
 
-def about_uncertain(call: ToolCall, verdict: Verdict) -> Asked:
+def about_uncertain(call: ToolCall, verdict: Verdict) -> ActionRequest:
     """Returns what a person is asked, as Markdown in which no text of a model is rendered."""
     parts = [fence(f"{call['name']} {call_as_json(call['args'])}"), fence(in_words(verdict))]
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
@@ -24,4 +24,4 @@ def about_uncertain(call: ToolCall, verdict: Verdict) -> Asked:
         parts += ["Votes of the judges:", fence("\n".join(votes))]
     if verdict["question"] is not None:
         parts += ["What they were asked:", fence(verdict["question"])]
-    return Asked(call["name"], call["args"], "\n\n".join(parts))
+    return ActionRequest(call["name"], call["args"], "\n\n".join(parts))

@@ -1,4 +1,4 @@
-"""Owns the step from labelled responses to a `Measurement`: everything that a policy sees."""
+"""Owns the step from labelled responses to a `Measurement`, everything that a policy sees, and to a forecast of it."""
 
 import json
 import math
@@ -25,6 +25,7 @@ from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, regim
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
+from coe_agents.uncertainty.forecast import coe_forecast
 from coe_agents.uncertainty.intervals import interval_of
 from coe_agents.uncertainty.regimes import epistemic_scale
 from coe_agents.uncertainty.ties import shares_lead
@@ -86,7 +87,7 @@ class Measurement:
             most of the ensemble mean wrote them, of equal shares the first by their JSON.
         contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         conformity: The share of agents that changed to the leading answer in a debate: see
-            `coe_agents.rounds.conformity`; None without a debate.
+            `coe_agents.rounds.trajectory.conformity`; None without a debate.
         history: The rounds before this one, in order.
         forecast: The range of the measurement after the remaining responses, for `is_settled` of a policy; else None.
             Its parts are on the scale of the comparable ones.
@@ -271,6 +272,56 @@ def measure(
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,
+    )
+
+
+def forecast(
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    n_more: Mapping[str, int],
+    *,
+    weights: Mapping[str, float] | None = None,
+    weighting: Weighting = "auto",
+    divergence: Divergence = "kl",
+    confidence: float = 0.95,
+) -> CoEForecast:
+    """Forecasts what `measure` will find after more responses; see `coe_agents.uncertainty.coe_forecast`.
+
+    The epistemic part, also in the total, is on the scale of "kl": `comparable_coe` and `comparable_epistemic` of a
+    `Measurement`, with which thresholds are compared. Names and the order of agents and responses change nothing.
+
+    Args:
+        responses: As in `measure`.
+        labels: As in `measure`.
+        n_more: How many more each agent will give, by name; 0 for agents not named.
+        weights: As in `measure`.
+        weighting: As in `measure`.
+        divergence: As in `measure`.
+        confidence: In (0, 1).
+
+    Raises:
+        ValueError: As `measure` and `coe_forecast`.
+
+    Example:
+        >>> from coe_agents.testing import create_response
+        >>> said = [create_response(name, "Paris") for name in "aaabbb"]
+        >>> found = forecast(said, [0] * 6, {"a": 2, "b": 2})
+        >>> found.total[0] == 0.0 < found.total[1]
+        True
+    """
+    names, agents, normalized = weighed_agents(responses, weights)
+    log_probs, _ = log_probabilities(responses, weighting)
+    more = [n_more.get(name, 0) for name in names]
+    places = places_of(cluster_texts(responses, labels, normalized[agents] * shares(log_probs, agents)))
+    return coe_forecast(
+        places[np.asarray(labels)],
+        agents,
+        more,
+        log_probs=log_probs,
+        weights=normalized,
+        divergence=divergence,
+        confidence=confidence,
+        epistemic_scale=epistemic_scale(normalized, divergence),
     )
 
 

@@ -50,7 +50,7 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
     """Returns the result of a run, which took so many seconds under the thresholds of `gate`, as JSON.
 
     Returns:
-        The keys of `coe_agents.graph.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
+        The keys of `coe_agents.decision.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
         "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "answer_kind", the kind of the leading
         answer, "answer", "refusal" or "empty" (None without one); "clusters", for each one a
         "representative" and its "support"; "responses", by agent, of "text", "answer", "cluster" (the place in

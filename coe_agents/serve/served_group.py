@@ -16,10 +16,10 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph import create_coe_graph
 from coe_agents.graph.context import CallersLimits
-from coe_agents.policy import Bounds, CalibratedPolicy, Policy
+from coe_agents.policy import CalibratedPolicy, Policy
 from coe_agents.policy.base import regime_thresholds
-from coe_agents.policy.bounds import LIMITS, NAMES
-from coe_agents.rounds import Strategies
+from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
+from coe_agents.rounds.strategies import Strategies
 from coe_agents.serve.api_error import ApiError, invalid_request
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.types import Agent
@@ -76,7 +76,7 @@ class Group:
             policy=policy,
             create_graph=partial(create_coe_graph, agents, clusterer=clusterer, policy=policy, **options),
             limits=_thresholds_of(policy).change(
-                **{limit: options.get(limit) for limit in LIMITS} | {"max_rounds": options.get("max_rounds", 1)}
+                **{limit: options.get(limit, default) for limit, default in LIMITS.items()}
             ),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),

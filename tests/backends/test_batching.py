@@ -106,11 +106,11 @@ async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_g
 
 
 async def test_requests_with_other_settings_are_not_mixed(chat, batches):
-    wishes = [{"temperature": 0}, {"temperature": 2.0}, {"stop": ["is"]}, {"max_tokens": 2}, {"top_p": 0.5}]
-    asked = [request(chat, QUESTIONS[0], 7, n=4, **wish) for wish in wishes]
+    overrides = [{"temperature": 0}, {"temperature": 2.0}, {"stop": ["is"]}, {"max_tokens": 2}, {"top_p": 0.5}]
+    asked = [request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides]
     joined = await asyncio.gather(*asked)
-    assert len(batches) == len(wishes)
-    assert texts(joined) == texts([await request(chat, QUESTIONS[0], 7, n=4, **wish) for wish in wishes])
+    assert len(batches) == len(overrides)
+    assert texts(joined) == texts([await request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides])
 
 
 async def test_a_prompt_is_read_once_for_all_its_samples(chat):

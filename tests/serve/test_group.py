@@ -3,10 +3,11 @@
 import httpx
 import pytest
 
-from coe_agents import AskPerson, Clarify
+from coe_agents import AskPerson
 from coe_agents.config import load
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import Bounds
+from coe_agents.policy.bounds import Bounds
+from coe_agents.rounds import Clarify
 from coe_agents.serve import Group, create_app
 from tests.serve.groups import AGREEING, body_of, create_group
 from tests.serve.live import CONFIG

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy
+from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.graph.context import CallersLimits
-from coe_agents.policy import Bounds, Decision, Rules, Spent, measure, settle
+from coe_agents.policy import Decision, Rules, measure, settle
+from coe_agents.policy.bounds import Bounds, Spent
 from coe_agents.policy.settle import is_settled
+from coe_agents.rounds import AdaptiveSampling
 from coe_agents.serve.api_error import ApiError
 from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.uncertainty import CoEForecast

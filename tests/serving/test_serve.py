@@ -35,7 +35,7 @@ def test_the_stream_holds_updates_and_events(client):
     assert [event["event"] for event in events[-3:]] == ["clustered", "measured", "decided"]
     assert events[-1]["action"] == "abstain"
     nodes = {name for mode, data in parts if mode == "updates" for name in data}
-    assert {*asked, "cluster", "measure", "coordinate", "abstain"} <= nodes
+    assert {*asked, "cluster", "measure", "coordinator", "abstain"} <= nodes
 
 
 def test_a_person_resumes_a_run_and_nobody_is_sampled_again(client):

@@ -82,6 +82,7 @@ def test_where_the_model_would_say_something_else_its_reply_is_read():
 def test_equal_pairs_are_asked_once_and_each_gets_its_row():
     model = JudgingModel(lambda premise, hypothesis: "entailment" if hypothesis == "yes" else "contradiction")
     pairs = [("a", "yes"), ("a", "no"), ("a", "yes"), ("yes", "a")]
+    assert ChatEntailment(model).predict([]).shape == (0, 3)
     rows = ChatEntailment(model).predict(pairs)
     assert rows.argmax(1).tolist() == [2, 0, 2, 0]
     assert sorted(model.asked) == sorted(set(pairs))

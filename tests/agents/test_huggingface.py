@@ -69,3 +69,5 @@ def test_a_pipeline_is_refused_with_what_to_use_instead():
         ValueError, match=r'got a HuggingFacePipeline, .*ChatTransformers\("Qwen/Qwen2.5-0.5B-Instruct"\)'
     ):
         ModelAgent("a", chat)
+    with pytest.raises(ValueError, match=r'ChatTransformers\("owner/name"\)'):  # by name, before it is loaded
+        ModelAgent("a", "huggingface:owner/name")

@@ -10,11 +10,11 @@ import json
 import re
 import secrets
 from collections import Counter, defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from contextvars import ContextVar
-from dataclasses import dataclass
+from functools import partial
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from unittest import mock
 
 from hypothesis import strategies as st
@@ -62,8 +62,7 @@ _TURN: ContextVar[Any] = ContextVar("turn", default=None)
 _INVOCATION: ContextVar[Any] = ContextVar("invocation", default=None)
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """A call as it runs."""
 
     name: str
@@ -73,16 +72,13 @@ class Key:
     more: str = ""
 
     @staticmethod
-    def of(name, args):
-        try:
-            more = str(args.get("unit", args.get("how", "")))
-            return Key(name, str(args.get("to", "")), float(args.get("amount", 0)), str(args["ref"]), more)
-        except (KeyError, TypeError, ValueError):
-            return None
+    def of(call):
+        args = call["args"]
+        more = str(args.get("unit", args.get("how", "")))
+        return Key(call["name"], args.get("to", ""), float(args.get("amount", 0)), args["ref"], more)
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """What the driver says at one turn, and how each member behaves."""
 
     calls: tuple
@@ -129,14 +125,12 @@ class World:
     def __init__(self, kind, others=(), *, inner=False, stored=False, asks=False, narrow=False, clusterer=None):
         self.kind, self.asks, self.clusterer = kind, asks, clusterer
         self.is_council = kind.startswith("council")
+        self.can_ask = asks or "interrupt" in kind or kind.startswith("verdicts")
         self.gated = {"pay", "wire"} if narrow or not self.is_council else {"pay", "wire", "look"}
         self.narrow = narrow
         self.store = InMemoryStore() if stored else None
-        self.saver = InMemorySaver()
         self.lock = Lock()
-        self.plan = []  # the turns that the driver takes next
-        self.meddling = None
-        self.failing = 0
+        self.plan, self.meddling, self.failing = [], None, 0  # of the present run: see `run`
         self.n_refs = 0
         self.turns = {}  # by ref: the turn
         self.capacity = Counter()  # by thread and family: how often it was proposed there
@@ -145,18 +139,12 @@ class World:
         self.judged, self.jumped = defaultdict(set), set()  # what was judged at all, and who jumped past a person
         self.done, self.open, self.tokens = Counter(), Counter(), set()
         meddler = Meddler(self)
-        middleware = [
-            Observer(self),
-            *others,
-            *([] if inner else [meddler]),
-            *self._gate(),
-            *([meddler] if inner else []),
-        ]
+        gate = [*self._gate(), meddler] if inner else [meddler, *self._gate()]
         self.agent = create_agent(
             ScriptedDriver(script=self.drive),
             self._tools(),
-            middleware=middleware,
-            checkpointer=self.saver,
+            middleware=[Observer(self), *others, *gate],
+            checkpointer=InMemorySaver(),
             store=self.store,
         )
 
@@ -232,74 +220,60 @@ class World:
                     for place, one in enumerate(turn.calls)
                 )
                 turn = Turn(calls, turn.votes)
-            for one in turn.calls:
-                self.turns[one["args"]["ref"]] = turn
             if turn.calls:
-                self.note(turn)
+                self.turns |= {one["args"]["ref"]: turn for one in turn.calls}
+                self.make_room(thread_id(), turn.calls)
+                if self.is_council and (group := self.action(self.winner(turn))):
+                    self.vouched[thread_id(), self.family(turn.calls[0]["args"]["ref"])].append(group)
         return turn
-
-    def note(self, turn):
-        """What the votes of a turn let pass."""
-        thread = thread_id()
-        self.make_room(thread, turn.calls)
-        if self.is_council and (group := self.keys(self.winner(turn))):
-            self.vouched[thread, self.family(turn.calls[0]["args"]["ref"])].append(group)
 
     def make_room(self, thread, calls):
         """A message with these calls comes onto a thread: so often may they run, if they are let pass."""
-        for family in {self.family(one["args"]["ref"]) for one in calls if "ref" in one["args"]}:
+        for family in {self.family(one["args"]["ref"]) for one in calls}:
             self.capacity[thread, family] += 1
 
     def note_judged(self, ref, amount):
         """What a group of judges let pass, or did not."""
-        turn, thread = self.turns[ref], thread_id()
-        group = self.keys([one for one in turn.calls if one["args"]["ref"] == ref and amount != EVIL])
+        group = self.action([one for one in self.turns[ref].calls if one["args"]["ref"] == ref and amount != EVIL])
         if group:
-            self.judged[thread, ref].add(group)
-            if self.ruling(turn, ref, amount) == "approved":
-                self.approved[thread, ref].add(group)
+            self.judged[thread_id(), ref].add(group)
+            if self.ruling(ref, amount) == "approved":
+                self.approved[thread_id(), ref].add(group)
 
-    def keys(self, calls):
-        return frozenset(Key.of(one["name"], one["args"]) for one in calls if one["name"] in self.gated)
+    def action(self, calls):
+        """The gated ones of some calls, each with how often it is there, in no order."""
+        return frozenset(Counter(Key.of(one) for one in calls if one["name"] in self.gated).items())
 
     def family(self, ref):
+        """What is let pass, or not, together: by a council a whole turn, by judges one call."""
         return ref.split(".")[0] if self.is_council else ref
 
     def winner(self, turn):
         """The calls of the action that the members' votes let pass; () if none does."""
-
-        def action(calls):
-            keys = (Key.of(one["name"], one["args"]) for one in calls if one["name"] in self.gated)
-            return frozenset(Counter(keys).items())
-
-        proposals = [turn.proposal(behaviour) for behaviour in turn.votes]
-        given = [one for one in proposals if one is not None]
-        votes = Counter(map(action, given))
-        own = action(turn.calls)
+        given = [one for one in map(turn.proposal, turn.votes) if one is not None]
+        votes, own = Counter(map(self.action, given)), self.action(turn.calls)
         if "verify" in self.kind:
             return turn.calls if votes[own] > N_MEMBERS / 2 else ()
         votes[own] += 1
         [(best, n_votes), *rest] = votes.most_common()
         if n_votes - 1 <= N_MEMBERS / 2 or (rest and rest[0][1] == n_votes):
             return ()
-        return next(one for one in [turn.calls, *given] if action(one) == best)
+        return next(one for one in [turn.calls, *given] if self.action(one) == best)
 
-    def ruling(self, turn, ref, amount=0.0):
+    def say(self, ref, place, amount):
+        """What a judge says of a call; None if it fails."""
+        behaviour = self.turns[ref].votes[(int(ref.split(".")[1]) + place) % N_MEMBERS]
+        if behaviour == "fail":
+            return None
+        return {"agree": "approve", "copy": "Perhaps."}.get(behaviour, "reject") if amount != EVIL else "reject"
+
+    def ruling(self, ref, amount):
         """What judges find of a call."""
-        place = int(ref.split(".")[1])
-        said = [self.judge(turn.votes[(place + one) % N_MEMBERS], amount) for one in range(N_MEMBERS)]
+        said = [self.say(ref, place, amount) for place in range(N_MEMBERS)]
         given = {one for one in said if one is not None}
         if len(given) != 1 or sum(one is not None for one in said) <= N_MEMBERS / 2:
             return "uncertain"
         return {"approve": "approved", "reject": "rejected"}.get(given.pop(), "uncertain")
-
-    @staticmethod
-    def judge(behaviour, amount):
-        if behaviour == "fail":
-            return None
-        if amount == EVIL:
-            return "reject"
-        return {"agree": "approve", "copy": "Perhaps."}.get(behaviour, "reject")
 
     def drive(self, messages):
         turn = _TURN.get() or SAYS_DONE
@@ -309,43 +283,58 @@ class World:
 
     # how it is run
 
-    def run(self, given, thread, *, sync, n=1, checkpoint=None, **options):
-        """The results, or what was raised, of n runs at the same time."""
+    def run(
+        self,
+        given,
+        thread,
+        *,
+        sync,
+        n=1,
+        checkpoint=None,
+        plan=(),
+        meddling=None,
+        failing=0,
+        patient=False,
+        **options,
+    ):
+        """The results, or what was raised, of n runs at the same time.
+
+        Args:
+            plan: The turns that the driver takes.
+            failing: How many calls of a tool fail.
+            patient: Whether every call of an action must come to its tool.
+        """
+        self.plan, self.meddling, self.failing = [*plan], meddling, failing
         config = checkpoint or {"configurable": {"thread_id": thread}}
-        if sync and n == 1:
-            return [_caught(lambda: self.agent.invoke(given, config, **options))]
-        if sync:
-            with ThreadPoolExecutor(n) as pool:
-                return list(pool.map(lambda _: _caught(lambda: self.agent.invoke(given, config, **options)), range(n)))
+        start = partial(asyncio.to_thread, self.agent.invoke) if sync else self.agent.ainvoke
 
         async def together():
-            runs = (self.agent.ainvoke(given, config, **options) for _ in range(n))
-            return await asyncio.gather(*runs, return_exceptions=True)
+            return await asyncio.gather(*(start(given, config, **options) for _ in range(n)), return_exceptions=True)
 
-        return asyncio.run(together())
+        with mock.patch.object(once, "SECONDS_TO_GATHER", 60.0 if patient else 0.05):
+            return asyncio.run(together())
 
-    def decide(self, thread, shown, decisions):
-        """Notes what a person lets pass of what is shown, if the decisions are some."""
-        going = []
-        for request, one in zip(shown, decisions, strict=True):
-            name, args, ref = request["name"], request["args"], request["args"].get("ref")
-            if one["type"] == "edit":
-                args = one["edited_action"]["args"]
-                name = one["edited_action"]["name"]
-            if one["type"] == "reject" or (turn := self.turns.get(ref)) is None:
+    def decide(self, thread, requests, replies):
+        """Notes what a person lets pass of what is asked."""
+        passed = []
+        for request, one in zip(requests, replies, strict=True):
+            is_edit = one["type"] == "edit"
+            args = one["edited_action"]["args"] if is_edit else request["args"]
+            if one["type"] == "reject" or args["ref"] not in self.turns or (is_edit and self.kind == "verdicts"):
                 continue
-            if one["type"] == "edit" and self.kind == "verdicts":
+            if is_edit and self.kind.startswith("gate") and self.ruling(args["ref"], args["amount"]) == "rejected":
                 continue
-            amount = args.get("amount", 0.0)
-            if one["type"] == "edit" and self.kind.startswith("gate") and self.ruling(turn, ref, amount) == "rejected":
-                continue
-            going.append({"name": name, "args": args})
-        groups = [going] if self.is_council else [[one] for one in going]
-        for group in filter(None, map(self.keys, groups)):
-            self.approved[thread, self.family(next(iter(group)).ref)].add(group)
-        return going
+            passed.append({"name": request["name"], "args": args})
+        for calls in filter(None, [passed] if self.is_council else [[one] for one in passed]):
+            if group := self.action(calls):
+                self.approved[thread, self.family(calls[0]["args"]["ref"])].add(group)
 
     # what may have run
+
+    def let_pass(self):
+        """What was let pass by votes, and by a person or judges: the thread, the family and the group of each."""
+        found = [*self.vouched.items(), *self.approved.items()]
+        return [(thread, family, group) for (thread, family), groups in found for group in groups]
 
     def check(self):
         started = defaultdict(Counter)
@@ -364,12 +353,10 @@ def _covers(counts, votes, person, capacity):
     """Whether counts are a sum of whole groups: each vote once, and of all groups together `capacity`."""
     if not +counts:
         return True
-    if capacity == 0:
-        return False
     options = [(group, [*votes[:place], *votes[place + 1 :]]) for place, group in enumerate(votes)]
     options += [(group, votes) for group in person]
-    return any(
-        all(counts[key] > 0 for key in group) and _covers(counts - Counter(group), rest, person, capacity - 1)
+    return capacity > 0 and any(
+        all(counts[key] >= n for key, n in group) and _covers(counts - Counter(dict(group)), rest, person, capacity - 1)
         for group, rest in options
     )
 
@@ -418,39 +405,32 @@ class Meddler(AgentMiddleware):
         super().__init__()
         self.world = world
 
-    def _meddle(self, request):
-        """A changed request, or an answer in its place."""
+    def _requests(self, request):
+        """What comes to the tool in place of a request."""
         call, mode = request.tool_call, self.world.meddling
-        if not str(call["args"].get("ref", "")).endswith(".0"):
-            return request
-        if mode == "answer":
-            return ToolMessage("cached", tool_call_id=call["id"])
-        if mode == "change":
-            return request.override(tool_call={**call, "args": {**call["args"], "amount": EVIL}})
-        if mode == "rename" and call["name"] != "look":
+        is_first = call["args"]["ref"].endswith(".0")
+        if mode == "twice":
+            return [request, request]
+        if mode == "answer" and is_first:
+            return []
+        if mode == "change" and is_first:
+            call = {**call, "args": {**call["args"], "amount": EVIL}}
+        if mode == "identify" and is_first:
+            call = {**call, "id": call["id"].replace(".0", ".1")}
+        if mode == "rename" and is_first and call["name"] != "look":
             other = {"pay": "wire", "wire": "pay"}[call["name"]]
             found = next(one for one in request.runtime.tools if one.name == other)
             args = {**call["args"], "unit": "Mg", "how": {"dry_run": True}}
-            return request.override(tool_call={**call, "name": other, "args": args}, tool=found)
-        if mode == "identify":
-            return request.override(tool_call={**call, "id": call["id"].replace(".0", ".1")})
-        return request
+            return [request.override(tool_call={**call, "name": other, "args": args}, tool=found)]
+        return [request.override(tool_call=call)]
 
     def wrap_tool_call(self, request, handler):
-        now = self._meddle(request)
-        if isinstance(now, ToolMessage):
-            return now
-        if self.world.meddling == "twice":
-            handler(now)
-        return handler(now)
+        answers = [handler(one) for one in self._requests(request)]
+        return answers[-1] if answers else ToolMessage("cached", tool_call_id=request.tool_call["id"])
 
     async def awrap_tool_call(self, request, handler):
-        now = self._meddle(request)
-        if isinstance(now, ToolMessage):
-            return now
-        if self.world.meddling == "twice":
-            await handler(now)
-        return await handler(now)
+        answers = [await handler(one) for one in self._requests(request)]
+        return answers[-1] if answers else ToolMessage("cached", tool_call_id=request.tool_call["id"])
 
     def after_model(self, state, runtime):
         message = state["messages"][-1]
@@ -473,45 +453,39 @@ class Member:
     def __init__(self, world, place):
         self.world, self.place, self.name = world, place, f"member{place}"
 
-    def sample(self, request, config=None):
+    def reply(self, request):
+        """The text and the calls of a response; None if the member fails."""
         turn = _TURN.get() or SAYS_DONE
-        behaviour = turn.votes[self.place]
-        if (calls := turn.proposal(behaviour)) is None:
-            raise ConnectionError("down")
-        if behaviour == "copy":
+        calls = turn.proposal(turn.votes[self.place])
+        if turn.votes[self.place] == "copy":
             shown = [one for one in request["messages"] if one["role"] == "assistant" and one.get("tool_calls")]
-            calls = _as_calls(shown[-1]) if shown else ()
+            copied = [one["function"] for one in shown[-1]["tool_calls"]] if shown else []
+            calls = [{"name": one["name"], "args": json.loads(one["arguments"])} for one in copied]
+        if calls is None:
+            return None
         calls = [{"name": one["name"], "args": one["args"]} for one in calls]
-        row = create_response(self.name, "", answer=canonical_action(calls), calls=calls)
-        return {"responses": [row], "usage": {"input_tokens": 5, "output_tokens": 1}}
+        return {"text": "", "answer": canonical_action(calls), "calls": calls}
+
+    def sample(self, request, config=None):
+        if (reply := self.reply(request)) is None:
+            raise ConnectionError("down")
+        return {"responses": [create_response(self.name, **reply)], "usage": {"input_tokens": 5, "output_tokens": 1}}
 
     async def asample(self, request, config=None):
         return self.sample(request, config)
 
 
-def _as_calls(message):
-    return [
-        {"name": one["function"]["name"], "args": json.loads(one["function"]["arguments"])}
-        for one in message["tool_calls"]
-    ]
-
-
 class Judge(Member):
     """A judge of a tool gate, which approves or rejects as the turn says."""
 
-    def sample(self, request, config=None):
+    def reply(self, request):
         shown = request["question"].rpartition("<arguments>")[2].partition("</arguments>")[0]
-        ref = re.search(r'"ref": "(r\d+\.(\d+))"', shown)
-        turn = self.world.turns[ref[1]]
-        behaviour = turn.votes[(int(ref[2]) + self.place) % N_MEMBERS]
+        ref = re.search(r'"ref": "(r\d+\.\d+)"', shown)[1]
         amount = EVIL if f'"amount": {EVIL}' in shown else 0.0
         if self.place == 0:
-            self.world.note_judged(ref[1], amount)
-        said = self.world.judge(behaviour, amount)
-        if said is None:
-            raise ConnectionError("down")
-        row = create_response(self.name, said)
-        return {"responses": [row], "usage": {"input_tokens": 5, "output_tokens": 1}}
+            self.world.note_judged(ref, amount)
+        said = self.world.say(ref, self.place, amount)
+        return None if said is None else {"text": said}
 
 
 ARGUMENTS = st.fixed_dictionaries({"to": st.sampled_from(["Ann", "Bob"]), "amount": st.sampled_from([1, 2.0, 3])})
@@ -532,32 +506,35 @@ DECISIONS = st.just(["approve"] * 3) | st.lists(
 )
 MALFORMED = ("yes", {}, {"decisions": []}, {"decisions": [{"type": "approve"}] * 4}, {"decisions": [{"type": "allow"}]})
 thread, sync = st.sampled_from(THREADS), st.booleans()
+used = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.used)))
 times = st.sampled_from([1, 1, 2, 3])
 back = st.integers(0, 12)
+after_the_first_proposal = precondition(lambda machine: machine.used)
 
 
 class GateMachine(RuleBasedStateMachine):
-    """An agent with a gate of one kind, on two threads."""
+    """An agent with a gate of one kind, on two threads.
 
-    kinds, behaviours = KINDS, BEHAVIOURS
+    What can be drawn must follow from what was drawn before, and from nothing else: which of simultaneous runs is first
+    differs from one run of the same steps to the next, and Hypothesis ends with `FlakyStrategyDefinition`.
+    """
+
+    kind, behaviours = KINDS[0], BEHAVIOURS
     loose = None  # the clusterer of a planted fault
 
     def __init__(self):
         super().__init__()
-        self.patches = [
+        self.patches = ExitStack()
+        for patch in (
             mock.patch.object(marks, "_DRAWN", secrets.token_bytes(32)),
             mock.patch.object(once.REGISTER, "_started", {}),
             mock.patch("coe_agents.graph.people._REPLIES_TO_OTHERS", {}),
-            mock.patch.object(once, "SECONDS_TO_GATHER", 0.05),
-        ]
-        for patch in self.patches:
-            patch.start()
-        self.world = None
+        ):
+            self.patches.enter_context(patch)
         self.untouched = set(THREADS)
-        self.used, self.waiting = set(), set()
+        self.used = set()  # by a rule, whether or not it came to a run
 
     @initialize(
-        data=st.data(),
         other=st.sampled_from([None, None, None, "limit", "retry"]),
         inner=st.booleans(),
         stored=st.booleans(),
@@ -565,8 +542,7 @@ class GateMachine(RuleBasedStateMachine):
         narrow=st.booleans(),
         own_clusterer=st.booleans(),
     )
-    def begin(self, data, other, own_clusterer, **options):
-        kind = data.draw(st.sampled_from(self.kinds))
+    def begin(self, other, own_clusterer, **options):
         others = {
             "limit": [ToolCallLimitMiddleware(run_limit=1)],
             "retry": [ToolRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False)],
@@ -574,30 +550,18 @@ class GateMachine(RuleBasedStateMachine):
         self.is_limited = other == "limit"
         # people may type units as they like, but an enum is one
         clusterer = self.loose or (ActionMatch(compare={"pay.unit": Text()}) if own_clusterer else None)
-        self.world = World(kind, others, clusterer=clusterer, **options)
+        self.world = World(self.kind, others, clusterer=clusterer, **options)
 
     def teardown(self):
-        for patch in self.patches:
-            patch.stop()
+        self.patches.close()
 
     @invariant()
     def every_effect_was_vouched_for(self):
-        if self.world is not None:
-            self.world.check()
+        self.world.check()
 
-    def run(self, given, thread, *, plan=(), meddling=None, failing=0, patient=False, **options):
-        """Runs the agent; `patient` where every call of an action must come to its tool."""
-        world = self.world
-        world.plan, world.meddling, world.failing = [*plan], meddling, failing
-        self.used.add(thread)
-        try:
-            with mock.patch.object(once, "SECONDS_TO_GATHER", 60.0 if patient else 0.05):
-                outcomes = world.run(given, thread, **options)
-            if any(isinstance(one, dict) and one.get("__interrupt__") for one in outcomes):
-                self.waiting.add(thread)
-            return outcomes
-        finally:
-            world.plan, world.meddling, world.failing = [], None, 0
+    def must_have_run(self, thread, group):
+        for key, n in group:
+            assert self.world.done[thread, key] >= n, f"was let pass, and did not run: {key}"
 
     @rule(
         thread=thread,
@@ -611,133 +575,103 @@ class GateMachine(RuleBasedStateMachine):
     def propose(self, *, thread, calls, votes, meddling, failing, stop, sync):
         """The driver proposes; members agree, differ or fail; other middleware changes, adds or answers a call."""
         world = self.world
+        self.used.add(thread)
         is_plain = meddling is None and not failing and not self.is_limited
         if not is_plain:
             self.untouched.discard(thread)
-        options = {"interrupt_before": ["tools"]} if stop else {}
-        given = {"messages": [HumanMessage("Pay.")]}
-        [outcome] = self.run(
-            given,
+        [outcome] = world.run(
+            {"messages": [HumanMessage("Pay.")]},
             thread,
             plan=[Turn(calls, votes)],
             meddling=meddling,
             failing=failing,
             patient=is_plain,
             sync=sync,
-            **options,
+            **({"interrupt_before": ["tools"]} if stop else {}),
         )
         if is_plain and not stop and not world.asks and thread in self.untouched:
             assert isinstance(outcome, dict), outcome
-            self.all_ran(thread, f"r{world.n_refs}")
-
-    def all_ran(self, thread, base):
-        """What votes let pass runs, if nothing comes between."""
-        for (place, family), groups in self.world.vouched.items():
-            if place == thread and family.split(".")[0] == base:
-                for key in groups[-1]:
-                    assert self.world.done[thread, key], f"was vouched for, and did not run: {key}"
-        if self.world.kind == "gate block":
-            for (place, family), groups in self.world.approved.items():
-                if place == thread and family.split(".")[0] == base:
-                    for [key] in groups:
-                        assert self.world.done[thread, key], f"was approved, and did not run: {key}"
+            if world.is_council or world.kind == "gate block":  # nobody is asked about what is let pass
+                for place, family, group in world.let_pass():
+                    if place == thread and family.split(".")[0] == f"r{world.n_refs}":
+                        self.must_have_run(thread, group)
 
     @rule(thread=thread, votes=VOTES, sync=sync)
     def propose_again(self, thread, votes, sync):
         """The driver repeats, on one thread or another, a call that was withheld."""
         world = self.world
-        withheld = [turn for ref, turn in world.turns.items() if ref.endswith(".0") and not self.was_let_pass(turn)]
+        passed = {family.split(".")[0] for _, family, _ in world.let_pass()}
+        withheld = [turn for ref, turn in world.turns.items() if ref.split(".")[0] not in passed]
         if withheld:
-            turn = withheld[-1]
-            again = Turn(turn.calls, votes if world.is_council else turn.votes)
-            self.run({"messages": [HumanMessage("Pay.")]}, thread, plan=[again], sync=sync)
+            calls, former = withheld[-1]
+            again = Turn(calls, votes if world.is_council else former)
+            world.run({"messages": [HumanMessage("Pay.")]}, thread, plan=[again], sync=sync)
 
-    def was_let_pass(self, turn):
-        families = {self.world.family(one["args"]["ref"]) for one in turn.calls}
-        found = [*self.world.vouched.items(), *self.world.approved.items()]
-        return any(groups and family in families for (_, family), groups in found)
-
-    def draw_used(self, data):
-        return data.draw(st.sampled_from(sorted(self.used)))
-
-    @precondition(lambda self: self.used)
-    @rule(data=st.data(), n=times, sync=sync, failing=st.sampled_from([0, 0, 1]))
-    def go_on(self, data, n, sync, failing):
+    @after_the_first_proposal
+    @rule(thread=used, n=times, sync=sync, failing=st.sampled_from([0, 0, 1]))
+    def go_on(self, thread, n, sync, failing):
         """Runs of a thread are resumed, one or several at the same time; a tool may fail."""
-        thread = self.draw_used(data)
         self.untouched.discard(thread)
-        self.run(None, thread, n=n, sync=sync, failing=failing)
+        self.world.run(None, thread, n=n, sync=sync, failing=failing)
 
     def reply(self, thread, config, decisions):
         """What a person replies to what is asked at a checkpoint; None if nothing is."""
         snapshot = _caught(lambda: self.world.agent.get_state(config))
-        if isinstance(snapshot, Exception):
+        asked = getattr(snapshot, "interrupts", ())  # none where attacks have made a thread unreadable
+        by_gates = [one.value for one in asked if isinstance(one.value, dict) and "action_requests" in one.value]
+        if len(by_gates) < len(asked):
+            return Command(resume={one.id: "yes" for one in asked if one.value not in by_gates})
+        if not asked:
             return None
-        shown = [one for one in snapshot.interrupts if isinstance(one.value, dict) and "action_requests" in one.value]
-        tools = {one.id: "yes" for one in snapshot.interrupts if one not in shown}
-        if tools:
-            return Command(resume=tools)
-        if not shown:
-            return None
-        requests = shown[0].value["action_requests"]
         if isinstance(decisions, int):
             return Command(resume=MALFORMED[decisions])
+        requests = by_gates[0]["action_requests"]
+        allowed = {one["action_name"]: one["allowed_decisions"] for one in by_gates[0]["review_configs"]}
         replies = []
         for request, one in zip(requests, decisions, strict=False):
-            allowed = next(
-                each["allowed_decisions"]
-                for each in shown[0].value["review_configs"]
-                if each["action_name"] == request["name"]
-            )
-            if one in ("edit", "evil") and "edit" in allowed and "amount" in request["args"]:
-                amount = EVIL if one == "evil" else 5
-                edited = {"name": request["name"], "args": {**request["args"], "amount": amount}}
-                replies.append({"type": "edit", "edited_action": edited})
+            if one in ("edit", "evil") and "edit" in allowed[request["name"]] and "amount" in request["args"]:
+                args = {**request["args"], "amount": EVIL if one == "evil" else 5}
+                replies.append({"type": "edit", "edited_action": {"name": request["name"], "args": args}})
             else:
                 replies.append({"type": "reject" if one == "reject" else "approve"})
         if len(replies) == len(requests):
             self.world.decide(thread, requests, replies)
         return Command(resume={"decisions": replies})
 
-    @precondition(lambda self: self.waiting)
-    @rule(data=st.data(), decisions=DECISIONS | st.integers(0, len(MALFORMED) - 1), n=times, sync=sync)
-    def resume(self, data, decisions, n, sync):
+    @precondition(lambda self: self.used and self.world.can_ask)
+    @rule(thread=used, decisions=DECISIONS | st.integers(0, len(MALFORMED) - 1), n=times, sync=sync)
+    def resume(self, thread, decisions, n, sync):
         """A person approves, rejects or edits, or replies nonsense, once or several times at the same time."""
-        thread = data.draw(st.sampled_from(sorted(self.waiting)))
-        config = {"configurable": {"thread_id": thread}}
         world = self.world
+        reply = self.reply(thread, {"configurable": {"thread_id": thread}}, decisions)
+        if reply is None:  # nothing is asked
+            self.untouched.discard(thread)
         is_plain = thread in self.untouched and n == 1 and not self.is_limited and decisions == ["approve"] * 3
-        if (reply := self.reply(thread, config, decisions)) is None:
-            self.waiting.discard(thread)
-            return
-        before = {family: set(groups) for (place, family), groups in world.approved.items() if place == thread}
-        self.run(reply, thread, n=n, sync=sync, patient=is_plain)
+        world.run(reply, thread, n=n, sync=sync, patient=is_plain)
         if is_plain and not world.asks and world.is_council:
-            for family, groups in before.items():
-                for key in {key for group in groups for key in group if len(groups) == 1}:
-                    assert world.done[thread, key], f"a person approved it, and it did not run: {key} {family}"
+            for (place, _), groups in world.approved.items():
+                if place == thread and len(groups) == 1:
+                    self.must_have_run(thread, *groups)
 
-    @precondition(lambda self: self.used)
-    @rule(data=st.data(), back=back, decisions=DECISIONS, n=times, sync=sync)
-    def replay(self, data, back, decisions, n, sync):
+    @after_the_first_proposal
+    @rule(thread=used, back=back, decisions=DECISIONS, n=times, sync=sync)
+    def replay(self, thread, back, decisions, n, sync):
         """Runs continue from an older checkpoint, with a reply where it asks."""
-        thread = self.draw_used(data)
         self.untouched.discard(thread)
-        history = self.history(thread)
-        if not history:
-            return
-        checkpoint = history[back % len(history)].config
-        self.run(self.reply(thread, checkpoint, decisions), thread, checkpoint=checkpoint, n=n, sync=sync)
+        if history := self.history(thread):
+            checkpoint = history[back % len(history)].config
+            reply = self.reply(thread, checkpoint, decisions)
+            self.world.run(reply, thread, checkpoint=checkpoint, n=n, sync=sync)
 
     def history(self, thread):
         """The snapshots of a thread; none of one that attacks have made unreadable."""
         found = _caught(lambda: list(self.world.agent.get_state_history({"configurable": {"thread_id": thread}})))
         return [] if isinstance(found, Exception) else found
 
-    @precondition(lambda self: self.used)
+    @after_the_first_proposal
     @rule(
         thread=thread,
-        data=st.data(),
+        source=used,
         back=back,
         change=st.sampled_from(["same", "same", "evil", "half", "other id"]),
         rewrite=st.booleans(),
@@ -747,44 +681,46 @@ class GateMachine(RuleBasedStateMachine):
         n=times,
         sync=sync,
     )
-    def forge(self, *, thread, data, back, change, rewrite, private, to, replying, n, sync):
+    def forge(self, *, thread, source, back, change, rewrite, private, to, replying, n, sync):
         """A client writes what any thread held, altered or invented, into a thread, or a fork, and jumps."""
         world = self.world
-        history = self.history(self.draw_used(data))
-        if not history:
-            return
-        values = history[back % len(history)].values
-        messages = values.get("messages", [])
-        last = max((i for i, one in enumerate(messages) if getattr(one, "tool_calls", None)), default=None)
-        if last is None:
+        self.used.add(thread)
+        proposing = [one.values for one in self.history(source) if _proposals(one.values)]
+        if not proposing:
             return
         self.untouched.discard(thread)
-        message = messages[last]
+        world.jumped.add(thread)
+        values = proposing[back % len(proposing)]
+        last = _proposals(values)[-1]
+        before, message = values["messages"][:last], values["messages"][last]
         calls = [{**one, "args": dict(one["args"])} for one in message.tool_calls]
-        update = {"tool_calls": calls}
         if change == "evil":
             calls[0]["args"]["amount"] = EVIL
         if change == "half":
             del calls[1:]
+        forged = message.model_copy(update={"tool_calls": calls})
         if change == "other id":
-            update["id"] = secrets.token_hex(4)
-        forged = message.model_copy(update=update)
-        before = messages[:last] if rewrite else []
-        known = {one.id for snapshot in self.history(thread) for one in snapshot.values.get("messages", [])}
-        if forged.id not in known:
+            forged.id = secrets.token_hex(4)
+        mine = self.history(thread)
+        if forged.id not in {one.id for snapshot in mine for one in snapshot.values.get("messages", [])}:
             world.make_room(thread, calls)
-        written = {"messages": [*([RemoveMessage(REMOVE_ALL_MESSAGES)] if rewrite else []), *before, forged]}
+        written = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *before, forged] if rewrite else [forged]}
         if private in ("copied", "tampered"):
-            change = tampered if private == "tampered" else (lambda value, _: value)
-            written |= {key: change(values[key], forged) for key in values if key in PRIVATE}
+            kept = {key: values[key] for key in values if key in PRIVATE}
+            written |= tampered(kept, forged) if private == "tampered" else kept
         if private == "invented":
             channels = invented(forged)
             written["coe_council" if world.is_council else "coe_verdicts"] = channels[world.is_council]
         if world.kind == "verdicts trust":  # a trusted edit is as good as the state's writers
             written.pop("hitl_edited_tool_calls", None)
-        world.jumped.add(thread)
-        seen = {**values, **written, "messages": [*messages[:last], forged]}
+        seen = {**values, **written, "messages": [*before, forged]}
         nodes = [node for node in world.agent.nodes if node.endswith("after_model")]
+        if to == "update":
+            fork = mine[back % len(mine)].config if rewrite and mine else {"configurable": {"thread_id": thread}}
+            as_node = [*nodes, "model", "tools"][back % (len(nodes) + 2)]
+            if not isinstance(_caught(lambda: world.agent.update_state(fork, written, as_node=as_node)), Exception):
+                world.run(None, thread, n=n, sync=sync)
+            return
         targets = {
             "tools": "tools",
             "send": [Send("tools", [one]) for one in calls],
@@ -795,18 +731,10 @@ class GateMachine(RuleBasedStateMachine):
             "model": "model",
             "after": nodes[back % len(nodes)],
         }
-        if to == "update":
-            mine = self.history(thread) or [None]
-            fork = mine[back % len(mine)] if rewrite else None
-            config = fork.config if fork else {"configurable": {"thread_id": thread}}
-            as_node = [*nodes, "model", "tools"][back % (len(nodes) + 2)]
-            if not isinstance(_caught(lambda: world.agent.update_state(config, written, as_node=as_node)), Exception):
-                self.run(None, thread, n=n, sync=sync)
-            return
         command = {"goto": targets[to]} if to in targets else {}
         if replying and (reply := self.reply(thread, {"configurable": {"thread_id": thread}}, replying)):
             command["resume"] = reply.resume
-        self.run(Command(update=written, **command), thread, n=n, sync=sync)
+        world.run(Command(update=written, **command), thread, n=n, sync=sync)
 
     @rule(new_secret=st.booleans())
     def restart(self, new_secret):
@@ -817,6 +745,11 @@ class GateMachine(RuleBasedStateMachine):
         if self.world.store is not None:
             once.REGISTER._started = {}
         people._REPLIES_TO_OTHERS.clear()
+
+
+def _proposals(values):
+    """The places of the messages that hold calls."""
+    return [place for place, one in enumerate(values.get("messages", [])) if getattr(one, "tool_calls", None)]
 
 
 PRIVATE = ("coe_council", "coe_verdicts", "coe_duplicates", "hitl_edited_tool_calls", "council")

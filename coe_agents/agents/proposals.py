@@ -5,8 +5,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from coe_agents.actions import check_calls, check_proposal
+from coe_agents.actions import check_proposal
 from coe_agents.actions.canonical import Parser
+from coe_agents.actions.proposals import check_calls
 from coe_agents.errors import InvalidReplyError
 from coe_agents.files import parse_json
 

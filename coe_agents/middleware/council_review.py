@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from coe_agents.actions import check_calls
+from coe_agents.actions.proposals import check_calls
 from coe_agents.graph.people import Asked, Decided, Edit, Reject, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.guard import is_same_call

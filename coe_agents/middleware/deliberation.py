@@ -12,8 +12,9 @@ from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
 
-from coe_agents.actions import check_proposal, compare_actions
+from coe_agents.actions import check_proposal
 from coe_agents.actions.canonical import Parser, to_line, tool_key
+from coe_agents.actions.match import compare_actions
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.decision import Proposed

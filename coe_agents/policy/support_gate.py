@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coe_agents.actions import called_tools
+from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, require
 from coe_agents.policy.gate import distributions_of, to_probability
 from coe_agents.policy.measurement import Measurement

@@ -36,7 +36,7 @@ from coe_agents.middleware.deliberation import (
     Mode,
     check_reply,
 )
-from coe_agents.middleware.guard import GuardsTools, is_edited, is_same_call, refuse
+from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, is_same_call, refuse
 from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, n_places, new_action
 from coe_agents.middleware.open_calls import close_calls
@@ -44,8 +44,6 @@ from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
 from coe_agents.policy import Policy, SupportPolicy
 from coe_agents.types import Agent, AgentReply
-
-OnUncertain = Literal["block", "interrupt"]
 
 _KEY = "coe_council"
 
@@ -434,23 +432,24 @@ class CoECouncil(GuardsTools[CouncilState]):
         return not self._gated or tool_key(name) in self._gated_keys
 
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
-        vouched, found = self._turn(request.state).get("vouched"), last_reply(request.state["messages"])
+        messages = request.state["messages"]
+        vouched, found = self._turn(request.state).get("vouched"), last_reply(messages)
         if vouched is None or found is None:
-            return refuse(call, request.state["messages"])
+            return refuse(call, messages)
         place, message = found
         calls = [one for one in message.tool_calls if one["id"] in vouched["ids"]]
         key, decided_by = vouched["action_key"], vouched["decided_by"]
         if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, [key, decided_by])):
-            return refuse(call, request.state["messages"])
-        answered = {one.tool_call_id for one in request.state["messages"][place + 1 :] if isinstance(one, ToolMessage)}
+            return refuse(call, messages)
+        answered = {one.tool_call_id for one in messages[place + 1 :] if isinstance(one, ToolMessage)}
         if not answered.isdisjoint(vouched["ids"]):
             REGISTER.refuse(key)
-            return not_run(call["name"], call["id"] or "", INCOMPLETE)
+            return not_run(call, INCOMPLETE)
         own = next((one for one in calls if one["id"] == call["id"]), None)
         is_trusted = self._trust_edits and is_edited(call, request.state)
         if own is None or not (is_same_call(own, call) or is_trusted):
             REGISTER.refuse(key)
-            return refuse(call, request.state["messages"])
+            return refuse(call, messages)
         return VouchedAction(key, frozenset(vouched["ids"]))
 
 

@@ -74,7 +74,7 @@ def apply_decisions(pending: PendingProposal, decided: Sequence[Decided]) -> Rev
         calls.append(now)
         if isinstance(one, Reject):
             told = f"a person rejected it{': ' if one.message else ''}{one.message}"
-            replies.append(not_run(call["name"], call["id"] or "", told))
+            replies.append(not_run(call, told))
         else:
             going.append(now)
     if not all(map(is_same_call, calls, message.tool_calls)):
@@ -118,7 +118,7 @@ def _apply_to_text(
 
 def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:
     """Returns what follows if another reply to the same request came first: nothing runs because of this one."""
-    replies = [not_run(call["name"], call["id"] or "", why_not) for call in reviewed.calls]
+    replies = [not_run(call, why_not) for call in reviewed.calls]
     update = {**reviewed.update, "messages": [*reviewed.update["messages"], *replies], "jump_to": "model"}
     reason = f"another reply decided on it already; {reviewed.decision['reason']}"
     decision: CouncilDecision = {**reviewed.decision, "action": "abstain", "reason": reason, "calls": None}

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage
@@ -18,6 +18,7 @@ from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.checks import one_of
 from coe_agents.graph.runnables import OneForm, steps_node
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
+from coe_agents.middleware.guard import OnUncertain
 from coe_agents.middleware.judged_calls import Asks, CoEVerdicts, OnError, VerdictState
 from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.open_calls import ProposedCalls
@@ -31,8 +32,6 @@ from coe_agents.middleware.verdict import (
     last_reply,
     mark_verdict,
 )
-
-OnUncertain = Literal["block", "interrupt"]
 
 
 class CoEMiddleware(CoEVerdicts):

@@ -66,7 +66,7 @@ def ask_person(
                 outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
             case Reject(message=message):
                 why = f"a person rejected it{': ' if message else ''}{message}"
-                answers[id_] = not_run(call["name"], id_, why)
+                answers[id_] = not_run(call, why)
             case Respond(message=message):
                 why = "a person answered in its place"
                 answers[id_] = ToolMessage(

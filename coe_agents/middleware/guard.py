@@ -6,7 +6,7 @@ A call runs if `_admit` returns the action that it belongs to: the gate has vouc
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_origin, get_type_hints
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ToolCallRequest
@@ -28,6 +28,7 @@ from coe_agents.middleware.withheld import not_run
 from coe_agents.text import for_log
 
 ToolResult = ToolMessage | Command[Any]
+OnUncertain = Literal["block", "interrupt"]
 _State = TypeVar("_State", bound=AgentState[Any])
 
 _INJECTED = "coe_injected"
@@ -112,21 +113,19 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
             )
         call = request.tool_call
         if request.tool is None and self._gates(call["name"]):
-            return (yield from self._admit(request, call))[1]
+            found = yield from self._admit(request, call)
+            return found if isinstance(found, ToolMessage) else None
         return None
 
-    def _admit(
-        self, request: ToolCallRequest, call: ToolCall
-    ) -> Steps[tuple[VouchedAction | None, ToolMessage | None]]:
+    def _admit(self, request: ToolCallRequest, call: ToolCall) -> Steps[VouchedAction | ToolMessage]:
         """Returns the action of a call that may run now, or the refusal of one that may not: here it is decided."""
         action = self._find_vouched(request, call)
         if isinstance(action, ToolMessage):
-            return None, action
-        id_ = call["id"] or ""
-        why_not = yield from REGISTER.start(action, id_, request.runtime, request.runtime.store)
+            return action
+        why_not = yield from REGISTER.start(action, call["id"] or "", request.runtime, request.runtime.store)
         if why_not is None:
-            return action, None
-        return None, not_run(call["name"], id_, why_not, advice="Propose it again if it is still to be done.")
+            return action
+        return not_run(call, why_not, advice="Propose it again if it is still to be done.")
 
     def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
         """Returns the request with this check before every tool that it could run."""
@@ -146,9 +145,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
             hidden = _injected(tool) if input["name"] == tool.name else set[str]()
             shown = {key: value for key, value in input["args"].items() if key not in hidden}
             call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
-            action, refusal = yield from self._admit(request, call)
-            if action is None:
-                return refusal
+            action = yield from self._admit(request, call)
+            if isinstance(action, ToolMessage):
+                return action
             try:
                 return (yield Call(tool.invoke, tool.ainvoke, (input, *args), options))
             except GraphInterrupt:
@@ -231,12 +230,8 @@ def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
         nothing = object()
         names = [name for name in {**was, **now} if to_text(was.get(name, nothing)) != to_text(now.get(name, nothing))]
         differs = f"since then, {', '.join(map(_named, names))} changed" if names else "it was changed meanwhile"
-    return not_run(
-        call["name"],
-        call["id"] or "",
-        f"the group has not vouched for this call; {differs}",
-        advice="Propose the call again, as it is meant to run.",
-    )
+    why = f"the group has not vouched for this call; {differs}"
+    return not_run(call, why, advice="Propose the call again, as it is meant to run.")
 
 
 def _named(name: str) -> str:

@@ -92,7 +92,8 @@ class CoEVerdicts(GuardsTools[VerdictState]):
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
-        ValueError: If the graph has a checkpointer, or there is nothing to judge.
+        ValueError: If the graph has a checkpointer, or there is nothing to judge; at the first tool call if the agent
+            lacks a named tool, since a misspelt name would have nothing judged.
     """
 
     state_schema = VerdictState
@@ -225,7 +226,7 @@ class CoEVerdicts(GuardsTools[VerdictState]):
 def block_call(call: ToolCall, verdict: Verdict) -> ToolMessage:
     """Returns the message for the driving model instead of the tool's result."""
     silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
-    return not_run(call["name"], call["id"] or "", in_words(verdict), artifact=silent)
+    return not_run(call, in_words(verdict), artifact=silent)
 
 
 def lacks_approval(request: ToolCallRequest) -> bool:

@@ -108,16 +108,17 @@ def close_calls(messages: Sequence[AnyMessage], gated: Collection[str]) -> dict[
     closed: list[AnyMessage] = []
     for place, message in enumerate(messages):
         if isinstance(message, ToolMessage) and message.name in gated and (message.id or "").startswith(_INVENTED):
-            closed.append(_not_decided(message.name or "", message.tool_call_id))  # under another id, it is shown
+            closed.append(
+                _not_decided({"name": message.name, "id": message.tool_call_id})
+            )  # under another id, it is shown
             continue
         closed.append(message)
         if isinstance(message, AIMessage) and place < last:
-            open_calls: list[ToolCall] = [call for call in message.tool_calls if call["id"] not in answered]
-            closed += [_not_decided(call["name"], call["id"] or "") for call in open_calls]
+            closed += [_not_decided(call) for call in message.tool_calls if call["id"] not in answered]
     if closed == list(messages):
         return None
     return {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *closed]}
 
 
-def _not_decided(name: str, call_id: str) -> ToolMessage:
-    return not_run(name, call_id, "the user wrote another message instead of deciding on it", advice="")
+def _not_decided(call: Mapping[str, Any]) -> ToolMessage:
+    return not_run(call, "the user wrote another message instead of deciding on it", advice="")

@@ -16,6 +16,7 @@ from langgraph.graph import END, START, StateGraph
 
 from coe_agents import Arbiter, CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.middleware import CoEVerdicts
 from coe_agents.prompts import MAX_REVIEWED
 from tests.doubles import ScriptedAgent
 from tests.middleware.agents import (
@@ -319,10 +320,10 @@ def test_a_verdict_cannot_be_given_with_the_input():
     assert bank.transfers == []
 
 
-def test_a_misspelt_tool_is_found_out_before_any_runs():
-    gate = CoEMiddleware(judges(*SURE)[1], tools=["transfer_mony"])
+@pytest.mark.parametrize("kind", [CoEMiddleware, CoEVerdicts])
+def test_a_misspelt_tool_is_found_out_before_any_runs(kind):
     with pytest.raises(ValueError, match="it has no transfer_mony"):
-        reply_to(None, middleware=[gate])
+        reply_to(None, middleware=[kind(judges(*SURE)[1], tools=["transfer_mony"])])
 
 
 @pytest.mark.parametrize(

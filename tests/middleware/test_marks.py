@@ -154,18 +154,9 @@ def asking_gate():
 def test_a_proposal_that_was_put_in_place_of_the_one_a_person_saw_is_shown_first():
     compiled, bank = asking_council()
     compiled.invoke(PAY, THREAD)
-    turn = compiled.get_state(THREAD).values["coe_council"]
-    assert "pending" in repr(turn)
-    evil = says(call(**BOB))
-
-    def swap(value):
-        if isinstance(value, dict):
-            if "messages" in value and "mark" in value:
-                return {**value, "messages": [evil]}
-            return {key: swap(one) for key, one in value.items()}
-        return value
-
-    compiled.update_state(THREAD, {"coe_council": swap(turn)}, as_node="model")
+    turns = compiled.get_state(THREAD).values["coe_council"]
+    turns["CoECouncil"]["pending"]["messages"] = [says(call(**BOB))]
+    compiled.update_state(THREAD, {"coe_council": turns}, as_node="model")
     state = compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == []
     assert requests(state)[0]["args"] == BOB

@@ -28,10 +28,11 @@ from calibn import records
 from result_page import result_page
 
 from coe_agents.actions import ActionMatch, canonical_action, contested
-from coe_agents.evaluation import Samples, calibrate, iter_statistics, judge_samples
+from coe_agents.evaluation import Samples, calibrate, judge_samples
 from coe_agents.evaluation.calibration.learned import fit_support, to_folds
 from coe_agents.evaluation.metrics.bootstrap import resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc, join_ties
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.uncertainty import cluster_distributions, collaborative_entropy
 
 N_RESAMPLES, RISK, CONFIDENCE, HALVES, HALVES_LEARNED = 1000, 0.1, 0.9, 200, 50

@@ -38,7 +38,8 @@ from coe_agents.clustering import (
     canonical_answer,
 )
 from coe_agents.evaluation import SampledQuestion, Samples
-from coe_agents.tinyworld import MAX_COE, load_facts, tinyworld_agents, tinyworld_clusterer
+from coe_agents.tinyworld import MAX_COE, tinyworld_agents, tinyworld_clusterer
+from coe_agents.tinyworld.facts import load_facts
 from coe_agents.types import AgentRequest
 
 TOLERATED = 0.01

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from coe_agents.evaluation import Judged, Samples
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.uncertainty.answers import shares_lead
 
 # chosen by the models' own accuracies, which `learned_gate.py` prints: one of 70 billion parameters beside two of 2

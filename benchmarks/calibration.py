@@ -17,7 +17,7 @@ from result_page import result_page
 from scipy.stats import beta
 
 from coe_agents.evaluation import calibrate
-from coe_agents.evaluation.calibration.threshold import choose_threshold
+from coe_agents.evaluation.calibration.risk_control import choose_threshold
 
 RISK, CONFIDENCE, SIMULATIONS = 0.3, 0.9, 2000
 GROUPS = {"unequal": UNEQUALS, "equal": EQUALS}

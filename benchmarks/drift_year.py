@@ -17,8 +17,9 @@ import numpy as np
 from result_page import result_page
 from scipy.stats import binom
 
-from coe_agents.evaluation import Judged, RiskMonitor, Seen, recalibrate
-from coe_agents.evaluation.calibration.threshold import choose_threshold
+from coe_agents.evaluation import RiskMonitor, Seen, recalibrate
+from coe_agents.evaluation.calibration.calibrate import Judged
+from coe_agents.evaluation.calibration.risk_control import choose_threshold
 from coe_agents.policy import AgentMeasurement, CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import Calibration
 

@@ -28,7 +28,8 @@ from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForC
 
 from coe_agents import ModelAgent
 from coe_agents.backends import ChatTransformers
-from coe_agents.tinyworld import load_facts, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import load_facts
 from coe_agents.types import AgentRequest
 
 TINY = model_folder("tiny-llama")

@@ -35,11 +35,12 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from coe_agents.config.group import create_group
+from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import Config, load_config
 from coe_agents.evaluation.datasets import Question, open_questions
-from coe_agents.evaluation.runner import Group, Participant
-from coe_agents.experiments.distributed import Pool, SampleParts, cluster, sample
+from coe_agents.evaluation.sample_collection import Participant, SampledGroup
+from coe_agents.experiments.ray_cluster import Pool, cluster
+from coe_agents.experiments.ray_sampling import SampleParts, sample
 
 ACTORS, SIZE, AT_ONCE = (1, 2, 4), 4, 4
 MACHINE: dict[str, Any] = {"num_cpus": 2, "node_ip_address": "127.0.0.1", "object_store_memory": 80_000_000}
@@ -234,7 +235,7 @@ def run_all(folder: Path, n_questions: int) -> int:
         return question.question
 
     with SampleParts(folder / "run", {}, found.questions, Repeating.participants, size=100) as parts:
-        create: Callable[[Mapping[str, str]], Group] = Repeating
+        create: Callable[[Mapping[str, str]], SampledGroup] = Repeating
         sample(parts, prompt, create, Pool(2))
     return n_bytes
 

@@ -26,7 +26,8 @@ from local_sampling import random_llama
 from result_page import result_page
 
 from coe_agents import ModelAgent
-from coe_agents.tinyworld import load_facts, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import load_facts
 from coe_agents.types import AgentReply, AgentRequest
 from examples.vllm_three_servers import Server, serving
 

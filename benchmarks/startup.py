@@ -34,7 +34,8 @@ IMPORTS = (
 MODELS_ALONE = """
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
-from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, model_folder
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from coe_agents.tinyworld.facts import MODELS
 for name in (*MODELS, ENTAILMENT_MODEL):
     folder = str(model_folder(name))
     inputs = AutoTokenizer.from_pretrained(folder)("What is the capital of France?", return_tensors="pt")

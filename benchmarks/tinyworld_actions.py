@@ -28,7 +28,8 @@ from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.clustering import cluster_responses
 from coe_agents.policy import Measurement, measure
-from coe_agents.tinyworld import MODELS, tinyworld_agents, tinyworld_tools
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_tools
+from coe_agents.tinyworld.facts import MODELS
 from coe_agents.types import Response
 from tools.tinyworld.requests import Request, tinyworld_requests
 

@@ -26,7 +26,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
 
 # a server takes almost all memory without the first; with chunked prefill, seeded requests at once end it on a CPU
 CPU_FLAGS = ("--kv-cache-memory-bytes", "64M", "--no-enable-chunked-prefill", "--enforce-eager", "--dtype", "float32")

@@ -27,6 +27,7 @@ OPTIONS = (
     "--remote-debugging-pipe",
 )
 _PATIENCE = 300.0
+_CONTROLS = ["button", "slider", "checkbox", "textbox", "searchbox", "combobox", "meter", "table", "image", "region"]
 
 
 def program() -> str | None:
@@ -84,6 +85,15 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+
+    def controls(self) -> list[tuple[str, str]]:
+        """Returns role and name of everything that can be used or read as one, as a screen reader has it."""
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        return [
+            (node["role"]["value"], node["name"]["value"].strip())
+            for node in nodes
+            if not node["ignored"] and node["role"]["value"] in _CONTROLS
+        ]
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """Writes what is seen, or the whole page, as PNG."""

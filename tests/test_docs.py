@@ -130,7 +130,8 @@ INTERNAL = {
     f"coe_agents.{name}"
     for name in (
         *("cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents._requests"),
-        *("evaluation.calibration", "evaluation.scoring"),  # `coe_agents.evaluation` has what is public of these
+        # `coe_agents.evaluation` has what is public of these
+        *("evaluation.calibration", "evaluation.html", "evaluation.samples", "evaluation.scoring"),
     )
 }
 PACKAGES = [

@@ -42,7 +42,7 @@ class ChatJudge:
         ValueError: If `max_concurrency` is below 1, or `model` is a pipeline of langchain-huggingface.
 
     Example:
-        >>> from coe_agents.evaluation import Prediction
+        >>> from coe_agents.evaluation.scoring.correctness import Prediction
         >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
         >>> judge = ChatJudge(FakeListChatModel(responses=["Correct."]))
         >>> judge.judge([Prediction("Of France?", "It is Paris.", ("Paris",)), Prediction("Of Italy?", "Rome")])

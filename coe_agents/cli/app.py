@@ -12,18 +12,18 @@ import typer
 
 import coe_agents
 from coe_agents.cli.ask import EPILOG, ask, demo
-from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
+from coe_agents.cli.calibrate import calibrate
 from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
-from coe_agents.cli.evaluate import evaluate
+from coe_agents.cli.drift import DRIFT_EPILOG, drift
 from coe_agents.cli.harvest import audit, harvest
 from coe_agents.cli.interrupts import ending_soon
 from coe_agents.cli.options import Exit
 from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.run import RUN_EPILOG, run
-from coe_agents.cli.sample import SAMPLE_EPILOG, sample
+from coe_agents.cli.sample import SAMPLE_EPILOG, evaluate, sample
 from coe_agents.cli.score import score
 from coe_agents.cli.serve import serve
 from coe_agents.cli.terminal import print_lines, show_warnings
@@ -84,13 +84,7 @@ def main() -> None:
     except (ConfigurationError, DatasetError, SamplesError) as error:
         _print_error(str(error))
         sys.exit(Exit.FAILED if error.retryable else Exit.USAGE)  # the hub may be reachable later
-    except (
-        CoEError,
-        ImportError,
-        ValueError,
-        OSError,
-        sqlite3.Error,
-    ) as error:  # SQLite's of a full disk is no OSError
+    except (CoEError, ImportError, ValueError, OSError, sqlite3.Error) as error:  # a full disk is SQLite's own error
         _print_error(f"{type(error).__name__}: {error}")
         sys.exit(Exit.FAILED)
 

@@ -1,26 +1,20 @@
 """Owns the commands that ask the group: `ask` and `demo`."""
 
-import os
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption
-from coe_agents.cli.terminal import hide, print_json, print_lines
-from coe_agents.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from coe_agents.config.schema import Config
+from coe_agents.cli.terminal import print_json, print_lines
 
 EPILOG = (
     "Exit status: 0 an answer, 3 an abstention, 4 an escalation, 2 a mistake in the command or its configuration, "
     "1 a failure, 130 interrupted."
 )
-_TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 
 
@@ -80,31 +74,12 @@ def demo() -> None:
         show_asked(request, note, tools=[*tool_schemas().values()])
 
 
-def load_quietly(path: Path | None) -> "Config | None":
-    """Returns the configuration, None for tinyworld, after setting the environment for models in this process."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    if path is None:
-        if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
-            raise ConfigurationError(
-                f"the default group is tinyworld, whose models need {', '.join(missing)} (not installed)",
-                hint='Run pip install "coe-agents[local]", or name another group with --config FILE; '
-                '"coe-agents config init" writes an example',
-            )
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
-        return None
-    from coe_agents.config.schema import load_config
-
-    config = load_config(path)
-    hide(config.secrets)  # in all that is printed from now on
-    return config
-
-
 def _create_graph(path: Path | None) -> Any:
-    settings = load_quietly(path)
-    if settings is None:
-        from coe_agents.tinyworld import tinyworld_graph
+    config = load_quietly(path)
+    if config is None:
+        from coe_agents.tinyworld import tinyworld_graph  # without what reads configurations, which is slow to import
 
         return tinyworld_graph().compile()
     from coe_agents.config.build import assemble
 
-    return assemble(settings).compile()
+    return assemble(config).compile()

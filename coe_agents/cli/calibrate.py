@@ -1,38 +1,25 @@
-"""Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
+"""Owns the command `calibrate`: the threshold for a stated risk, from labels, or from what people ruled."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from coe_agents.cli.follow import follow_until_broken
-from coe_agents.cli.options import (
-    Exit,
-    JsonOption,
-    OptionalSamplesArgument,
-    ProposerOption,
-    SamplesArgument,
-    ScoringOptions,
-    expand_options,
-)
-from coe_agents.cli.recalibrate import recalibrate_on_rulings, without_rulings
-from coe_agents.cli.score import check_proposer
-from coe_agents.cli.setting import create_setting, judge_saved, print_judged
-from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
+from coe_agents.cli.options import ProposerOption, SamplesArgument, ScoringOptions, expand_options
+from coe_agents.cli.terminal import clean, print_lines
+from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import Judged
+    from coe_agents.evaluation import SampledQuestion
+    from coe_agents.evaluation.calibration.audits import Recalibration, Seen
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
+_TO_JUDGE = "response to judge"
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
 """The share of agreement up to which an argument is listed, its fewest comparisons, and the most that are listed."""
-DRIFT_EPILOG = (
-    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; 130 after Ctrl-C."
-)
 
 
 @expand_options
@@ -81,7 +68,6 @@ def calibrate(
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.evaluation.origin import origin_of
     from coe_agents.policy import AgentWeights
-    from coe_agents.policy.gate import LearnedGate
 
     for name, share in (("--risk", risk), ("--confidence", confidence)):
         if not 0.0 < share < 1.0:
@@ -92,15 +78,23 @@ def calibrate(
         if gate != "threshold" or proposer is not None or weights is not None:
             message = "it cannot be combined with --gate, --proposer or --weights: what is judged stays"
             raise typer.BadParameter(message, param_hint="--current")
-        recalibrate_on_rulings(samples, scoring, current, out, risk=risk, confidence=confidence)
+        _recalibrate(samples, scoring, current, out, risk=risk, confidence=confidence)
         return
     setting, judging = create_setting(scoring, samples)
     of_agents = None if weights is None else AgentWeights.load(weights).weights
     rows, n_silent = judge_saved(
-        samples, setting, _CHECK, every_cluster=gate == "learned", proposer=proposer, weights=of_agents
+        samples,
+        setting,
+        every_cluster=gate == "learned",
+        proposer=proposer,
+        weights=of_agents,
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
-    _check_verdicts(rows, n_silent)
+    n_unjudged = sum(row.correct is None for row in rows)
+    if n_unjudged == len(rows):
+        found = f"{len(rows) + n_silent}, {n_silent} of these without a {_TO_JUDGE}"
+        message = f"at least one question must have a verdict; got none of {found}. Add references or labels"
+        raise typer.BadParameter(message, param_hint="'samples'")
     policy = calibrate_rows(
         rows,
         risk=risk,
@@ -118,25 +112,41 @@ def calibrate(
     if proposer is not None:
         _print_support(calibration)
         _print_disagreement([row.measurement.proposals for row in rows], proposer)
-    elif calibration.threshold is None:
-        print_lines(
-            f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on "
-            f"{quantity(calibration.n_questions, 'question')}: the policy always abstains. Raise the risk, or "
-            "calibrate on more questions."
-        )
     else:
-        unit = "nats of CoE" if calibration.gate is None else "of the gate's score"
-        n_questions, n_answered, n_wrong = calibration.n_questions, calibration.n_answered, calibration.n_wrong
-        print_lines(
-            f"Answer up to {calibration.threshold:.3g} {unit}: {n_answered} of {quantity(n_questions, 'question')} "
-            f"({n_answered / n_questions:.1%}), {n_wrong} wrong "
-            f"({n_wrong / n_answered:.1%}; at most {calibration.bound:.1%} with confidence {confidence:g})."
+        print_lines(_threshold_in_words(calibration))
+    _print_remarks(calibration)
+    for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
+        if n:
+            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
+            print_lines(f"{skipped} skipped.")
+    print_lines(judging.note())
+    used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
+    print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
+
+
+def _threshold_in_words(calibration: "Calibration") -> str:
+    questions, risk = quantity(calibration.n_questions, "question"), f"{calibration.risk:g}"
+    confidence = f"confidence {calibration.confidence:g}"
+    if calibration.threshold is None:
+        return (
+            f"No threshold keeps a risk of {risk} with {confidence} on {questions}: the policy always abstains. Raise "
+            "the risk, or calibrate on more questions."
         )
+    unit = "nats of CoE" if calibration.gate is None else "of the gate's score"
+    return f"Answer up to {calibration.threshold:.3g} {unit}: {_counts(calibration, questions)} with {confidence})."
+
+
+def _counts(of: "Calibration | GroupThreshold", questions: str) -> str:
+    share, wrong = of.n_answered / of.n_questions, of.n_wrong / of.n_answered
+    return f"{of.n_answered} of {questions} ({share:.1%}), {of.n_wrong} wrong ({wrong:.1%}; at most {of.bound:.1%}"
+
+
+def _print_remarks(calibration: "Calibration") -> None:
+    from coe_agents.policy.gate import LearnedGate
+
     if isinstance(calibration.gate, LearnedGate):
-        trust = ", ".join(
-            f"{name} {weight:.2f}"
-            for name, weight in zip(calibration.gate.agents, calibration.gate.weights, strict=True)
-        )
+        weights = zip(calibration.gate.agents, calibration.gate.weights, strict=True)
+        trust = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
         print_lines(f"The answer is chosen with these weights: {trust}.")
     if calibration.fit == "folds" and calibration.threshold is not None:
         print_lines(
@@ -145,93 +155,9 @@ def calibrate(
         )
     if calibration.n_ties:
         print_lines(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
-    _print_skipped(rows, n_silent)
-    print_judged(judging)
-    used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
-    print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
-
-
-@expand_options
-def drift(
-    policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
-    scoring: ScoringOptions,
-    samples: OptionalSamplesArgument = None,
-    follow: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file of labelled answers, one JSON object a line, to which they are appended. It is read until "
-            "it breaks the stated risk; stop with Ctrl-C."
-        ),
-    ] = None,
-    false_alarms: Annotated[
-        float, typer.Option(help="With --follow: highest probability of ever being alarmed wrongly, in (0, 1).")
-    ] = 0.05,
-    min_seen: Annotated[
-        float,
-        typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
-    ] = 1.0,
-    until_end: Annotated[
-        bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
-    from coe_agents.evaluation import check_drift
-    from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.gate import LearnedGate
-
-    if follow is not None:
-        if samples:
-            raise typer.BadParameter("it reads no samples. Omit them, or omit --follow", param_hint="--follow")
-        follow_until_broken(
-            policy, follow, false_alarms=false_alarms, min_seen=min_seen, until_end=until_end, as_json=as_json
-        )
-    for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
-        if is_given:
-            raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
-    if not samples:
-        raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="'samples'")
-    setting, judging = create_setting(scoring, samples)
-    calibrated = CalibratedPolicy.load(policy)
-    rows, n_silent = judge_saved(
-        samples,
-        setting,
-        _CHECK,
-        every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
-        proposer=calibrated.calibration.proposer,
-        weights=calibrated.calibration.weights,
-    )
-    found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
-    if as_json:
-        print_json({**asdict(found), "holds": found.holds, "judged": judging.to_json()})
-    else:
-        moved = "have changed" if found.scores_changed else "show no change"
-        print_lines(
-            f"{quantity(found.n_questions, 'question')}: the uncertainties {moved} "
-            f"(Kolmogorov-Smirnov {found.ks_statistic:.3f}, p = {found.p_value:.3g}); coverage {found.coverage:.1%}"
-        )
-        if found.risk_interval is not None:
-            low, high = found.risk_interval
-            judged = quantity(found.n_judged, "answer is", "answers are")
-            print_lines(
-                f"risk: {found.n_wrong} of {judged} wrong, {low:.1%} to {high:.1%} by one-sided "
-                f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
-            )
-        if found.n_ties:
-            print_lines(f"questions with a tied lead, which are never answered: {found.n_ties}")
-        if n_silent:
-            print_lines(f"questions without a {_TO_JUDGE}: {n_silent}")
-        if found.n_unmeasurable:
-            lacking = quantity(found.n_unmeasurable, "question lacks", "questions lack")
-            print_lines(f"{lacking} an agent that the learned gate needs")
-        for mismatch in found.mismatches:
-            print_lines(f"mismatch: {mismatch}")
-        print_judged(judging)
-    raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 
 def _print_support(calibration: "Calibration") -> None:
-    """Prints the thresholds of a policy that judges one agent's proposals."""
     risk, confidence = f"{calibration.risk:g}", f"{calibration.confidence:g}"
     tools = sorted(calibration.tools.items())
     has_calls = bool(tools or calibration.no_call)
@@ -252,11 +178,8 @@ def _print_support(calibration: "Calibration") -> None:
             if calibration.gate is None
             else f"pass up to {own.threshold:.3g} of the learned probability of error"
         )
-        print_lines(
-            f"{what[0].upper()}{what[1:]} {passing}: {own.n_answered} of {own.n_questions} "
-            f"({own.n_answered / own.n_questions:.1%}), {own.n_wrong} wrong ({own.n_wrong / own.n_answered:.1%}; at "
-            f"most {own.bound:.1%} with confidence {confidence})."
-        )
+        counts = _counts(own, str(own.n_questions))
+        print_lines(f"{what[0].upper()}{what[1:]} {passing}: {counts} with confidence {confidence}).")
     if len(groups) > 1:
         print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
 
@@ -277,20 +200,80 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
         )
 
 
-def _check_verdicts(rows: "list[Judged]", n_silent: int) -> None:
-    if all(row.correct is None for row in rows):
-        found = f"{len(rows) + n_silent}, {n_silent} of these without a {_TO_JUDGE}"
-        message = f"at least one question must have a verdict; got none of {found}. Add references or labels"
-        raise typer.BadParameter(message, param_hint="'samples'")
+def _recalibrate(
+    samples: list[Path], scoring: ScoringOptions, current: Path, out: Path, *, risk: float, confidence: float
+) -> None:
+    """Chooses the threshold of a policy again on samples of `harvest`, and writes the policy."""
+    from coe_agents.evaluation.calibration.audits import recalibrate
+    from coe_agents.policy import CalibratedPolicy
+    from coe_agents.policy.gate import LearnedGate
+
+    setting, judging = create_setting(scoring, samples)
+    policy = CalibratedPolicy.load(current)
+    if (name := type(setting.clusterer).__name__) != policy.calibration.clusterer:
+        raise typer.BadParameter(
+            f"the policy was calibrated with {clean(policy.calibration.clusterer)}; got {name}. Name the same one",
+            param_hint="--clusterer",
+        )
+    seen: dict[str, Seen] = {}
+    rows, _ = judge_saved(
+        samples,
+        setting,
+        check=lambda questions: _noted(questions, seen),
+        every_cluster=isinstance(policy.calibration.gate, LearnedGate),
+        weights=policy.calibration.weights,
+    )
+    found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
+    found.policy.save(out)
+    for mismatch in dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement)):
+        print_lines(f"mismatch: {mismatch}")
+    print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
+    if found.n_below:
+        print_lines(
+            f"note: {quantity(found.n_below, 'escalation lies', 'escalations lie')} at or below the present threshold, "
+            "escalated by a former, lower one or by another part, such as a guard before the policy. Thresholds were "
+            "chosen with and without them, and the lower one is used."
+        )
+    print_lines(judging.note())
+    print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
 
 
-def _print_skipped(rows: "list[Judged]", n_silent: int) -> None:
-    for n, lacking in ((sum(row.correct is None for row in rows), "verdict"), (n_silent, _TO_JUDGE)):
-        if n:
-            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
-            print_lines(f"{skipped} skipped.")
+def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "Iterator[SampledQuestion]":
+    from coe_agents.evaluation.calibration.audits import Seen
+
+    for question in questions:
+        try:
+            first, *others = {Seen.of(sample): None for sample in (*question.responses, *question.failures)}
+            if others:
+                raise ValueError(f"its samples must agree how it was seen; got {first} and {others[0]}")
+            seen[question.id] = first
+        except ValueError as error:
+            raise SamplesError(
+                f"the case {question.id[:50]!r}: {error}", hint="Pass samples that `coe-agents harvest` wrote"
+            ) from error
+        yield question
 
 
-_CHECK = partial(without_rulings, argument="samples")
-_TO_JUDGE = "response to judge"
-_VERDICTS = {"kept": "kept", "broken": "broken", "open": "neither confirmed nor refuted"}
+def _describe(found: "Recalibration", before: float | None, *, risk: float, confidence: float) -> str:
+    calibration = found.policy.calibration
+    escalations = quantity(found.n_escalations, "escalation")
+    cases = f"{quantity(found.n_audits, 'audited answer')} and {escalations}"
+    if found.outcome == "unaudited":
+        return (
+            f"The threshold stays: no answer was audited, and {escalations} cannot show the "
+            "risk of answers.\nAudit a share of them: create_coe_graph(..., record=True, audit_rate=0.05)."
+        )
+    if found.outcome == "few":
+        return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with confidence {confidence:g}."
+    if calibration.threshold is None:
+        return (
+            f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on {cases}: the policy always "
+            "abstains. Raise the risk, or audit more answers."
+        )
+    threshold = f"{calibration.threshold:.3g}"
+    moved = f"stays at {threshold}" if found.outcome == "same" else f"is {found.outcome} to {threshold}"
+    since = "" if before is None or found.outcome == "same" else f" from {before:.3g}"
+    return (
+        f"The threshold {moved}{since}, on {cases}: the risk is at most {calibration.bound:.1%} with confidence "
+        f"{confidence:g}."
+    )

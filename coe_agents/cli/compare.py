@@ -1,15 +1,13 @@
 """Owns the command `compare`: what policies did with the same questions, side by side."""
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, ScoringOptions, expand_options
-from coe_agents.cli.setting import create_setting
-from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.cli.inputs import create_setting, names_of, without_rulings
+from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, expand_options
+from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.experiments.comparison import Comparison
@@ -43,8 +41,8 @@ def compare(
     if policies is not None:
         _replay(paths, policies, scoring, as_json=as_json, out=out, resamples=resamples)
         return
-    from coe_agents.evaluation.decisions import read_run
     from coe_agents.evaluation.origin import in_words, recorded_judging
+    from coe_agents.evaluation.run_decisions import read_run
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.comparison import outcomes_of
 
@@ -78,7 +76,6 @@ def _replay(
     out: Path | None,
     resamples: int,
 ) -> None:
-    from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.replay import load_saved, replay
@@ -90,8 +87,7 @@ def _replay(
         _policy_of(file, name)
         for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
     ]
-    given = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
-    setting, judging = create_setting(given, paths)
+    setting, judging = create_setting(options, paths)
     with Samples(paths) as questions:
         saved = load_saved(without_rulings(questions, argument="paths"), setting.clusterer)
         n_failed = len(questions) - len(saved)
@@ -108,7 +104,6 @@ def _replay(
 
 
 def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
-    """Returns the policy of a configuration with what its graph would do; no model is loaded."""
     from coe_agents.config.build import create_policy, load_divergence, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
@@ -140,9 +135,9 @@ def _show(
 
     `judged` says in JSON how answers are judged, and `note`, if any, in a line below the table.
     """
-    from coe_agents.cli.display.experiment import show_experiment
-    from coe_agents.experiments import write_to
+    from coe_agents.cli.display.tables import show_experiment
     from coe_agents.experiments.comparison import in_words, to_experiment
+    from coe_agents.experiments.output import write_to
 
     table = to_experiment(comparison)
     written = [] if out is None else write_to(table, out)
@@ -152,18 +147,4 @@ def _show(
     for line in in_words(comparison):
         print_lines(line)
     show_experiment(table, written)
-    if note is not None:
-        print_lines(clean(note))
-
-
-def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:
-    """Returns the last part of each path, or as many as tell them apart."""
-    resolved = [Path(os.path.abspath(path)) for path in paths]
-    if len(set(resolved)) < len(resolved):
-        raise typer.BadParameter(f"each {of} must be given once. Remove the repetition", param_hint=option)
-    n_parts = 1
-    while True:
-        names = ["/".join(path.parts[-n_parts:]) for path in resolved]
-        if len(set(names)) == len(names):
-            return names
-        n_parts += 1
+    print_lines(note)

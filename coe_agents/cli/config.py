@@ -38,9 +38,9 @@ def init(
 @config_app.command(epilog=f"Exit status: {Exit.ANSWERED} valid, {Exit.USAGE} invalid.")
 def check(file: Annotated[Path, typer.Argument(help="The TOML file.")]) -> None:
     """Validate a file and show its settings. No model is called or loaded, but code that the file names is imported."""
-    from coe_agents.cli.display.config import show_config
-    from coe_agents.config.checks import check as check_config
+    from coe_agents.cli.display.settings import show_config
     from coe_agents.config.schema import load_config
+    from coe_agents.config.validation import check as check_config
 
     config = load_config(file)
     hide(config.secrets)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption
 from coe_agents.cli.terminal import print_json
 
@@ -31,7 +31,7 @@ def doctor(
     if as_json:
         print_json(examination.to_json())
     else:
-        from coe_agents.cli.display.config import show_examination
+        from coe_agents.cli.display.settings import show_examination
 
         show_examination(examination)
     code = Exit.FAILED if examination.problems else Exit.ANSWERED

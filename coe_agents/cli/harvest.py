@@ -180,7 +180,6 @@ def _checked(path: Path, kind: "type[SqliteStore]") -> "Iterator[SqliteStore]":
 
 
 def _append(path: Path, rows: list[dict[str, Any]]) -> int:
-    """Appends the cases that a file does not hold yet, and returns how many."""
     from coe_agents.evaluation.samples.folder import sole_writer
     from coe_agents.evaluation.samples.labelled import follow_cases
     from coe_agents.files import append

@@ -1,17 +1,15 @@
 """Owns the data of `reproduce`: responses sampled once and stored, or read from saved files."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, partial
 from pathlib import Path
 
 import coe_agents
-from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.inputs import create_setting, load_quietly
 from coe_agents.cli.options import Criteria, SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import sample_to
-from coe_agents.cli.setting import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -21,12 +19,13 @@ from coe_agents.config.build import create_clusterer
 from coe_agents.config.judging import judging_of
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import Sample, SampledQuestion, Samples, ScoringSetup
+from coe_agents.evaluation import SampledQuestion, Samples, ScoringSetup
+from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.text import quantity
-from coe_agents.tinyworld import beliefs, load_facts
+from coe_agents.tinyworld.facts import beliefs, load_facts
 from coe_agents.tinyworld.questions import answer_span, find_questions
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
@@ -37,10 +36,12 @@ _MOST_PAIRS = 10_000_000
 
 
 Questions = Sequence[SampledQuestion]
+Load = Callable[[], Questions]
+"""Returns questions; they are sampled or read when it is first called."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material(ABC):
+class Material:
     """The data that experiments read.
 
     Attributes:
@@ -48,6 +49,9 @@ class Material(ABC):
         twins: The names of their second instances.
         setting: How responses become numbers; results of its entailment model are cached.
         provenance: The lines under every table.
+        datasets: By name, the training questions (None without any) and the validation questions.
+        panels: What stands for TriviaQA and for SQuAD, after a description of it.
+        temperatures: The responses of the first two agents at other temperatures, where they can be asked.
         left_out: The experiments that "all" omits, and why.
     """
 
@@ -55,112 +59,22 @@ class Material(ABC):
     twins: tuple[str, ...]
     setting: ScoringSetup
     provenance: Mapping[str, str]
+    datasets: Mapping[str, tuple[Load | None, Load]]
+    panels: Sequence[tuple[str, Load]]
+    temperatures: Mapping[float, Load] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
 
-    @abstractmethod
+    @property
+    def main(self) -> Questions:
+        """The questions that stand for TriviaQA."""
+        return self.panels[0][1]()
+
     def panel(self, place: int) -> tuple[str, Questions]:
         """Returns the questions that stand for TriviaQA (0) or SQuAD (1), after a description of them."""
-
-    @abstractmethod
-    def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
-        """Returns training questions (None without any) and validation questions, by dataset."""
-
-    def by_temperature(self) -> dict[float, Questions]:
-        """Returns questions with the responses of the first two agents at other temperatures, where that is known."""
-        return {}
-
-    @cached_property
-    def main(self) -> Questions:
-        return self.panel(0)[1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampledMaterial(Material):
-    """Responses that are sampled when first needed, and stored under `folder`, in a folder for each run.
-
-    Attributes:
-        sources: The datasets, at most two, as `coe-agents sample --dataset` takes them.
-        limit: Number of questions of each dataset; 0 for all.
-        seed: For the choice of questions and for the responses.
-    """
-
-    config: Config
-    sources: tuple[str, ...]
-    folder: Path
-    limit: int
-    seed: int
-    with_context: bool
-    _runs: dict[str, list[SampledQuestion]] = field(default_factory=dict)
-
-    def panel(self, place: int) -> tuple[str, Questions]:
-        """Returns the validation questions of a dataset; the second panel of a single dataset is its other split."""
-        if place < len(self.sources):
-            source = self.sources[place]
-            split = _splits(source)[1]
-        else:
-            source = self.sources[0]
-            split = _splits(source)[0]
-            if split is None:
-                raise ConfigurationError(f"{source} has no second split", hint='Pass "--dataset" twice')
-        return source if split is None else f"{source}, {split}", self._run(source, split)
-
-    def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
-        splits = {source: _splits(source) for source in self.sources}
-        return {
-            source: (None if train is None else self._run(source, train), self._run(source, validation))
-            for source, (train, validation) in splits.items()
-        }
-
-    def by_temperature(self) -> dict[float, Questions]:
-        """Returns the first dataset's validation questions at each temperature, including the configuration's own."""
-        source, own = self.sources[0], {agent.temperature for agent in self.config.agents[:2]}
-        found = {each: self._run(source, _splits(source)[1], temperature=each) for each in TEMPERATURES}
-        return {**dict.fromkeys(own, self.main), **found} if len(own) == 1 else dict(found)
-
-    def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
-        parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
-        name = "-".join(part for part in parts if part is not None)
-        if name in self._runs:
-            return self._runs[name]
-        config = self.config.model_copy(deep=True)
-        if temperature is None:
-            twins = [agent.model_copy(deep=True) for agent in config.agents]
-            for agent in twins:
-                agent.name += _TWIN
-                agent.seed = (self.seed if agent.seed is None else agent.seed) + 1
-            config.agents += twins
-        else:
-            del config.agents[2:]
-            for agent in config.agents:
-                agent.temperature = temperature
-        found = find_questions(source, split, seed=self.seed)
-        out = self.folder / name
-        options = SamplingOptions(
-            dataset=source,
-            split=split,
-            out=out,
-            limit=self.limit,
-            seed=self.seed,
-            with_context=self.with_context and all(question.context is not None for question in found.questions),
-            p_false=temperature is None,
-        )
-        sample_to(options, found, config)
-        self._runs[name] = _read([out / SAMPLES])
-        return self._runs[name]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedMaterial(Material):
-    """Responses from saved files, whose names are `source`; no agent is asked."""
-
-    questions: Questions
-    source: str
-
-    def panel(self, place: int) -> tuple[str, Questions]:
-        return self.source, self.questions
-
-    def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
-        return {self.source: (None, self.questions)}
+        if place == len(self.panels):
+            raise ConfigurationError(f"{self.panels[0][0]} has no second split", hint='Pass "--dataset" twice')
+        source, load = self.panels[place]
+        return source, load()
 
 
 def create_sampled_material(
@@ -172,45 +86,89 @@ def create_sampled_material(
     seed: int,
     with_context: bool,
     correctness: Criteria | None,
-) -> SampledMaterial:
-    """Returns material from the agents of a configuration, by default `reproduce.toml`; no agent is asked yet."""
+) -> Material:
+    """Returns material from the agents of a configuration, by default `reproduce.toml`.
+
+    Responses are sampled when first needed, and stored under `folder`, in a folder for each run.
+    """
     load_quietly(config)  # sets the environment
     settings = load_config(config or SHIPPED)
     sources = tuple(datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
     names = tuple(agent.name for agent in settings.agents)
     judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
     clusterer = create_clusterer(settings)
-    criterion = create_criterion(correctness or judging.correctness, clusterer)
-    setting = _with_cache(ScoringSetup(clusterer, criterion))
+    setting = _with_cache(ScoringSetup(clusterer, create_criterion(correctness or judging.correctness, clusterer)))
+
+    @cache
+    def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
+        parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
+        found = find_questions(source, split, seed=seed)
+        options = SamplingOptions(
+            dataset=source,
+            split=split,
+            out=folder / "-".join(part for part in parts if part is not None),
+            limit=limit,
+            seed=seed,
+            with_context=with_context and all(question.context is not None for question in found.questions),
+            p_false=temperature is None,
+        )
+        sample_to(options, found, _varied(settings, temperature, seed=seed))
+        return _read([options.out / SAMPLES])
+
+    splits = {source: _splits(source) for source in sources}
+    pairs = [(source, splits[source][1]) for source in sources]
+    if len(sources) == 1 and splits[sources[0]][0] is not None:
+        pairs.append((sources[0], splits[sources[0]][0]))  # its other split is the second panel
+    first, own = pairs[0], {agent.temperature for agent in settings.agents[:2]}
+    temperatures: dict[float, Load] = {each: partial(sampled, *first, temperature=each) for each in TEMPERATURES}
     sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
     sizes = _join(n for n, _ in sampling)
-    responses = "1 response" if sizes == "1" else f"{sizes} responses"
-    provenance = {
-        "dataset": " and ".join(sources),
-        "agents": ", ".join(names),
-        "n": f"{quantity(limit, 'question') if limit else 'all questions'}, {responses} of each agent",
-        "temperature": _join(temperature for _, temperature in sampling),
-        "seed": str(seed),
-        **_provenance(setting, settings),
-    }
-    return SampledMaterial(
+    return Material(
         agents=names,
         twins=tuple(name + _TWIN for name in names),
         setting=setting,
-        provenance=provenance,
-        config=settings,
-        sources=sources,
-        folder=folder,
-        limit=limit,
-        seed=seed,
-        with_context=with_context,
+        provenance={
+            "dataset": " and ".join(sources),
+            "agents": ", ".join(names),
+            "n": f"{quantity(limit, 'question') if limit else 'all questions'}, "
+            f"{'1 response' if sizes == '1' else f'{sizes} responses'} of each agent",
+            "temperature": _join(temperature for _, temperature in sampling),
+            "seed": str(seed),
+            **_provenance(setting, settings),
+        },
+        datasets={
+            source: (None if train is None else partial(sampled, source, train), partial(sampled, source, validation))
+            for source, (train, validation) in splits.items()
+        },
+        panels=[
+            (source if split is None else f"{source}, {split}", partial(sampled, source, split))
+            for source, split in pairs
+        ],
+        # at the configuration's own temperature the main responses are there already
+        temperatures={**(dict.fromkeys(own, partial(sampled, *first)) if len(own) == 1 else {}), **temperatures},
     )
+
+
+def _varied(settings: Config, temperature: float | None, *, seed: int) -> Config:
+    """Returns a copy with a second instance of each agent, or with the first two agents at another temperature."""
+    config = settings.model_copy(deep=True)
+    if temperature is None:
+        twins = [agent.model_copy(deep=True) for agent in config.agents]
+        for agent in twins:
+            agent.name += _TWIN
+            agent.seed = (seed if agent.seed is None else agent.seed) + 1
+        config.agents += twins
+    else:
+        del config.agents[2:]
+        for agent in config.agents:
+            agent.temperature = temperature
+    return config
 
 
 def read_saved_material(
     paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: Criteria | None
-) -> SavedMaterial:
-    """Returns material from files of samples; they are judged as `score` does it."""
+) -> Material:
+    """Returns material from files of samples; they are judged as `score` does it, and no agent is asked."""
     questions = _read(paths)
     in_files = {response["agent"] for question in questions for response in question.responses}
     if agents is None:
@@ -232,21 +190,20 @@ def read_saved_material(
     counts = [
         sum(response["agent"] == name for response in question.responses) for question in questions for name in names
     ]
-    provenance = {
-        "dataset": source,
-        "agents": ", ".join(names),
-        "n": f"{quantity(len(questions), 'question')}, {min(counts)} to {max(counts)} responses of each agent",
-        "temperature and seed": "unknown: the files do not state them",
-        **_provenance(setting, None),
-    }
-    return SavedMaterial(
+    return Material(
         agents=names,
         twins=twins if in_files.issuperset(twins) else (),
         setting=setting,
-        provenance=provenance,
+        provenance={
+            "dataset": source,
+            "agents": ", ".join(names),
+            "n": f"{quantity(len(questions), 'question')}, {min(counts)} to {max(counts)} responses of each agent",
+            "temperature and seed": "unknown: the files do not state them",
+            **_provenance(setting, None),
+        },
+        datasets={source: (None, lambda: questions)},
+        panels=[(source, lambda: questions)] * 2,
         left_out=left_out,
-        questions=questions,
-        source=source,
     )
 
 
@@ -277,7 +234,6 @@ def _with_cache(setting: ScoringSetup) -> ScoringSetup:
 
 
 def _splits(source: str) -> tuple[str | None, str | None]:
-    """Returns the names of a dataset's training split and of the one that is reported on; a file has none."""
     if Path(source).is_file():
         return None, None
     return "calibration" if source == "tinyworld" else "train", "validation"

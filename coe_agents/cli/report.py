@@ -1,18 +1,15 @@
 """Owns the command `report`: an evaluation, a run or two runs as one HTML page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from coe_agents.cli.inputs import create_setting, names_of, without_rulings
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
-from coe_agents.cli.setting import create_setting, print_judged
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.files import write
 from coe_agents.text import quantity
-
-if TYPE_CHECKING:
-    from coe_agents.evaluation.origin import Judging
 
 
 @expand_options
@@ -36,26 +33,24 @@ def report(
     policy did with each question, round by round; for two, which outcomes changed, and paired differences. The
     options of scoring are for saved responses.
     """
-    from coe_agents.evaluation.decisions import DECISIONS
+    from coe_agents.evaluation.run_decisions import DECISIONS
 
     decided = [(path / DECISIONS).is_file() for path in run]
+    note = None
     if any(decided):
         page, count = _of_runs(run, title, resamples=resamples, are_decided=all(decided))
-        judging = None
     else:
-        page, count, judging = _of_samples(run, scoring, title, resamples=resamples)
+        page, count, note = _of_samples(run, scoring, title, resamples=resamples)
     write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
-    if judging is not None:
-        print_judged(judging)
+    print_lines(note)
 
 
 def _of_samples(
     paths: list[Path], scoring: ScoringOptions, title: str | None, *, resamples: int
-) -> "tuple[str, int, Judging]":
-    from coe_agents.cli.recalibrate import without_rulings
+) -> tuple[str, int, str | None]:
     from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.html import create_page
+    from coe_agents.evaluation.html.report_page import create_page
 
     setting, judging = create_setting(scoring, paths)
     with Samples(paths) as questions:
@@ -66,13 +61,12 @@ def _of_samples(
             n_resamples=resamples,
             note=judging.note(),
         )
-        return page, len(questions), judging
+        return page, len(questions), judging.note()
 
 
 def _of_runs(paths: list[Path], title: str | None, *, resamples: int, are_decided: bool) -> tuple[str, int]:
-    from coe_agents.cli.compare import names_of
-    from coe_agents.evaluation.decisions import read_run
-    from coe_agents.experiments.html import create_run_page
+    from coe_agents.evaluation.run_decisions import read_run
+    from coe_agents.experiments.run_page import create_run_page
 
     if not are_decided or len(paths) > 2:
         found = "saved responses among them" if not are_decided else f"{len(paths)}"

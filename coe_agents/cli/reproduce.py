@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -12,7 +12,7 @@ from coe_agents.cli.terminal import print_lines
 
 if TYPE_CHECKING:
     from coe_agents.cli.material import Material
-    from coe_agents.experiments import Experiment
+    from coe_agents.experiments.experiment import Experiment
 
 Name = Literal[
     "all",
@@ -82,8 +82,8 @@ def reproduce(
             config, dataset, out / "runs", limit=limit, seed=seed, with_context=with_context, correctness=correctness
         )
     names = _all_of(material) if name == "all" else [name]
-    from coe_agents.cli.display.experiment import show_experiment
-    from coe_agents.experiments import write_to
+    from coe_agents.cli.display.tables import show_experiment
+    from coe_agents.experiments.output import write_to
 
     for each in names:
         found = _experiment(each, material, seed)
@@ -102,30 +102,36 @@ def _all_of(material: "Material") -> list[Name]:
 
 
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
-    from coe_agents import experiments as made
     from coe_agents.cli.material import known_beliefs, span_of
     from coe_agents.clustering import NormalizedMatch
+    from coe_agents.experiments import algorithm_1, group_size, limitations, ranking
 
     agents, twins, setting = material.agents, material.twins, material.setting
     clusterers = {type(each).__name__: each for each in (setting.clusterer, NormalizedMatch())}
+
+    def datasets() -> dict[str, tuple[Any, Any]]:
+        return {name: (train and train(), validation()) for name, (train, validation) in material.datasets.items()}
+
+    def temperatures() -> dict[float, Any]:
+        return {value: load() for value, load in material.temperatures.items()}
 
     def of_all_metrics(place: int, dataset: str) -> "Experiment":
         source, questions = material.panel(place)
         replaced = "" if source.startswith(name) else f", in place of {dataset}"
         title = f"All metrics, from one model to six: {source}{replaced}"
-        return made.panels(name, title, questions, agents, setting, twins=twins)
+        return ranking.panels(name, title, questions, agents, setting, twins=twins)
 
     experiments: dict[Name, Callable[[], Experiment]] = {
-        "model-accuracy": lambda: made.model_accuracy(material.datasets(), agents, setting),
-        "selective-prediction": lambda: made.selective_prediction(material.main, agents, setting),
+        "model-accuracy": lambda: ranking.model_accuracy(datasets(), agents, setting),
+        "selective-prediction": lambda: ranking.selective_prediction(material.main, agents, setting),
         "triviaqa": lambda: of_all_metrics(0, "TriviaQA"),
         "squad": lambda: of_all_metrics(1, "SQuAD"),
-        "epsilon": lambda: made.epsilon(material.main, agents, setting),
-        "sampling": lambda: made.sampling(material.by_temperature(), material.main, agents, setting),
-        "divergences": lambda: made.divergences(material.main, agents, setting),
-        "contamination": lambda: made.contamination(material.main, agents, setting, known_beliefs),
-        "normalisation": lambda: made.normalisation(material.main, agents, clusterers, setting, span_of),
-        "cost": lambda: made.cost(material.main, agents, setting, twins=twins),
-        "scaling": lambda: made.scaling(material.main, (*agents, *twins), setting, seed=seed),
+        "epsilon": lambda: algorithm_1.epsilon(material.main, agents, setting),
+        "sampling": lambda: algorithm_1.sampling(temperatures(), material.main, agents, setting),
+        "divergences": lambda: algorithm_1.divergences(material.main, agents, setting),
+        "contamination": lambda: limitations.contamination(material.main, agents, setting, known_beliefs),
+        "normalisation": lambda: limitations.normalisation(material.main, agents, clusterers, setting, span_of),
+        "cost": lambda: group_size.cost(material.main, agents, setting, twins=twins),
+        "scaling": lambda: group_size.scaling(material.main, (*agents, *twins), setting, seed=seed),
     }
     return experiments[name]()

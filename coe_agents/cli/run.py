@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.engine import create_pool, ray_options, share_limits
+from coe_agents.cli.inputs import create_pool, load_quietly, ray_options
 from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import EngineOptions, Exit, QuestionOptions, expand_options
-from coe_agents.cli.sample import describe_dataset, most_actors, times
+from coe_agents.cli.sample import describe_dataset, times
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.text import quantity
 
@@ -53,8 +51,8 @@ def run(
     ray = ray_options(engine)
     settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.experiments.runs import Timings, create_run_group, decide_all, keep_prices
-    from coe_agents.experiments.runs.runner import Units
+    from coe_agents.experiments.dataset_run import Timings, Units, decide_all, keep_prices
+    from coe_agents.experiments.run_group import create_run_group
     from coe_agents.tinyworld.questions import find_questions
 
     found = find_questions(asking.dataset, asking.split, seed=seed)
@@ -69,7 +67,7 @@ def run(
     group = create_run_group(settings, **options)
     depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
     from coe_agents.cli.display.progress import progress
-    from coe_agents.evaluation.decisions import DECISIONS, read_run
+    from coe_agents.evaluation.run_decisions import DECISIONS, read_run
     from coe_agents.evaluation.samples.store import Store
 
     n_all = len(questions)
@@ -91,22 +89,18 @@ def run(
 
             asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
         elif n_pending := store.n_pending:
-            from coe_agents.experiments.distributed import cluster
-            from coe_agents.experiments.runs.parts import decide_parts
+            from coe_agents.experiments.dataset_run import decide_parts
+            from coe_agents.experiments.ray_cluster import cluster
 
             with cluster(ray.address):
-                pool = create_pool(
-                    ray, n_parts=-(-n_pending // partition_size), bound=most_actors(settings, asking.at_once)
-                )
-                # called in the actors, whose environment holds the keys
-                shared = share_limits(settings, pool.n_actors)
-                create = partial(create_run_group, shared, n_sharing=pool.n_actors, **options)
+                n_parts = -(-n_pending // partition_size)
+                pool, create = create_pool(ray, settings, create_run_group, n_parts=n_parts, **options)
                 decide_parts(questions, create, store, timings, pool, size=partition_size, on_row=on_row)
     _show_end(out, n_all)
 
 
 def _show_end(out: Path, n_items: int) -> None:
-    from coe_agents.evaluation.decisions import DECISIONS, read_run
+    from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 
     run = read_run(out)
     items = run.items.values()

@@ -1,30 +1,39 @@
-"""Owns the command `sample`: asks every agent many questions and stores the responses."""
+"""Owns the commands `sample` and `evaluate`: every agent is asked many questions, and the responses are scored."""
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
-from functools import partial
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.engine import create_pool, ray_options, share_limits
+from coe_agents.cli.inputs import create_pool, load_quietly, ray_options
 from coe_agents.cli.interrupts import resumable
-from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
+from coe_agents.cli.options import (
+    EngineOptions,
+    Exit,
+    JsonOption,
+    PartitionOption,
+    SamplingOptions,
+    ScoringOptions,
+    expand_options,
+)
+from coe_agents.cli.score import show_scores
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coe_agents.config.group import SelfCheck
+    from coe_agents.config.sampling_group import SelfCheck
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation.datasets import Question, QuestionsOnDisk
-    from coe_agents.evaluation.runner import Group
+    from coe_agents.evaluation.datasets import Question
+    from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
+    from coe_agents.evaluation.sample_collection import SampledGroup
     from coe_agents.evaluation.samples.store import Unit
 
 SAMPLE_EPILOG = (
@@ -46,6 +55,22 @@ def sample_questions(sampling: SamplingOptions, engine: EngineOptions, partition
 sample = expand_options(sample_questions)
 
 
+@expand_options
+def evaluate(
+    sampling: SamplingOptions,
+    scoring: ScoringOptions,
+    engine: EngineOptions,
+    as_json: JsonOption = False,
+    partition_size: PartitionOption = 100,
+) -> None:
+    """Run `sample`, then `score`; both --clusterer and --correctness are by default what the run records."""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        sample_questions(sampling, engine, partition_size)
+    names_all = scoring.clusterer is not None and scoring.correctness != "judge"
+    scoring = replace(scoring, config=None if names_all else sampling.config)
+    show_scores([sampling.out], scoring, as_json=as_json)
+
+
 def sample_to(
     options: SamplingOptions,
     found: "QuestionsOnDisk",
@@ -58,21 +83,20 @@ def sample_to(
 
     `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
     """
-    from coe_agents.evaluation.datasets import examples_from, load_prompt
+    from coe_agents.evaluation.datasets.question_prompts import load_prompt
 
     seed, passages = options.seed, options.with_context
     wording = load_prompt(options.prompt)
     questions = found.questions.first(options.limit or None)
-    shown = found.examples(options.shots, with_context=passages)
-    examples = examples_from(shown, options.shots, seed=seed, with_context=passages)
+    examples = found.draw_examples(options.shots, with_context=passages)
 
     def prompt(question: "Question") -> str:
         return wording.text(question, examples(question), with_context=passages)
 
     # on a cluster no prompt is kept: an actor gets those of its part
     prompts = {question.id: prompt(question) for question in questions} if engine is None else {}
-    from coe_agents.config.group import create_group  # slow to import: mistakes above are reported first
     from coe_agents.config.judging import judging_of
+    from coe_agents.config.sampling_group import create_group  # slow to import: mistakes above are reported first
     from coe_agents.evaluation.origin import JUDGED
 
     fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}
@@ -91,8 +115,9 @@ def sample_to(
     if engine is None:
         _run(group, questions, settings, options.out)
         return
-    from coe_agents.experiments.distributed import SampleParts, cluster
-    from coe_agents.experiments.distributed import sample as sample_parts
+    from coe_agents.experiments.ray_cluster import cluster
+    from coe_agents.experiments.ray_sampling import SampleParts
+    from coe_agents.experiments.ray_sampling import sample as sample_parts
 
     with (
         SampleParts(
@@ -102,26 +127,15 @@ def sample_to(
     ):
         if parts.n_unfinished:
             with cluster(engine.address):
-                pool = create_pool(engine, n_parts=parts.n_unfinished, bound=most_actors(config, options.at_once))
-                # called in the actors, whose environment holds the keys
-                create = partial(create_group, share_limits(config, pool.n_actors), n_sharing=pool.n_actors, **asked)
+                pool, create = create_pool(engine, config, create_group, n_parts=parts.n_unfinished, **asked)
                 sample_parts(parts, prompt, create, pool, on_unit=advance)
 
 
-def most_actors(config: "Config | None", at_once: int | None) -> int | None:
-    """Returns how many actors can share the limits of the agents' endpoints; None without endpoints."""
-    from coe_agents.config.clients import LOCAL_PROVIDERS, default_at_once
-
-    remote = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
-    bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote]
-    return min(bounds, default=None)
-
-
-def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
+def _run(group: "SampledGroup", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
     import asyncio
 
-    from coe_agents.evaluation.runner import sample as sample_all
-    from coe_agents.evaluation.runner import units_of
+    from coe_agents.evaluation.sample_collection import sample as sample_all
+    from coe_agents.evaluation.sample_collection import units_of
     from coe_agents.evaluation.samples.store import Store
 
     with Store(out, settings, units_of(questions, group.participants)) as store:
@@ -137,7 +151,7 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
 
 @contextmanager
 def _progress_and_summary(
-    group: "Group", n_questions: int, path: "Path", missing: Counter[str]
+    group: "SampledGroup", n_questions: int, path: "Path", missing: Counter[str]
 ) -> "Iterator[Callable[[Unit, str | None], None]]":
     """Shows the progress of a run; at its end prints where the responses are, and what failed.
 

@@ -1,6 +1,6 @@
 """Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coe_agents.cli.inputs import check_proposer, create_setting, without_rulings
 from coe_agents.cli.options import (
     JsonOption,
     ProposerOption,
@@ -16,7 +17,6 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.setting import create_setting
 from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -53,25 +53,23 @@ def show_scores(
     what may be wrong is the first response of one agent. Proposals of tool calls are also reported apart from those
     that call nothing.
     """
-    from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation.scoring.scores import score_samples
     from coe_agents.evaluation.workers import start_workers
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
-    check = partial(without_rulings, argument="samples")
     with (
         start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
         Samples(samples, workers=workers) as questions,
     ):
-        scores = score_samples(questions, setup, check=check, workers=workers)
+        scores = score_samples(questions, setup, check=partial(without_rulings, argument="samples"), workers=workers)
         check_proposer(proposer, scores.agents)
         figures = {**report(scores, n_resamples=resamples, workers=workers), "judged": judging.to_json()}
     if as_json:
         print_json(figures)
     else:
-        from coe_agents.cli.display.scores import show_report
+        from coe_agents.cli.display.tables import show_report
 
         show_report(figures, judging.note())
 
@@ -96,16 +94,6 @@ def _n_processes(wanted: int | None, setup: "ScoringSetup", options: ScoringOpti
     needs_none = options.config is None and is_plain and isinstance(setup.clusterer, NormalizedMatch | ActionMatch)
     n_bytes = sum(file.stat().st_size for file in files_of(samples) if file.exists())
     return n_cores() if needs_none and n_bytes >= _LARGE else 1
-
-
-def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
-    """Refuses a proposer that is no agent of the samples."""
-    names = sorted(agents)
-    if proposer is not None and proposer not in names:
-        from coe_agents.extensions import did_you_mean
-
-        hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"
-        raise typer.BadParameter(f'must be an agent of the samples; got "{proposer}". {hint}', param_hint="--proposer")
 
 
 def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":

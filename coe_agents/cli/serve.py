@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import ConfigOption
 from coe_agents.cli.terminal import print_lines
@@ -44,7 +44,7 @@ def serve(
 
     A caller can make the gate stricter for a question, never looser.
     """
-    from coe_agents.config.clients import read_key
+    from coe_agents.config.models import read_key
 
     try:
         key = None if api_key_env is None else read_key(api_key_env)

@@ -27,8 +27,10 @@ def clean(text: str, limit: int | None = None) -> str:
     return for_terminal(redact(text, _HIDDEN | secrets_of_environment()), limit)
 
 
-def print_lines(text: str, *, to_stderr: bool = False) -> None:
-    """Prints a text; its lines stay apart."""
+def print_lines(text: str | None, *, to_stderr: bool = False) -> None:
+    """Prints a text, whose lines stay apart; nothing for None."""
+    if text is None:
+        return
     shown = "\n".join(clean(line) if line else "" for line in text.split("\n"))
     print(shown, file=sys.stderr if to_stderr else sys.stdout, flush=True)
 

@@ -25,8 +25,7 @@ from coe_agents.clustering import (
     NormalizedMatch,
 )
 from coe_agents.config import schema
-from coe_agents.config.action_rules import read_options
-from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings
+from coe_agents.config.models import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
@@ -86,7 +85,7 @@ def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, pol
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
     if isinstance(config.clusterer, schema.ActionsClusterer) and options["tools"] is not None:
         with _faults_at(config, schema.ActionsClusterer, "clusterer", "options"):
-            ActionMatch(options["tools"], **read_options(config.clusterer.options))  # its rules are of these tools
+            ActionMatch(options["tools"], **schema.read_rules(config.clusterer.options))  # its rules are of these tools
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
@@ -138,7 +137,7 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
         case schema.NormalizedClusterer():
             return NormalizedMatch()
         case schema.ActionsClusterer():
-            return ActionMatch(**read_options(section.options))
+            return ActionMatch(**schema.read_rules(section.options))
         case schema.EmbeddingClusterer():
             embeddings = create_embeddings(section, owner="the clusterer")
             return EmbeddingSimilarity(embeddings, threshold=section.threshold)
@@ -264,7 +263,6 @@ _OF_GRAPH: dict[str, _Create] = {
 
 
 def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
-    """Calls each function, and raises one error with the mistakes of all."""
     parts, faults = list[_Part](), list[str]()
     for create in creates:
         try:

@@ -21,7 +21,8 @@ from pydantic import (
     field_validator,
 )
 
-from coe_agents.config.action_rules import read_options
+from coe_agents.actions import AnyOrder, Exact, Ignore, Rule, Text, Within
+from coe_agents.checks import is_number, one_of
 from coe_agents.errors import ConfigurationError, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
 from coe_agents.files import parse_toml
@@ -58,7 +59,6 @@ def _is_json(value: Any) -> bool:
 
 
 def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
-    """Returns the check of a name: built in, an entry point, or "package.module:name"."""
 
     def check(name: str) -> str:
         if name in built_in or find_extension(part, name):
@@ -175,8 +175,48 @@ class NormalizedClusterer(_Section):
     kind: Literal["normalized"]
 
 
+_RULES: Mapping[str, Rule] = {"exact": Exact(), "ignore": Ignore(), "any_order": AnyOrder(), "text": Text()}
+_FORMS = '"exact", "ignore", "any_order", "text", { within = 0.01 } or { within_relative = 0.05 }'
+_WITHIN = {"within": "absolute", "within_relative": "relative"}
+
+
+def read_rules(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keyword arguments of `ActionMatch`.
+
+    Raises:
+        ValueError: If an option is not known, or a rule is not one.
+
+    Example:
+        >>> read_rules({"compare": {"transfer.amount": {"within": 0.01}, "note": "ignore"}})
+        {'compare': {'transfer.amount': Within(absolute=0.01, relative=0.0), 'note': Ignore()}}
+    """
+    for name in options.keys() - {"compare", "text"}:
+        raise ValueError(f'"{name}" is not an option of "actions". Its options are compare and text')
+    text = {"text": one_of(options["text"], '"text"', ("exact", "loose"))} if "text" in options else {}
+    compare = options.get("compare", {})
+    if not isinstance(compare, Mapping):
+        raise ValueError(f'"compare" must be a table of rules by argument; got {type(compare).__name__}')
+    rules = {name: _read_rule(name, stated) for name, stated in compare.items()}
+    return {"compare": rules, **text} if rules else text
+
+
+def _read_rule(name: str, stated: Any) -> Rule:
+    if isinstance(stated, str) and stated in _RULES:
+        return _RULES[stated]
+    if (
+        isinstance(stated, Mapping)
+        and stated
+        and stated.keys() <= _WITHIN.keys()
+        and all(map(is_number, stated.values()))
+    ):
+        return Within(**{_WITHIN[key]: value for key, value in stated.items()})
+    if isinstance(stated, Mapping) and "." not in name:  # what TOML reads an unquoted "tool.argument" as
+        raise ValueError(f'the rule of "{name}" must be {_FORMS}. Put a name with a point in quotes: "tool.argument"')
+    raise ValueError(f'the rule of "{name}" must be {_FORMS}; got {stated!r:.80}. Write one of them')
+
+
 def _check_rules(options: dict[str, Any]) -> dict[str, Any]:
-    read_options(options)
+    read_rules(options)
     return options
 
 
@@ -277,7 +317,6 @@ _TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list
 
 
 def _tag_of(part: str) -> Callable[[Any], str | None]:
-    """Returns the function from a table to the tag of its section: the kind, "custom" or "unknown"."""
 
     def tag(table: Any) -> str | None:
         kind = table.get("kind") if isinstance(table, Mapping) else getattr(table, "kind", None)
@@ -406,7 +445,6 @@ def load_config(path: Path) -> Config:
 
 
 def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
-    """Returns the mistake and, where pydantic's message lacks it, the remedy."""
     message, name = str(fault["msg"]).removeprefix("Value error, "), str(place[-1]) if place else ""
     match fault["type"]:
         case "missing" | "union_tag_not_found":

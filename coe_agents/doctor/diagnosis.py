@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -12,31 +12,23 @@ from typing import Any
 from coe_agents import ModelAgent, __version__
 from coe_agents.agents.greedy_decoding import REMEDY
 from coe_agents.config.build import create_agents, create_clusterer
-from coe_agents.config.checks import check
 from coe_agents.config.schema import Config
-from coe_agents.doctor import agents as agent_probes
-from coe_agents.doctor.agents import AgentReport, Failure
-from coe_agents.doctor.clusterers import (
+from coe_agents.config.validation import check
+from coe_agents.doctor import probes
+from coe_agents.doctor.probes import (
     CONTRADICTED,
     ENTAILED,
     PREMISE,
+    AgentReport,
     EmbeddingReport,
     EntailmentReport,
+    Problem,
     probe_of,
 )
 from coe_agents.policy.guarantee import UNKEPT
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
 _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """A part that does not work, and its remedy."""
-
-    part: str
-    error: str
-    remedy: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +81,12 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     clustering, probe = probe_of(clusterer) or ("", None)
 
     tasks: dict[str, Any] = {
-        f"agent {name}": partial(agent_probes.probe_agent, agent) for name, (agent, *_) in agents.items()
+        f"agent {name}": partial(probes.probe_agent, agent) for name, (agent, *_) in agents.items()
     }
     if probe is not None:
         tasks[clustering] = probe
-    found = agent_probes.all_within(timeout, tasks)
-    late = Failure(
+    found = probes.all_within(timeout, tasks)
+    late = Problem(
         error=f"no reply within {timeout:g} s",
         remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
     )
@@ -110,9 +102,9 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         place = f"{part} at {places[part]}" if places.get(part) else part
         named = f"{place} {result.model}" if isinstance(result, EntailmentReport | EmbeddingReport) else place
         faults = _faults(result, needs_logprobs=needs_logprobs, is_single=part in single)
-        problems += [Problem(part=named, error=fault.error, remedy=fault.remedy) for fault in faults]
+        problems += [replace(fault, part=named) for fault in faults]
         notes += _notes(part, result, is_single=part in single)
-    reports = {name: None if isinstance(result, Failure) else result for name, result in results.items()}
+    reports = {name: None if isinstance(result, Problem) else result for name, result in results.items()}
     devices = sorted({report.device for report in reports.values() if report is not None and report.device})
     return Examination(
         agents={name: reports[f"agent {name}"] for name in agents},
@@ -127,7 +119,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
 
 def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:
     """Returns by name an agent, its server's address, and whether the group takes one response a round."""
-    n_samples = agent_probes.N_SAMPLES
+    n_samples = probes.N_SAMPLES
     if config is None:
         return {agent.name: (agent, "", False) for agent in tinyworld_agents(n_samples=n_samples)}
     made = zip(config.agents, create_agents(config, n_samples=n_samples), strict=True)
@@ -145,8 +137,8 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[Failure]:
-    if isinstance(result, Failure):
+def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[Problem]:
+    if isinstance(result, Problem):
         yield result
     elif isinstance(result, EntailmentReport):
         yield from _entailment_faults(result)
@@ -154,18 +146,18 @@ def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[F
         yield from _embedding_faults(result)
     else:
         if result.ignores_temperature and result.on_greedy == "exclude" and not is_single:
-            yield Failure(error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
+            yield Problem(error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
         if result.n_empty == result.n_returned:
             remedy = 'Raise "max_tokens": a model that reasons may spend them all before it answers'
-            yield Failure(error="all its responses are empty", remedy=remedy)
+            yield Problem(error="all its responses are empty", remedy=remedy)
         if needs_logprobs and result.logprobs != "all":
-            yield Failure(
+            yield Problem(
                 error='it returns no log-probabilities, but weighting = "probability" needs them',
                 remedy='Set weighting = "auto", or use a server that returns them',
             )
 
 
-def _entailment_faults(report: EntailmentReport) -> Iterator[Failure]:
+def _entailment_faults(report: EntailmentReport) -> Iterator[Problem]:
     wrong = None
     if report.entailed.label != "entailment":
         wrong = f'"{PREMISE}" entails "{ENTAILED}", but the model says {report.entailed.label}'
@@ -177,24 +169,24 @@ def _entailment_faults(report: EntailmentReport) -> Iterator[Failure]:
     if report.n_unclear:
         wrong = f"for {report.n_unclear} of 2 pairs the model states none of the labels, so they count as neutral"
     if wrong:
-        yield Failure(error=wrong, remedy=remedy)
+        yield Problem(error=wrong, remedy=remedy)
 
 
-def _embedding_faults(report: EmbeddingReport) -> Iterator[Failure]:
+def _embedding_faults(report: EmbeddingReport) -> Iterator[Problem]:
     same, other, threshold = f"{report.paraphrase:.3f}", f"{report.other:.3f}", f"the threshold of {report.threshold:g}"
     if report.paraphrase <= report.other:
         remedy = 'No threshold separates them. Use another model, or kind = "entailment"'
-        yield Failure(error=f"another answer ({other}) is as similar as a paraphrase ({same})", remedy=remedy)
+        yield Problem(error=f"another answer ({other}) is as similar as a paraphrase ({same})", remedy=remedy)
     elif report.paraphrase < report.threshold:
         remedy = f"Lower the threshold; another answer has {other}"
-        yield Failure(error=f"a paraphrase has a cosine of {same}, below {threshold}", remedy=remedy)
+        yield Problem(error=f"a paraphrase has a cosine of {same}, below {threshold}", remedy=remedy)
     elif report.other >= report.threshold:
         remedy = f"Raise the threshold; a paraphrase has {same}"
-        yield Failure(error=f"another answer has a cosine of {other}, not below {threshold}", remedy=remedy)
+        yield Problem(error=f"another answer has a cosine of {other}, not below {threshold}", remedy=remedy)
 
 
 def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
-    if isinstance(result, Failure | EmbeddingReport):
+    if isinstance(result, Problem | EmbeddingReport):
         return
     if isinstance(result, EntailmentReport):
         if not result.n_unclear and result.contradicted.label == "neutral":

@@ -19,12 +19,8 @@ class DiskSequence(Sequence[T]):
     The file is one of `open_scratch`; while it is written it takes about three times the size of the values. Memory
     holds a cache of a few MB, and nothing for each value.
 
-    Args:
-        values: Read once, and not kept.
-        key: Returns what they are sorted by.
-        encode: Returns a value as text, and `decode` a text as the value.
-        decode: See `encode`.
-        merge: Returns one value for those of the same key, in the order in which they were read; it may raise.
+    `values` are read once and sorted by `key`; `encode` returns a value as text, and `decode` a text as the value;
+    `merge` returns one value for those of the same key, in the order in which they were read, and may raise.
 
     Example:
         >>> numbers = DiskSequence([3, 1, 2, 3], key=lambda n: bytes([n]), encode=str, decode=int)

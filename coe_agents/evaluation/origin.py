@@ -32,7 +32,7 @@ class Judging:
     recorded: "Judging | None" = None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns it as settings and reports hold it; "recorded" is there only where it differs."""
+        """As settings and reports hold it; "recorded" is there only where it differs."""
         found: dict[str, Any] = {"clusterer": self.clusterer, "correctness": self.correctness}
         return found if self.recorded is None else {**found, "recorded": self.recorded.to_json()}
 
@@ -67,21 +67,13 @@ class Origin:
 
 
 def origin_of(paths: Iterable[Path]) -> Origin:
-    """Returns what the runs recorded that wrote these files or folders; what they do not agree on is not known.
-
-    Raises:
-        SamplesError: If the settings of a run cannot be read.
-    """
+    """Returns what the runs recorded that wrote these files or folders; what they do not agree on is not known."""
     found = _origins(paths)
     return found[0] if len(found) == 1 else Origin()
 
 
 def recorded_judging(paths: Iterable[Path], *, must_agree: bool = True) -> Judging | None:
-    """Returns how the runs recorded that they are judged; None where they do not say, or say different things.
-
-    Raises:
-        SamplesError: If the settings of a run cannot be read, or the runs do not agree and must.
-    """
+    """Returns how the runs recorded that they are judged; None where they do not say, or say different things."""
     first, *others = [each.judging for each in _origins(paths)] or [None]
     if any(other != first for other in others):
         if not must_agree:
@@ -94,7 +86,6 @@ def recorded_judging(paths: Iterable[Path], *, must_agree: bool = True) -> Judgi
 
 
 def _origins(paths: Iterable[Path]) -> list[Origin]:
-    """Returns what each folder recorded, where it differs."""
     found = list[Origin]()
     for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
         if (origin := _read(folder)) not in found:
@@ -136,7 +127,6 @@ def _asked(agent: Mapping[str, Any]) -> AskedAgent:
 
 
 def _prompt_in_words(prompt: Mapping[str, Any]) -> str:
-    """Returns what a prompt says around a question."""
     said = {name: prompt.get(name, value) for name, value in _PLAIN.items()}
     if said["passages"]:
         said["with_context"] = prompt.get("with_context")

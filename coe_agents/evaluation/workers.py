@@ -16,18 +16,16 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class Map(Protocol):
-    """A function that is called as `map` is with one iterable, and yields the results in order."""
-
+class _Map(Protocol):
     def __call__(self, function: Callable[[_Item], _Result], items: Iterable[_Item], /) -> Iterator[_Result]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """How many processes there are, and how a function is called in them."""
+    """How many processes there are, and how a function is called in them: as by `map`, with results in order."""
 
     n: int = 1
-    map: Map = map
+    map: _Map = map
 
 
 ALONE = Workers()

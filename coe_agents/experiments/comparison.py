@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.decisions import PERSON, Item, Run
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.evaluation.run_decisions import PERSON, Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.text import quantity
 
@@ -241,7 +241,6 @@ def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
 
 
 def _estimate(outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n_resamples: int) -> dict[str, Estimate]:
-    """Returns every figure, or its difference to that of other outcomes of the same questions."""
     values, known = _table(outcomes)
     others = None if less is None else _table(less)
 
@@ -316,7 +315,6 @@ def in_words(comparison: Comparison) -> list[str]:
 
 
 def _times(each: Compared, first: Compared) -> str:
-    """Returns how many times the tokens a policy takes, or which of it is known."""
     if np.isnan(each.token_ratio) or (each.is_cut_short and first.is_cut_short):
         return ""
     bound = "at least " if each.is_cut_short else "at most " if first.is_cut_short else ""
@@ -340,7 +338,6 @@ def _percent(estimate: Estimate) -> str:
 
 
 def _verdict(each: Compared) -> str:
-    """Returns which differences of coverage and risk are beyond chance."""
     if not each.differences:
         return " It shares no question with the first."
     if each.n_common < _FEWEST:

@@ -7,18 +7,17 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coe_agents.checks import require
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-else:  # matplotlib is not installed with everything, and imported when something is drawn
-    Axes = Figure = Any
+    import matplotlib.axes
+    import matplotlib.figure
 
-__all__ = ["HERE", "PAPER", "Axes", "Cell", "Experiment", "Figure", "Row", "band", "paper_label", "paper_rows", "plain"]
-
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Figure: TypeAlias = "matplotlib.figure.Figure"
+"""Matplotlib's, which is not installed with everything, and imported when something is drawn."""
 Cell = str | int | float | None
 """None is what could not be computed; it is shown as "-"."""
 Row = tuple[Cell, ...]
@@ -36,8 +35,6 @@ class Experiment:
         columns: The heads; the first `n_keys` identify a row.
         rows: Ours.
         draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches. None: no picture.
-        paper: The paper's rows under the same columns; None where it gives no number.
-        label: The label of the paper's table, figure or section; "" where it has none.
         n_keys: How many columns identify a row.
         settings: What the numbers depend on, in the order in which they are shown.
         notes: What a reader must know to read them.
@@ -51,8 +48,6 @@ class Experiment:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     draw: Callable[[Figure], None] | None = None
-    paper: tuple[Row, ...] = ()
-    label: str = ""
     n_keys: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -65,6 +60,16 @@ class Experiment:
         require(is_plain, must, self.name, 'Put other text into "title"')
 
     @property
+    def paper(self) -> tuple[Row, ...]:
+        """The paper's rows under the same columns; None where it gives no number."""
+        return paper_rows(self.name, self.columns)
+
+    @property
+    def label(self) -> str:
+        """The label of the paper's table, figure or section, as its source spells it; "" where it has none."""
+        return str(_numbers().get(self.name, {}).get("label", ""))
+
+    @property
     def heads(self) -> tuple[str, ...]:
         """The columns of `lines`: the keys, whose number it is, and the rest."""
         source = ("source",) if self.paper else ()
@@ -74,15 +79,13 @@ class Experiment:
         """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow.
 
         Example:
-            >>> experiment = Experiment(
-            ...     name="e", title="E", columns=("m", "x"), rows=(("a", 1),), paper=(("b", 3), ("a", 2))
-            ... )
-            >>> experiment.lines()
-            [('a', 'here', 1), ('a', 'paper', 2), ('b', 'paper', 3)]
+            >>> columns = ("epsilon", "solver", "iterations")
+            >>> Experiment(name="epsilon", title="E", columns=columns, rows=(("1e-04", "greedy", 1.0),)).lines()[:2]
+            [('1e-04', 'here', 'greedy', 1.0), ('1e-04', 'paper', 'greedy', 4)]
         """
-        if not self.paper:
-            return list(self.rows)
         k, lines, left = self.n_keys, list[Row](), list(self.paper)
+        if not left:
+            return list(self.rows)
         for row in self.rows:
             lines.append((*row[:k], HERE, *row[k:]))
             for theirs in [theirs for theirs in left if theirs[:k] == row[:k]]:
@@ -97,18 +100,13 @@ def plain(value: float) -> Cell:
 
 
 def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
-    """Returns what the paper prints for an experiment, in the order of `columns`; None where it prints nothing.
+    """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number.
 
     Example:
         >>> paper_rows("divergences", ("solver", "divergence", "CoE after", "gain"))[0]
         ('greedy', 'kl', None, 0.39)
     """
-    return tuple(tuple(row.get(column) for column in columns) for row in _numbers()[name]["rows"])
-
-
-def paper_label(name: str) -> str:
-    """Returns the label of the paper's table or figure, as its source spells it."""
-    return str(_numbers()[name]["label"])
+    return tuple(tuple(row.get(column) for column in columns) for row in _numbers().get(name, {}).get("rows", ()))
 
 
 def band(cell: Cell) -> tuple[float, float]:

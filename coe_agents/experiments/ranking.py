@@ -1,6 +1,6 @@
 """Owns the comparison of metrics over groups: the experiments `selective-prediction`, `triviaqa` and `squad`.
 
-They are the paper's tab:2, fig:2 and fig:3.
+They are the paper's tab:2, fig:2 and fig:3; tab:1, `model-accuracy`, is how often each model alone is right.
 """
 
 import math
@@ -10,7 +10,7 @@ from typing import Any
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics.bootstrap import estimate_all
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
-from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, paper_label, paper_rows, plain
+from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, paper_rows, plain
 from coe_agents.experiments.groups import DIVERGENCES, METRICS, JudgedGroup, judge_group
 
 RANKING_COLUMNS = (
@@ -99,7 +99,6 @@ def _compare(
     key: str,
     **layout: Any,
 ) -> Experiment:
-    """Returns the metrics of each group; `key` is the head of the column that names the groups."""
     columns = (key, "metric", *RANKING_COLUMNS)
     titles = {group: group if isinstance(group, str) else f"{group} models" for group in groups}
     rows: list[Row] = []
@@ -125,8 +124,6 @@ def _compare(
         columns=columns,
         n_keys=2,
         rows=tuple(rows),
-        paper=paper,
-        label=paper_label(name),
         draw=draw,
         settings={**settings, "intervals": f"95 %, {_N_RESAMPLES} paired bootstrap resamples"},
         **layout,
@@ -134,7 +131,6 @@ def _compare(
 
 
 def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
-    """Returns a row for each metric, an estimator by the name that the row has: the name, and `RANKING_COLUMNS`."""
     vectors = {name: group.values(estimator) for name, estimator in metrics.items()}
     known = {name: vector for name, vector in vectors.items() if vector is not None}
     found, differences = estimate_all(group.correct, known, reference="CoE", n_resamples=_N_RESAMPLES)
@@ -154,7 +150,6 @@ def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
 def _draw_aurocs(
     axes: Axes, rows: Sequence[Mapping[str, Cell]], paper: Mapping[Cell, Cell], *, title: str, legend: bool = False
 ) -> None:
-    """Draws AUROC by metric as bars with 95 % intervals, and the paper's AUROC by metric as diamonds."""
     names = [str(row["metric"]) for row in rows]
     for place, row in enumerate(rows):
         value, low, high = (row[column] for column in ("AUROC", "AUROC low", "AUROC high"))
@@ -175,3 +170,50 @@ def _draw_aurocs(
     axes.set_title(title, fontsize=10)
     if legend:
         axes.figure.legend(handles=[*diamond, chance], loc="upper right", ncols=2, fontsize=8)
+
+
+_ACCURACIES = (
+    "model",
+    "dataset",
+    "train accuracy",
+    "n train",
+    "ties train",
+    "validation accuracy",
+    "n validation",
+    "ties validation",
+)
+
+
+def model_accuracy(
+    datasets: Mapping[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]],
+    agents: Sequence[str],
+    setup: ScoringSetup,
+) -> Experiment:
+    """Returns each model's accuracy by dataset and split; its answer is that of its own leading cluster.
+
+    `datasets` holds training questions, or None, and validation questions, by the dataset's name.
+    """
+
+    def accuracy(questions: Sequence[SampledQuestion] | None, model: str) -> tuple[Cell, Cell, Cell]:
+        if questions is None:
+            return None, None, None
+        alone = judge_group(questions, [model], setup)
+        return float(alone.correct.mean()), alone.correct.size, alone.n_ties
+
+    rows: tuple[Row, ...] = tuple(
+        (model, dataset, *accuracy(train, model), *accuracy(validation, model))
+        for model in agents
+        for dataset, (train, validation) in datasets.items()
+    )
+
+    return Experiment(
+        name="model-accuracy",
+        title="Accuracy of each model alone",
+        columns=_ACCURACIES,
+        n_keys=2,
+        rows=rows,
+        notes=(
+            "A model's answer is the most probable response of its largest cluster.",
+            "Where its largest clusters tie, the share of them that is right counts.",
+        ),
+    )

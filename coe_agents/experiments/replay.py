@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.decisions import Item
-from coe_agents.evaluation.samples import Sample, SampledQuestion
+from coe_agents.evaluation.run_decisions import Item
+from coe_agents.evaluation.samples.line import Sample
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
@@ -164,8 +165,6 @@ def replay(
 
 
 class _Replay:
-    """One question under one policy."""
-
     def __init__(self, saved: Saved, policy: ReplayedPolicy, criterion: Criterion, counts: Counter[str]) -> None:
         self._saved, self._of, self._criterion, self._counts = saved, policy, criterion, counts
         own = {name: n for name, n in policy.n_samples.items() if name in saved.available}
@@ -249,7 +248,6 @@ class _Replay:
         return self._saved.available[name] - self._given[name]
 
     def _usage(self) -> list[tuple[str, float, float]] | None:
-        """Returns the input and output tokens of each agent; None where the samples do not say."""
         rows, _ = self._saved.take(self._counts_now)
         said, given = Counter[str](), Counter[str]()
         for row in rows:

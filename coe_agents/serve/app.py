@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Collection, Coroutine
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -28,12 +29,15 @@ _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: POST /v1/chat/completions"
 )
 _SCRIPTS = ("page.js", "decision.js", "gate.js", "plane.js", "requests.js", "text.js")
+_OWN, _SHARED = resources.files("coe_agents.serve").joinpath("page"), resources.files("coe_agents.evaluation.html")
 _PAGE = {
-    "/": ("index.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    **{f"/{name}": (name, "text/javascript") for name in _SCRIPTS},
+    "/": (_OWN, "index.html", "text/html"),
+    "/page.css": (_OWN, "page.css", "text/css"),
+    "/parts.css": (_SHARED, "parts.css", "text/css"),
+    "/parts.js": (_SHARED, "parts.js", "text/javascript"),
+    **{f"/{name}": (_OWN, name, "text/javascript") for name in _SCRIPTS},
 }
-"""The page for people by address: files of the package, which load nothing from elsewhere."""
+"""The page for people by address: files of packages, which load nothing from elsewhere."""
 _T = TypeVar("_T")
 
 
@@ -156,8 +160,8 @@ async def _wait_until_gone(request: Request) -> None:
         pass
 
 
-def _page_route(path: str, name: str, kind: str) -> Route:
-    content = resources.files(__package__ or "").joinpath("page", name).read_bytes()
+def _page_route(path: str, folder: Traversable, name: str, kind: str) -> Route:
+    content = folder.joinpath(name).read_bytes()
 
     async def show(request: Request) -> Response:
         return Response(content, media_type=kind, headers={"cache-control": "no-cache"})

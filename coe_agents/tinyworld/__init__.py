@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coe_agents.tinyworld.chain import next_element_question
-from coe_agents.tinyworld.facts import MODELS, Fact, beliefs, load_facts
+from coe_agents.tinyworld.facts import MODELS
 from coe_agents.tinyworld.tools import tinyworld_tools
 
 if TYPE_CHECKING:
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from coe_agents.rounds import Debate
 
 __all__ = [
-    "ENTAILMENT_MODEL",
-    "MODELS",
-    "Fact",
-    "beliefs",
-    "load_facts",
-    "model_folder",
     "next_element_question",
     "tinyworld_agents",
     "tinyworld_clusterer",
@@ -97,7 +91,7 @@ def tinyworld_clusterer() -> "BidirectionalEntailment":
 def tinyworld_debate() -> "Debate":
     """Returns a debate in the words that the three language models were trained on."""
     from coe_agents.rounds import Debate
-    from coe_agents.tinyworld.wording import DEBATE
+    from coe_agents.tinyworld.relations import DEBATE
 
     return Debate(prompt=DEBATE)
 

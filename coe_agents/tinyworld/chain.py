@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coe_agents.tinyworld.facts import load_facts
-from coe_agents.tinyworld.wording import RELATIONS, extract_answer
+from coe_agents.tinyworld.relations import RELATIONS, extract_answer
 
 
 class _Table(NamedTuple):

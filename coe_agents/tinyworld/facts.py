@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal, cast
 
-from coe_agents.tinyworld.wording import RELATIONS
+from coe_agents.tinyworld.relations import RELATIONS
 
 Split = Literal["calibration", "validation"]
 Belief = Literal["right", "wrong", "leaning", "torn", ""]
@@ -24,7 +24,7 @@ class Fact:
     """One true fact.
 
     Attributes:
-        relation: A key of `coe_agents.tinyworld.wording.RELATIONS`.
+        relation: A key of `coe_agents.tinyworld.relations.RELATIONS`.
         aliases: Other spellings of the right answer.
         distractor: A plausible wrong answer.
         split: Thresholds are chosen on "calibration" and reported on "validation". All facts are trained on.

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 
 from coe_agents.clustering import normalize_answer
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import Prediction, Rule, Sample, SampledQuestion
-from coe_agents.evaluation.datasets import Question, QuestionsOnDisk, open_questions
-from coe_agents.evaluation.datasets.on_disk import on_disk
+from coe_agents.evaluation import Rule, SampledQuestion
+from coe_agents.evaluation.datasets import Question, open_questions
+from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
+from coe_agents.evaluation.samples.line import Sample
+from coe_agents.evaluation.scoring.correctness import Prediction
 from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.wording import extract_answer
+from coe_agents.tinyworld.relations import extract_answer
 
 _SPLITS = ("calibration", "validation")
 

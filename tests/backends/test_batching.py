@@ -16,7 +16,8 @@ from coe_agents.backends import ChatTransformers, batching, loading
 from coe_agents.backends.batching import Prepared
 from coe_agents.backends.generation import DrawSettings
 from coe_agents.errors import ContextOverflowError
-from coe_agents.tinyworld import MODELS, load_facts, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS, load_facts
 from tests.waiting import until, wait_until
 
 FOLDER = str(model_folder("tiny-llama"))

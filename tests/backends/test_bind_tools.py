@@ -15,7 +15,8 @@ from coe_agents.agents import ModelAgent
 from coe_agents.backends import ChatTransformers, batching, generation
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.backends.tool_calls import BoundTools
-from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
 from tests.backends.hermes import FOLDER, TEMPLATE, create_chat, scripted
 
 ASKED = [HumanMessage("Pay Ann.")]

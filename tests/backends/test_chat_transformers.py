@@ -16,7 +16,8 @@ from coe_agents import prompts
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.generation import DrawSettings, SeededSampler
 from coe_agents.errors import ContextOverflowError, ModelLoadError
-from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
 from tests.doubles import choice_probability
 from tests.waiting import until
 

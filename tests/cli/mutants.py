@@ -8,77 +8,13 @@ import re
 
 HUGE = "9" * 400
 DEEP = 3000
-_JSON_VALUES = [
-    None,
-    True,
-    5,
-    -1,
-    0,
-    2.5,
-    -0.0,
-    1e308,
-    float("nan"),
-    float("inf"),
-    -float("inf"),
-    10**19,
-    10**399,
-    -(10**399),
-    99999999999,
-    "",
-    " ",
-    "x" * 3000,
-    "=1+1",
-    "\x00",
-    "\x1b[31mred",
-    "\ud800",
-    "\u202eabc",
-    "../../etc",
-    [],
-    {},
-    ["a", 1],
-    {"a": {"b": []}},
-]
-_TOML_VALUES = [
-    "true",
-    "-1",
-    "0",
-    "5",
-    "2.5",
-    "nan",
-    "inf",
-    "-inf",
-    "1e400",
-    HUGE,
-    "99999999999",
-    "9223372036854775807",
-    "2026-11-22",
-    "2026-11-22T07:24:15Z",
-    "07:24:15",
-    '""',
-    '" "',
-    '"opnai"',
-    '"a:b"',
-    '"os:getcwd"',
-    '"../../etc/passwd"',
-    '"http://[::1"',
-    '"http://user:pass-0123456789@host/v1"',
-    '"\\u0000"',
-    '"\\u001b[31m"',
-    '"' + "x" * 3000 + '"',
-    "[]",
-    "{}",
-    '["a", 1]',
-    "[[[[]]]]",
-    "{ a = { b = 1 } }",
-    "{ when = 2026-11-22 }",
-    "{ at = 07:24:15 }",
-    "{ timeout = nan }",
-    '{ api_key = "sk-planted-0123456789" }',
-    '{ seed = "x", top_p = 7 }',
-    "[" * DEEP + "]" * DEEP,
-    "'''\nlines\n'''",
-    "unquoted",
-]
+_JSON = r"""[null, true, 5, -1, 0, 2.5, 1e308, NaN, -Infinity, "", "=1+1", "\u0000", "\u001b[31mred", "\ud800", "../..",
+    [], {}, ["a", 1], {"a": {"b": []}}]"""
+_JSON_VALUES = [*json.loads(_JSON), 10**19, 10**399, "x" * 3000]
+_TOML = r"""true -1 0 5 2.5 nan -inf 1e400 2026-11-22T07:24:15Z 07:24:15 [] {} [[[[]]]] unquoted "" "opnai" "a:b"
+    "os:getcwd" "../../etc/passwd" "http://[::1" "http://user:pass-0123456789@host/v1" "\u0000" "\u001b[31m"
+    {when=2026-11-22} {timeout=nan} {api_key="sk-planted-0123456789"} {seed="x",top_p=7} {a={b=1}} ["a",1]"""
+_TOML_VALUES = [*_TOML.split(), HUGE, "[" * DEEP + "]" * DEEP, '"' + "x" * 3000 + '"', "'''\nlines\n'''"]
 
 
 def _somewhere(content, chance):
@@ -108,19 +44,7 @@ def double(content, chance):
 
 
 def insert(content, chance):
-    strange = [
-        b"\x00",
-        b"\xff\xfe",
-        b"\xc3\x28",
-        b"\xef\xbb\xbf",
-        b"\r\n",
-        b"\x1b[2J",
-        b"\n" * 50,
-        b'"',
-        b"}",
-        b"[",
-        b"{",
-    ]
+    strange = [b"\x00", b"\xff\xfe", b"\xc3\x28", b"\xef\xbb\xbf", b"\x1b[2J", b"\n" * 50, b'"', b"}", b"[", b"{"]
     place = _somewhere(content, chance)
     return content[:place] + chance.choice(strange) + content[place:]
 
@@ -230,10 +154,7 @@ def toml(content, chance):
 def damage(content, kind, seed):
     """Returns a damaged copy of a valid file: by one of the changes of its kind or of any file, or by two of them.
 
-    Args:
-        content: Of the valid file.
-        kind: "toml", "json", "jsonl", "gz" (of JSON Lines), or "bytes".
-        seed: Equal seeds give equal damage.
+    `kind` is "toml", "json", "jsonl", "gz" (of JSON Lines), or "bytes". Equal seeds give equal damage.
     """
     chance = random.Random(seed)
     if kind == "gz" and chance.random() < 0.6:

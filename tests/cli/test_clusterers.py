@@ -2,17 +2,15 @@
 
 import io
 import re
-import sys
 
 import pytest
 from rich.console import Console
 
-from coe_agents.cli import main
-from coe_agents.cli.display.config import show_examination
-from coe_agents.config.build import assemble, create_agents, create_clusterer
+from coe_agents.cli.display.settings import show_examination
+from coe_agents.config.build import assemble, create_clusterer
 from coe_agents.config.schema import load_config
-from coe_agents.doctor.clusterers import probe_entailment
 from coe_agents.doctor.diagnosis import examine
+from tests.cli.command import run
 from tests.servers import answering, completion, served
 
 FILE = """\
@@ -75,13 +73,6 @@ def labels_of(path):
     return {response["text"]: label for response, label in zip(result["responses"], result["labels"], strict=True)}
 
 
-def test_a_judge_clusters_what_the_agents_say(written):
-    with served() as agent, answering(by_last_word) as judge:
-        labels = labels_of(written(clusterer=LLM, server=judge.url, agent=agent.url))
-    assert labels["Paris"] == labels["It is Paris."] != labels["Lyon"]
-    assert {body["temperature"] for body in judge.requests} == {0}
-
-
 def test_a_judge_is_not_asked_again_about_what_it_judged_in_a_former_round(written):
     n_asked = {}
     for n_rounds in (1, 3):
@@ -101,26 +92,6 @@ def test_embeddings_cluster_what_the_agents_say(written):
     assert all(isinstance(text, str) for text in body["input"])  # no numbers of OpenAI's tokens
 
 
-def test_the_fields_reach_the_judge(written):
-    chosen = f"{LLM}\nstrict = false\nmax_concurrency = 3"
-    clusterer = create_clusterer(load_config(written(clusterer=chosen, server=NOBODY)))
-    assert (clusterer.strict, clusterer.model.max_concurrency) == (False, 3)
-    path = written(clusterer=LLM, server=NOBODY)
-    path.write_text(path.read_text().replace("max_retries = 0", "temperature = 0.5, max_retries = 7"))
-    chat = create_clusterer(load_config(path)).model.model
-    assert (chat.temperature, chat.max_retries, chat.openai_api_base) == (0.5, 7, NOBODY)
-
-
-def test_a_local_model_may_judge_and_is_named_without_its_path(written):
-    path = written(clusterer=LLM, server=NOBODY)
-    served_by = f'provider = "openai"\nmodel = "m"\nbase_url = "{NOBODY}"\noptions = {{ max_retries = 0 }}\n[policy]'
-    local = 'provider = "tinyworld"\nmodel = "tiny-llama"\n[policy]'
-    assert served_by in path.read_text()
-    path.write_text(path.read_text().replace(served_by, local))
-    report = probe_entailment(create_clusterer(load_config(path)).model)
-    assert (report.model, report.labels, report.device) == ("tiny-llama", None, "cpu")
-
-
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
 def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, written, monkeypatch):
     def key(config):
@@ -133,15 +104,6 @@ def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, written
     assert key(load_config(written(clusterer=clusterer, server=NOBODY))) == "none"
     named = f'{clusterer}\napi_key_env = "COE_TEST_KEY"'
     assert key(load_config(written(clusterer=named, server=NOBODY))) == "the-named-one"
-
-
-def test_the_limits_reach_the_agents_and_the_graph(written):
-    path = written(clusterer=LLM, server=NOBODY, more="[graph]\nmax_question_chars = 5\n")
-    path.write_text(path.read_text().replace("seed = 0", "max_response_chars = 7"))
-    config = load_config(path)
-    assert create_agents(config)[0].max_response_chars == 7
-    with pytest.raises(ValueError, match="at most 5 characters"):
-        assemble(config).compile().invoke({"question": "Which city?"})
 
 
 def test_doctor_puts_the_obvious_to_a_judge(examined):
@@ -223,22 +185,18 @@ def test_a_threshold_that_does_not_part_the_obvious_is_a_problem(threshold, vect
 
 
 @pytest.mark.parametrize(("clusterer", "part"), [(LLM, "entailment"), (EMBEDDING, "embedding")])
-def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, part, written, monkeypatch, capsys):
-    def run(*command):
+def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, part, written):
+    def tried(*command):
         with served() as agent:
-            path = written(clusterer=clusterer, server=NOBODY, agent=agent.url)
-            monkeypatch.setattr(sys, "argv", ["coe-agents", *command, "--config", str(path)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-        output = capsys.readouterr()
-        return ended.value.code, " ".join(output.out.split()), output.err
+            done = run(*command, "--config", written(clusterer=clusterer, server=NOBODY, agent=agent.url))
+        return done.returncode, " ".join(done.stdout.split()), done.stderr
 
-    code, out, _ = run("doctor")
+    code, out, _ = tried("doctor")
     assert code == 1
     assert f"problem: {part} at {NOBODY}: " in out
     assert "ConnectionError: Connection error" in out
     assert "Check that a server listens" in out
-    code, out, err = run("ask", "Which city?")
+    code, out, err = tried("ask", "Which city?")
     assert (code, out) == (1, "")
     assert "ClusteringError: the responses could not be clustered: " in err
     assert 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone' in err

@@ -6,8 +6,6 @@ import pytest
 
 from coe_agents.tinyworld import model_folder
 from tests.cli.command import run, run_process
-from tests.evaluation.invented import group, write
-from tests.servers import served
 
 KEYS = [
     "question",
@@ -147,43 +145,3 @@ def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs
     assert "transfer was run: Paid 60 euros to Nina." in done.stdout
     assert "They disagree about `name` of `transfer`" in " ".join(done.stdout.split())
     assert "All three agents propose to call nothing." in done.stdout
-
-
-SERVED = """\
-[[agents]]
-name = "a"
-provider = "openai"
-model = "m"
-base_url = "{url}"
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "threshold"
-max_coe = 0.7
-"""
-
-
-@pytest.mark.slow
-def test_each_command_works_in_a_process_of_its_own(tmp_path):
-    """`ask` and `demo` have tests of their own above."""
-    samples = write(tmp_path / "s.samples.jsonl", group(60))
-    data, config, policy = tmp_path / "data.jsonl", tmp_path / "coe.toml", tmp_path / "policy.json"
-    data.write_text('{"question": "Which city?", "references": ["Paris"]}\n')
-    with served() as server:
-        config.write_text(SERVED.format(url=server.url))
-        asked = ("--dataset", data, "--config", config, "--out")
-        for arguments, says in (
-            (("config", "init", tmp_path / "new.toml"), "Wrote "),
-            (("config", "check", config), "is valid."),
-            (("doctor", "--config", config), "reachable"),
-            (("sample", *asked, tmp_path / "sampled"), "1 question, 1 agent:"),
-            (("evaluate", *asked, tmp_path / "evaluated"), "1 of 1 question scored"),
-            (("score", samples, "--resamples", 5), "60 of 60 questions scored"),
-            (("report", samples, "--resamples", 5, "--out", tmp_path / "r.html"), "60 questions: "),
-            (("calibrate", samples, "--risk", 0.3, "--out", policy), "Wrote "),
-            (("drift", policy, samples), "show no change"),
-            (("reproduce", "model-accuracy", "--samples", samples, "--out", tmp_path / "paper"), "model-accuracy.csv"),
-        ):
-            done = run_process(*arguments)
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert says in done.stdout

@@ -1,9 +1,8 @@
 import pytest
 import typer
 
-from coe_agents.cli.engine import ray_options, share_limits
+from coe_agents.cli.inputs import most_actors, ray_options, share_limits
 from coe_agents.cli.options import EngineOptions
-from coe_agents.cli.sample import most_actors
 from coe_agents.config.schema import load_config
 from tests.cli.test_sample import AGENT, config
 

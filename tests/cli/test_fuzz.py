@@ -1,4 +1,7 @@
-"""Every command that reads a file is given damaged ones: it ends soon, with a documented status, and no traceback."""
+"""Every command that reads a file is given damaged ones: it ends soon, with a documented status, and no traceback.
+
+On each change a few are drawn for each file; all of them where the slow tests are run, too.
+"""
 
 import gzip
 import json
@@ -10,11 +13,16 @@ import traceback
 import zlib
 from collections import Counter
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
+from coe_agents.graph.rulings import pending_cases, rule
+from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.cli.mutants import damage
 from tests.evaluation.invented import group, row, write
@@ -22,13 +30,8 @@ from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
 
 LONGEST = 10.0
-N_EACH = 90
-DOCUMENTED = {
-    "ask": {0, 1, 2, 3, 4},
-    "doctor": {0, 1, 2},
-    "config check": {0, 2},
-    "drift": {0, 1, 2, 3},
-}
+FEW, ALL = 2, 90
+DOCUMENTED = {"ask": {0, 1, 2, 3, 4}, "doctor": {0, 1, 2}, "config check": {0, 2}, "drift": {0, 1, 2, 3}}
 OTHERS = {0, 1, 2}
 CONFIG = """
 [[agents]]
@@ -120,6 +123,272 @@ DATASETS = {
     "triviaqa": ("t.json", "json", json.dumps({"Data": [{"QuestionId": "1", "Question": "Who?", "Answer": TRIVIAQA}]})),
     "truthfulqa": ("d.csv", "bytes", "Question,Best Answer,Correct Answers\nWho?,Ann,Ann; Anne\nWho else?,Bob,Bob\n"),
 }
+WEIGHTS = json.dumps({"format": "coe-agents agent weights 1", "weights": {"a": 0.5, "b": 1.0}})
+PLAIN = {
+    "own.toml": CONFIG,
+    "weighted.toml": CONFIG + 'weights = "of-agents.json"\n',
+    "of-agents.json": WEIGHTS.replace('"a"', '"llama"').replace('"b"', '"qwen"'),
+    "data.jsonl": '{"question": "What is the capital of France?", "references": ["Paris"], "context": "Ann did."}\n',
+}
+"""Files that commands need beside the damaged one."""
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def calls():
+    tool = {"name": "pay", "parameters": {"properties": {"sum": {"type": "number", "default": 1}}}}
+    for i in range(6):
+        for agent in "abc":
+            proposed = [{"name": "pay", "args": {"sum": i, "to": agent}}][: i % 3]
+            yield row(f"q{i}", agent, text="", calls=proposed, tools=[tool]) | {"correct": agent == "a"}
+
+
+def store(folder):
+    """A store with a ruled audit, and one that waits."""
+    from langgraph.store.sqlite import SqliteStore
+
+    with SqliteStore.from_conn_string(str(folder / "made.sqlite")) as opened:
+        opened.setup()
+        agents = [ScriptedAgent(name, ["Paris"]) for name in "ab"]
+        options = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "record": True, "audit_rate": 1.0}
+        graph = create_coe_graph(agents, **options).compile(store=opened)
+        for _ in range(2):
+            graph.invoke({"question": "Which?"})
+        rule(opened, pending_cases(opened)[0]["id"], correct=True)
+    return (folder / "made.sqlite").read_bytes()
+
+
+def made_by(*arguments):
+    """Returns what makes a file by a command, from 80 questions."""
+
+    def make(folder):
+        done = run(*arguments, "--out", folder / "made.json", write(folder / "many.samples.jsonl", group(80)))
+        assert done.returncode == 0, done.stderr
+        return (folder / "made.json").read_bytes()
+
+    return make
+
+
+def of_run(name):
+    """Returns what decides four questions of a run, and gives one of its files."""
+
+    def make(folder):
+        rows = {
+            "a": step(),
+            "b": went_on((0.1, 0.6, False), (0.1, 0.6, True), regime="conflict"),
+            "c": step(),
+            "d": "gone",
+        }
+        prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
+        for place in ("run", "other"):
+            decided(folder / place, rows, seconds={"c": 0.5, "a": 1}, prices=prices)
+        (folder / "run" / "settings.json").write_text(json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0}))
+        return (folder / "run" / name).read_bytes()
+
+    return make
+
+
+def resumed(command, name):
+    """Returns what makes a run by a command, and gives one of its files."""
+
+    def make(folder):
+        done = run(
+            command, "--dataset", folder / "data.jsonl", "--config", folder / "own.toml", "--out", folder / "run"
+        )
+        assert done.returncode == 0, done.stderr
+        return (folder / "run" / name).read_bytes()
+
+    return make
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, and the valid file that is damaged: its name, its kind, and its content or what makes it."""
+
+    command: str
+    name: str
+    kind: str
+    valid: Any
+    n: int = ALL
+    fresh: bool = False
+    """Whether the run that it writes is removed first."""
+
+
+CALIBRATE, SCORE = "calibrate --risk 0.4 --out {folder}/p.json", "score --resamples 2"
+PARQUET = to_parquet([{**each, "correct": None} for each in group(6, n_samples=2)], SAMPLE_COLUMNS)
+SAMPLES = lines(group(6, n_samples=2))
+LABELLED = lines(
+    [{"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31"} for n in range(12)]
+)
+RULED = lines([each | {"kind": "audit", "seen_probability": 0.5} for each in group(40, n_samples=2)])
+POLICIES = {
+    "threshold": made_by("calibrate", "--risk", 0.4),
+    "learned": made_by("calibrate", "--risk", 0.4, "--gate", "learned"),
+    "support": made_by("calibrate", "--risk", 0.4, "--proposer", "a"),
+    "learned-support": made_by("calibrate", "--risk", 0.4, "--proposer", "a", "--gate", "learned"),
+}
+ASK = "ask France? --json --config {path}"
+SAMPLE = "sample --config {folder}/own.toml --out {folder}/run --limit 2"
+CASES = {
+    "check": Case("config check {path}", "coe.toml", "toml", CONFIG, 4 * ALL),
+    "check regime": Case("config check {path}", "coe.toml", "toml", REGIME, 4 * ALL),
+    "check served": Case("config check {path}", "coe.toml", "toml", SERVED, 4 * ALL),
+    "check weights": Case("config check {folder}/weighted.toml", "of-agents.json", "json", PLAIN["of-agents.json"]),
+    "ask": Case(ASK, "coe.toml", "toml", CONFIG),
+    "ask regime": Case(ASK, "coe.toml", "toml", REGIME),
+    "serve": Case("serve --port 0 --config {path}", "coe.toml", "toml", CONFIG, 60),
+    "doctor": Case("doctor --timeout 4 --config {path}", "coe.toml", "toml", CONFIG, 30),
+    "score lines": Case(SCORE + " {path}", "s.samples.jsonl", "jsonl", SAMPLES, 3 * ALL),
+    "score calls": Case(SCORE + " {path} --clusterer actions --proposer a", "s.samples.jsonl", "jsonl", lines(calls())),
+    "score gz": Case(SCORE + " {path} --json", "s.samples.jsonl.gz", "gz", gzip.compress(SAMPLES, mtime=0)),
+    "score parquet": Case(SCORE + " {path}", "s.parquet", "bytes", PARQUET),
+    "score config": Case(SCORE + " {folder}/few.samples.jsonl --config {path}", "coe.toml", "toml", CONFIG),
+    "score run": Case(SCORE + " {folder}/run", "run/run.samples.jsonl", "jsonl", SAMPLES),
+    "score parts": Case(SCORE + " {folder}/run", "run/samples/part-00000.parquet", "bytes", PARQUET),
+    "report": Case("report --resamples 2 --out {folder}/page.html {path}", "s.samples.jsonl", "jsonl", SAMPLES),
+    "reproduce": Case("reproduce normalisation --out {folder}/o --samples {path}", "s.jsonl", "jsonl", SAMPLES, 40),
+    "calibrate": Case(CALIBRATE + " {path}", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2)), 60),
+    "calibrate learned": Case(
+        CALIBRATE + " {path} --gate learned", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2)), 60
+    ),
+    "calibrate weights": Case(
+        CALIBRATE + " {folder}/few.samples.jsonl --weights {path}", "w.json", "json", WEIGHTS, 60
+    ),
+    "calibrate rulings": Case(CALIBRATE + " {path} --current {folder}/policy.json", "s.jsonl", "jsonl", RULED, 60),
+    **{
+        f"drift {name}": Case("drift {path} {folder}/few.samples.jsonl", "p.json", "json", make)
+        for name, make in POLICIES.items()
+    },
+    "drift follow": Case(
+        "drift {folder}/policy.json --until-end --min-seen 0.1 --follow {path}", "cases.jsonl", "jsonl", LABELLED
+    ),
+    **{
+        f"compare {name}": Case("compare --resamples 2 {folder}/run", f"run/{name}", kind, of_run(name))
+        for name, kind in (
+            ("run.decisions.jsonl", "jsonl"),
+            ("run.seconds.jsonl", "jsonl"),
+            ("settings.json", "json"),
+            ("prices.json", "json"),
+        )
+    },
+    **{
+        f"report {name}": Case(
+            "report {folder}/run {folder}/other --resamples 2 --out {folder}/page.html",
+            f"run/{name}",
+            "jsonl",
+            of_run(name),
+        )
+        for name in ("run.decisions.jsonl", "run.seconds.jsonl")
+    },
+    **{
+        f"{command} {name}": Case(
+            command + " --dataset {folder}/data.jsonl --config {folder}/own.toml --out {folder}/run",
+            f"run/{name}",
+            "json" if name.endswith("json") else "jsonl",
+            resumed(command, name),
+            60,
+        )
+        for command, name in (
+            ("sample", "run.samples.jsonl"),
+            ("sample", "settings.json"),
+            ("run", "run.decisions.jsonl"),
+            ("run", "settings.json"),
+        )
+    },
+    **{
+        f"dataset {name}": Case(SAMPLE + " --dataset {path}", *given, 60, fresh=True)
+        for name, given in DATASETS.items()
+    },
+    "prompt": Case(
+        SAMPLE + " --dataset {folder}/data.jsonl --with-context --prompt {path}",
+        "prompt.toml",
+        "toml",
+        PROMPT,
+        60,
+        fresh=True,
+    ),
+    "evaluate": Case(
+        "evaluate --dataset {folder}/data.jsonl --config {path} --out {folder}/run",
+        "coe.toml",
+        "toml",
+        CONFIG,
+        40,
+        fresh=True,
+    ),
+    "harvest": Case(
+        "harvest --out {folder}/r.samples.jsonl --cases {folder}/run/c.jsonl --store {path}",
+        "s.sqlite",
+        "bytes",
+        store,
+        60,
+        fresh=True,
+    ),
+    "audit": Case("audit --store {path}", "s.sqlite", "bytes", store, 60),
+}
+
+
+@pytest.mark.usefixtures("local_models")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("drawn", ["few", pytest.param("all", marks=pytest.mark.slow)])
+def test_a_damaged_file(tmp_path, monkeypatch, policy, name, drawn):
+    monkeypatch.setattr("coe_agents.serve.server.serve", lambda *_, **__: None)
+    case, run_folder = CASES[name], tmp_path / "run"
+    (tmp_path / "policy.json").write_bytes(policy)
+    write(tmp_path / "few.samples.jsonl", group(40, n_samples=2))
+    for other, content in PLAIN.items():
+        (tmp_path / other).write_text(content)
+    valid = case.valid(tmp_path) if callable(case.valid) else case.valid
+    content = valid if isinstance(valid, bytes) else valid.encode()
+    path = tmp_path / case.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    kept = {each: each.read_bytes() for each in path.parent.iterdir() if each.is_file()} if "/" in case.name else {}
+    arguments = [part.format(path=path, folder=tmp_path) for part in case.command.split(" ")]
+    intact = run(*arguments)
+    assert intact.returncode != 2, intact.stderr
+    seeds = range(FEW, case.n) if drawn == "all" else range(FEW)
+    codes, faults = Counter[int](), list[str]()
+    for seed in (zlib.crc32(content + name.encode()) + number for number in seeds):
+        if case.fresh:
+            shutil.rmtree(run_folder, ignore_errors=True)
+            run_folder.mkdir()
+        for other, whole in kept.items():
+            other.write_bytes(whole)
+        path.write_bytes(damaged := damage(content, case.kind, seed))
+        faults += [f"seed {seed}: {fault} {damaged[:60]!r}" for fault in faults_of(arguments, codes)]
+    assert not faults, f"{len(faults)} of {len(seeds)} ({dict(codes)}):\n" + "\n".join(faults[:12])
+    assert drawn == "few" or any(code != 0 for code in codes), "no damage was noticed"
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    return POLICIES["threshold"](tmp_path_factory.mktemp("policy"))
+
+
+def faults_of(arguments, codes):
+    """Yields what is not as documented when a command is run."""
+    allowed = DOCUMENTED.get(" ".join(arguments[:2]), DOCUMENTED.get(arguments[0], OTHERS))
+    start = time.process_time()  # other tests share the processors
+    try:
+        with watchdog():
+            done = run(*arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        yield f"{type(error).__name__}: {str(error)[:900]}"
+        return
+    codes[done.returncode] += 1
+    shown = done.stdout + done.stderr
+    if done.returncode not in allowed or "Traceback" in shown:
+        yield f"status {done.returncode}: {shown[-300:]}"
+    if "\x1b" in shown or "\x00" in shown:
+        yield f"control characters: {shown!r:.200}"
+    if done.returncode == 2 and not done.stderr.strip():
+        yield "status 2 without a word"
+    if (seconds := time.process_time() - start) > LONGEST:
+        yield f"{seconds:.0f} s"
 
 
 class HungError(Exception):
@@ -146,368 +415,17 @@ def watchdog():
             signal.signal(number, handler)
 
 
-def fuzz(command, valid, kind, name, folder, *, seeds=range(N_EACH)):
-    """Runs `command(path)` on damaged copies of a valid file, and reports what is not documented."""
-    content, codes, faults = valid if isinstance(valid, bytes) else valid.encode(), Counter(), []
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    intact = run(*command(path))
-    assert intact.returncode != 2, intact.stderr
-    salt = zlib.crc32(content + name.encode())
-    for number in seeds:
-        seed = salt + number
-        damaged = damage(content, kind, seed)
-        path.write_bytes(damaged)
-        arguments = [str(part) for part in command(path)]
-        allowed = DOCUMENTED.get(" ".join(arguments[:2]), DOCUMENTED.get(arguments[0], OTHERS))
-        start = time.process_time()  # other tests share the processors
-        try:
-            with watchdog():
-                done = run(*arguments)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            faults.append(f"seed {seed}: {type(error).__name__}: {str(error)[:900]} {damaged[:60]!r}")
-            continue
-        codes[done.returncode] += 1
-        shown = done.stdout + done.stderr
-        if done.returncode not in allowed or "Traceback" in shown:
-            faults.append(f"seed {seed}: status {done.returncode}: {shown[-300:]}")
-        if "\x1b" in shown or "\x00" in shown:
-            faults.append(f"seed {seed}: control characters: {shown!r:.200}")
-        if done.returncode == 2 and not done.stderr.strip():
-            faults.append(f"seed {seed}: status 2 without a word")
-        if (seconds := time.process_time() - start) > LONGEST:
-            faults.append(f"seed {seed}: {seconds:.0f} s")
-    assert not faults, f"{len(faults)} of {len(seeds)} ({dict(codes)}):\n" + "\n".join(faults[:12])
-    assert any(code != 0 for code in codes), "no damage was noticed"
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return group(6, n_samples=2)
-
-
-@pytest.fixture(scope="module")
-def policies(tmp_path_factory):
-    """Returns a policy file of each kind, as this version writes it."""
-    folder = tmp_path_factory.mktemp("policies")
-    samples = write(folder / "s.jsonl", group(80))
-    found = {}
-    for name, options in {
-        "threshold": [],
-        "learned": ["--gate", "learned"],
-        "support": ["--proposer", "a"],
-        "learned support": ["--proposer", "a", "--gate", "learned"],
-    }.items():
-        done = run("calibrate", samples, "--risk", 0.4, *options, "--out", folder / f"{name}.json")
-        assert done.returncode == 0, done.stderr
-        found[name] = (folder / f"{name}.json").read_bytes()
-    return found
-
-
-def lines(rows):
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", [CONFIG, REGIME, SERVED], ids=["threshold", "regime", "served"])
-@pytest.mark.parametrize("part", range(4))
-def test_config_check(tmp_path, config, part, policies):
-    (tmp_path / "policy.json").write_bytes(policies["threshold"])
-    seeds = range(part * N_EACH, (part + 1) * N_EACH)
-    fuzz(lambda path: ["config", "check", path], config, "toml", "coe.toml", tmp_path, seeds=seeds)
-
-
-@pytest.mark.slow
-def test_the_example_of_config_init(tmp_path):
-    run("config", "init", tmp_path / "example.toml")
-    example = (tmp_path / "example.toml").read_bytes()
-    fuzz(lambda path: ["config", "check", path], example, "toml", "coe.toml", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", [CONFIG, REGIME], ids=["threshold", "regime"])
-def test_ask(tmp_path, config, local_models):
-    question = "What is the capital of France?"
-    fuzz(lambda path: ["ask", question, "--config", path, "--json"], config, "toml", "coe.toml", tmp_path)
-
-
-@pytest.mark.slow
-def test_serve(tmp_path, monkeypatch):
-    monkeypatch.setattr("coe_agents.serve.server.serve", lambda *_, **__: None)
-    command = ["serve", "--port", 0, "--config"]
-    fuzz(lambda path: [*command, path], CONFIG, "toml", "coe.toml", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-def test_doctor(tmp_path, local_models):
-    fuzz(lambda path: ["doctor", "--timeout", 4, "--config", path], CONFIG, "toml", "c.toml", tmp_path, seeds=range(30))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(3))
-def test_score_of_lines(tmp_path, rows, part):
-    seeds = range(part * N_EACH, (part + 1) * N_EACH)
-    fuzz(lambda path: ["score", path, "--resamples", 2], lines(rows), "jsonl", "s.samples.jsonl", tmp_path, seeds=seeds)
-
-
-@pytest.mark.slow
-def test_score_of_calls(tmp_path):
-    tool = {"name": "pay", "parameters": {"properties": {"sum": {"type": "number", "default": 1}}}}
-    rows = [
-        row(f"q{i}", agent, text="", calls=[{"name": "pay", "args": {"sum": i, "to": agent}}][: i % 3], tools=[tool])
-        | {"correct": agent == "a"}
-        for i in range(6)
-        for agent in "abc"
-    ]
-    command = ["score", "--clusterer", "actions", "--proposer", "a", "--resamples", 2]
-    fuzz(lambda path: [*command, path], lines(rows), "jsonl", "s.samples.jsonl", tmp_path)
-
-
-@pytest.mark.slow
-def test_score_of_compressed_lines(tmp_path, rows):
-    packed = gzip.compress(lines(rows), mtime=0)
-    fuzz(lambda path: ["score", path, "--resamples", 2, "--json"], packed, "gz", "s.samples.jsonl.gz", tmp_path)
-
-
-@pytest.mark.slow
-def test_score_of_parquet(tmp_path, rows):
-    content = to_parquet([{**row, "correct": None} for row in rows], SAMPLE_COLUMNS)
-    fuzz(lambda path: ["score", path, "--resamples", 2], content, "bytes", "s.parquet", tmp_path)
-
-
-@pytest.mark.slow
-def test_score_with_a_configuration(tmp_path, rows):
-    samples = write(tmp_path / "s.samples.jsonl", rows)
-    fuzz(lambda path: ["score", samples, "--resamples", 2, "--config", path], CONFIG, "toml", "coe.toml", tmp_path)
-
-
-@pytest.mark.slow
-def test_score_of_a_run(tmp_path, rows):
-    command = ["score", tmp_path / "run", "--resamples", 2]
-    fuzz(lambda path: command, lines(rows), "jsonl", "run/run.samples.jsonl", tmp_path)
-
-
-@pytest.mark.slow
-def test_score_of_a_run_in_parts(tmp_path, rows):
-    content = to_parquet([{**row, "correct": None} for row in rows], SAMPLE_COLUMNS)
-    command = ["score", tmp_path / "run", "--resamples", 2]
-    fuzz(lambda path: command, content, "bytes", "run/samples/part-00000.parquet", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("sample", "run.samples.jsonl"),
-        ("sample", "settings.json"),
-        ("run", "run.decisions.jsonl"),
-        ("run", "run.seconds.jsonl"),
-        ("run", "settings.json"),
-    ],
-)
-def test_a_run_that_is_resumed(tmp_path, name, file, local_models):
-    data = write(tmp_path / "data.jsonl", [{"question": "What is the capital of France?", "references": ["Paris"]}])
-    config = tmp_path / "coe.toml"
-    config.write_text(CONFIG)
-    command = [name, "--dataset", data, "--config", config, "--out", tmp_path / "run"]
-    assert run(*command).returncode == 0
-    kept = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
-
-    def resumed(path):
-        for other, content in kept.items():
-            if other != file and (tmp_path / "run").exists():
-                (tmp_path / "run" / other).write_bytes(content)
-        return command
-
-    if file == "run.seconds.jsonl":  # nothing reads it again, and half a line at its end is dropped
-        (tmp_path / "run" / file).write_bytes(kept[file][:-5])
-        assert run(*command).returncode == 0
-        return
-    kind = "json" if file.endswith("json") else "jsonl"
-    fuzz(resumed, kept[file], kind, f"run/{file}", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl", "settings.json", "prices.json"])
-def test_compare(tmp_path, file):
-    rows = {str(number): step(correct=float(number % 2)) for number in range(4)}
-    prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
-    folder = decided(tmp_path / "run", {**rows, "c": step()}, seconds={"1": 0.5, "2": 1}, prices=prices)
-    (folder / "settings.json").write_text(json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0}))
-    kind = "json" if file.endswith("json") else "jsonl"
-    command = ["compare", folder, "--resamples", 2]
-    fuzz(lambda path: command, (folder / file).read_bytes(), kind, f"run/{file}", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("gate", ["threshold", "learned"])
-def test_calibrate(tmp_path, gate):
-    command = ["calibrate", "--risk", 0.4, "--gate", gate, "--out", tmp_path / "p.json"]
-    valid = lines(group(40, n_samples=2))
-    fuzz(lambda path: [*command, path], valid, "jsonl", "s.samples.jsonl", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["threshold", "learned", "support", "learned support"])
-def test_drift(tmp_path, rows, policies, kind):
-    samples = write(tmp_path / "s.samples.jsonl", rows)
-    fuzz(lambda path: ["drift", path, samples], policies[kind], "json", "policy.json", tmp_path)
-
-
-@pytest.mark.slow
-def test_drift_that_follows_a_file(tmp_path, policies):
-    (tmp_path / "policy.json").write_bytes(policies["threshold"])
-    cases = [{"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31"} for n in range(12)]
-    command = ["drift", tmp_path / "policy.json", "--until-end", "--min-seen", 0.1, "--follow"]
-    fuzz(lambda path: [*command, path], lines(cases), "jsonl", "cases.jsonl", tmp_path)
-
-
-WEIGHTS = json.dumps({"format": "coe-agents agent weights 1", "weights": {"a": 0.5, "b": 1.0}})
-
-
-@pytest.mark.slow
-def test_weights_for_calibrate(tmp_path):
-    samples = write(tmp_path / "s.samples.jsonl", group(40, n_samples=2))
-    command = ["calibrate", samples, "--risk", 0.4, "--out", tmp_path / "p.json", "--weights"]
-    fuzz(lambda path: [*command, path], WEIGHTS, "json", "weights.json", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-def test_weights_of_a_configuration(tmp_path):
-    config = tmp_path / "coe.toml"
-    config.write_text(CONFIG + 'weights = "weights.json"\n')
-    weights = WEIGHTS.replace('"a"', '"llama"').replace('"b"', '"qwen"')
-    fuzz(lambda path: ["config", "check", config], weights, "json", "weights.json", tmp_path, seeds=range(60))
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """A store with a ruled audit, and one that waits."""
-    from langgraph.store.sqlite import SqliteStore
-
-    from coe_agents import ThresholdPolicy, create_coe_graph
-    from coe_agents.clustering import NormalizedMatch
-    from coe_agents.graph.rulings import pending_cases, rule
-    from coe_agents.testing import ScriptedAgent
-
-    path = tmp_path_factory.mktemp("store") / "store.sqlite"
-    with SqliteStore.from_conn_string(str(path)) as opened:
-        opened.setup()
-        graph = create_coe_graph(
-            [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])],
-            clusterer=NormalizedMatch(),
-            policy=ThresholdPolicy(0.5),
-            record=True,
-            audit_rate=1.0,
-        ).compile(store=opened)
-        for _ in range(2):
-            graph.invoke({"question": "Which?"})
-        rule(opened, pending_cases(opened)[0]["id"], correct=True)
-    return path.read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [["harvest", "--out", "{out}", "--cases", "{cases}"], ["audit"]])
-def test_a_store(tmp_path, store, command):
-    names = {"out": tmp_path / "r.samples.jsonl", "cases": tmp_path / "c.jsonl"}
-    arguments = [part.format(**names) for part in command]
-
-    def of(path):
-        names["cases"].unlink(missing_ok=True)
-        return [*arguments, "--store", path]
-
-    fuzz(of, store, "bytes", "store.sqlite", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-def test_calibrate_on_rulings(tmp_path, policies):
-    (tmp_path / "policy.json").write_bytes(policies["threshold"])
-    command = ["calibrate", "--current", tmp_path / "policy.json", "--risk", 0.4, "--out", tmp_path / "p.json"]
-    valid = lines([row | {"kind": "audit", "seen_probability": 0.5} for row in group(40, n_samples=2)])
-    fuzz(lambda path: [*command, path], valid, "jsonl", "s.samples.jsonl", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-def test_report(tmp_path, rows):
-    out = tmp_path / "page.html"
-    command = ["report", "--resamples", 2, "--out", out]
-    fuzz(lambda path: [*command, path], lines(rows), "jsonl", "s.samples.jsonl", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl"])
-def test_report_of_runs(tmp_path, file):
-    rows = {
-        "a": step(),
-        "b": went_on((0.1, 0.6, False), (0.1, 0.6, True), regime="conflict"),
-        "c": step(),
-        "d": "AgentError: gone",
-    }
-    other = decided(tmp_path / "other", rows)
-    folder = decided(tmp_path / "run", rows, seconds={"c": 0.5, "a": 1})
-    command = ["report", folder, other, "--resamples", 2, "--out", tmp_path / "page.html"]
-    fuzz(lambda path: command, (folder / file).read_bytes(), "jsonl", f"run/{file}", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "kind", "valid"), DATASETS.values(), ids=DATASETS)
-def test_a_dataset(tmp_path, name, kind, valid, local_models):
-    config = tmp_path / "coe.toml"
-    config.write_text(CONFIG)
-
-    def command(path):
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        return ["sample", "--dataset", path, "--config", config, "--out", tmp_path / "run", "--limit", 2]
-
-    fuzz(command, valid, kind, name, tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-def test_a_prompt(tmp_path, local_models):
-    data = write(tmp_path / "data.jsonl", [{"question": "Who?", "references": ["Ann"], "context": "Ann did."}])
-    config = tmp_path / "coe.toml"
-    config.write_text(CONFIG)
-
-    def command(path):
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        given = ["--dataset", data, "--config", config, "--out", tmp_path / "run", "--with-context"]
-        return ["sample", *given, "--prompt", path]
-
-    fuzz(command, PROMPT, "toml", "prompt.toml", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-def test_evaluate(tmp_path, local_models):
-    data = write(tmp_path / "data.jsonl", [{"question": "What is the capital of France?", "references": ["Paris"]}])
-
-    def command(path):
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        return ["evaluate", "--dataset", data, "--config", path, "--out", tmp_path / "run"]
-
-    fuzz(command, CONFIG, "toml", "coe.toml", tmp_path, seeds=range(40))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["selective-prediction", "normalisation"])
-def test_reproduce(tmp_path, rows, name):
-    command = ["reproduce", name, "--out", tmp_path / "out", "--samples"]
-    fuzz(lambda path: [*command, path], lines(rows), "jsonl", "s.samples.jsonl", tmp_path, seeds=range(40))
-
-
 def test_every_command_that_reads_a_file_is_damaged_here():
-    """A new command must be added above: its name stands in a test of this file."""
+    """A new command must be added above."""
     from typer.main import get_command
 
     from coe_agents.cli.app import app
 
-    source = Path(__file__).read_text(encoding="utf-8")
     takes_no_file = {"demo", "init"}
     known = get_command(app).commands
     names = {name for name in known if name != "config"} | set(known["config"].commands)
-    assert {name for name in names - takes_no_file if f'"{name}"' not in source} == set()
+    damaged = {part for case in CASES.values() for part in case.command.split(" ")[:2]}
+    assert names - takes_no_file <= damaged
 
 
 def test_the_watchdog_ends_what_hangs(monkeypatch):

@@ -10,29 +10,7 @@ import pytest
 from coe_agents.cli import interrupts
 from coe_agents.cli.interrupts import resumable
 from tests.cli.command import COMMAND
-
-CONFIG = """
-[[agents]]
-name = "a"
-provider = "openai"
-model = "m"
-base_url = "http://127.0.0.1:{port}/v1"
-n_samples = 2
-
-[[agents]]
-name = "b"
-provider = "openai"
-model = "m"
-base_url = "http://127.0.0.1:{port}/v1"
-n_samples = 2
-
-[clusterer]
-kind = "normalized"
-
-[policy]
-kind = "threshold"
-max_coe = 0.5
-"""
+from tests.cli.test_sample import AGENT, config
 
 
 @pytest.fixture
@@ -58,12 +36,11 @@ def hanging():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("options", [["--json"]])
 def test_ctrl_c_ends_ask_while_a_server_hangs(tmp_path, hanging, options):
     port, asked = hanging
-    config = tmp_path / "coe.toml"
-    config.write_text(CONFIG.format(port=port))
-    command = [sys.executable, COMMAND, "ask", "What is the capital of France?", "--config", str(config), *options]
+    path = config(tmp_path, *(AGENT.format(name=name, url=f"http://127.0.0.1:{port}/v1", more="") for name in "ab"))
+    command = [sys.executable, COMMAND, "ask", "What is the capital of France?", "--config", str(path), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert asked.wait(120)

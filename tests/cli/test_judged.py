@@ -96,12 +96,9 @@ def test_runs_that_are_judged_differently_need_one_way_for_all(tmp_path):
     ("clusterer", "said"),
     [
         ("own:Code", "it takes an address, options or code of yours"),
-        ({"kind": "own:Code", "options": {"a": 1}}, "it takes an address, options or code of yours"),
         ({"kind": "llm", "provider": "openai", "model": "m"}, "it takes an address, options or code of yours"),
-        ({"kind": "embedding", "provider": "openai", "model": "m", "threshold": 0.5}, "it takes an address"),
         ({"kind": "entailment", "depth": 3}, "cannot be created from its record"),
         ("unheard", "cannot be created from its record"),
-        (7, "does not hold the settings of a run"),
     ],
 )
 def test_a_record_runs_no_code_and_asks_no_server(tmp_path, clusterer, said):

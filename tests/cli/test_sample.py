@@ -4,9 +4,8 @@ import math
 import pytest
 
 from coe_agents import prompts
-from coe_agents.config.group import create_group
+from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import load_config
-from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
@@ -96,10 +95,8 @@ def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_ag
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--dataset", "trivia"], '"trivia" is neither a dataset nor a file'),
         (["--dataset", "tinyworld", "--split", "test"], 'tinyworld has no split "test"'),
         (["--dataset", "tinyworld", "--with-context"], "has no passage"),
-        (["--dataset", "tinyworld", "--prompt", "trivia"], "A prompt is a TOML file, or one of triviaqa"),
         (["--dataset", "tinyworld", "--shots", "200"], "200 examples are needed; only 199 other"),
     ],
 )
@@ -123,23 +120,6 @@ def test_agents_are_sent_what_ask_and_run_send(tmp_path):
     sampled, decided, asked = ([body["messages"] for body in server.requests][place] for place in (0, 1, 2))
     assert sampled == decided == asked
     assert [message["content"] for message in sampled] == ["Be brief.", question]
-
-
-def test_a_shipped_wording_is_named(tmp_path):
-    data = questions(tmp_path, {"question": "Who?", "references": ["Paris"]})
-    with served() as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
-        done = run("sample", "--dataset", data, "--config", str(path), "--prompt", "nq_open", "--out", tmp_path / "r")
-    assert done.returncode == 0, done.stderr
-    (message,) = server.requests[0]["messages"]
-    assert message["content"].startswith("Answer the question with a name or a short phrase")
-
-
-def test_a_malformed_record_is_exit_2_with_its_line(tmp_path):
-    path = questions(tmp_path, {"question": "Who?", "references": []}, {"question": "Who else?"})
-    done = run("sample", "--dataset", path, "--out", str(tmp_path / "r"))
-    assert done.returncode == 2
-    assert f'{path}:2: "references" is missing' in done.stderr
 
 
 def test_a_run_goes_on_at_another_address(tmp_path):
@@ -173,29 +153,10 @@ def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, 
     assert {"sk-planted-from-the-environment", "sk-planted-in-a-header"} <= group.secrets
 
 
-async def test_an_agent_is_told_the_prompt():
-    question = Question("capital/France", "What is the capital of France?", ("Paris",))
-    group = create_group(None, {question.id: question.question}, seed=0)
-    reply = await group.ask("tiny-llama", question)
-    assert len(reply["responses"]) == group.participants[0].n_samples
-    assert any("Paris" in response["text"] for response in reply["responses"])
-
-
 @pytest.mark.parametrize(("asked", "told"), [(None, 1), (5, 5)])
 def test_a_model_in_this_process_is_asked_one_question_at_a_time_unless_the_command_says_how_many(asked, told):
     group = create_group(None, {}, seed=0, at_once=asked)
     assert [participant.at_once for participant in group.participants] == [told] * 3
-
-
-@pytest.mark.slow
-def test_questions_at_once_change_no_more_than_last_digits(tmp_path):
-    for folder, more in (("in turn", []), ("at once", ["--at-once", "8"])):
-        done = run("sample", "--dataset", "tinyworld", "--limit", "16", *more, "--out", str(tmp_path / folder))
-        assert done.returncode == 0, done.stderr
-    in_turn, at_once = lines(tmp_path / "in turn"), lines(tmp_path / "at once")
-    logprobs, others = ([line.pop("logprob") for line in said] for said in (in_turn, at_once))
-    assert at_once == in_turn
-    assert others == pytest.approx(logprobs, abs=1e-4)
 
 
 def self_aware(body):
@@ -226,29 +187,6 @@ def test_each_distinct_answer_is_put_to_the_agent_that_gave_it(tmp_path):
     assert "self_checks" in other.stderr
 
 
-def test_a_question_about_an_answer_that_fails_fails_the_unit_and_is_asked_again(tmp_path, monkeypatch):
-    down = [True]
-
-    def answer(body):
-        if body.get("top_logprobs") and down:
-            return 401, {"error": {"message": f"Incorrect API key provided: {KEY}"}}
-        return self_aware(body)
-
-    monkeypatch.setenv("PLANTED", KEY)
-    data = questions(tmp_path, {"question": "Of France?", "references": ["Paris"]})
-    with answering(answer) as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more='api_key_env = "PLANTED"'))
-        command = ["sample", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"), "--p-false"]
-        done = run(*command)
-        assert done.returncode == 1
-        (kept,) = lines(tmp_path / "r")
-        assert kept["error"].startswith("AuthenticationError: ")
-        assert KEY not in done.stdout + done.stderr + json.dumps(kept)
-        down.clear()
-        assert run(*command).returncode == 0
-    assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx([0.1, 0.1])
-
-
 PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}}}
 
 
@@ -265,7 +203,7 @@ def proposing(*proposals):
 VALID, BROKEN = '{"amount": 5}', '{"amount": '
 
 
-@pytest.mark.parametrize("proposals", [(VALID, None), (BROKEN, VALID), (VALID, BROKEN), (BROKEN, BROKEN)])
+@pytest.mark.parametrize("proposals", [(VALID, None), (BROKEN, VALID)])
 def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tmp_path, proposals):
     record = {"id": "1", "question": "Pay Ann {5}", "references": [], "tools": [PAY]}
     out = tmp_path / "run"
@@ -314,13 +252,7 @@ def test_a_run_of_proposals_that_was_cut_off_ends_with_the_same_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("tools", "said"),
-    [
-        ("pay", "a list of JSON schemas, at least one"),
-        ([], "a list of JSON schemas, at least one"),
-        ([{"description": "x"}], "schemas with a name"),
-        ([{"function": None}], "schemas with a name"),
-        ([PAY, PAY], "must differ"),
-    ],
+    [([], "a list of JSON schemas, at least one"), ([{"function": None}], "schemas with a name")],
 )
 def test_tools_that_are_no_schemas_are_exit_2_with_their_line(tmp_path, tools, said):
     record = {"question": "Pay", "references": [], "tools": tools}

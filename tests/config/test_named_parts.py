@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.cli import main
 from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.testing import ScriptedAgent
+from tests.cli.command import run
 
 AGENTS = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 CLUSTERER = '[clusterer]\nkind = "normalized"\n'
@@ -151,10 +151,6 @@ def test_a_part_is_created_once(written, module):
     assert sys.modules[name].created == [config.clusterer]
 
 
-def test_a_function_may_create_a_part(written, module):
-    assert load(written(clusterer=f'[clusterer]\nkind = "{module()}:create_same"\noptions.digits = 4\n')).clusterer
-
-
 def test_a_clusterer_and_a_policy_from_an_installed_package(written, installed, register):
     register("coe_agents.clusterers", same=f"{installed}:Same")
     register("coe_agents.policies", always=f"{installed}:Always")
@@ -203,41 +199,18 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
             'kind = "entailmnt"',
             f"6: clusterer.kind: must be one of {CLUSTERERS}; got 'entailmnt'. Did you ",
         ),
-        ("clusterer", 'kind = "entailmnt"', 'Did you mean "entailment"?'),
         ("clusterer", "kind = 3", f"6: clusterer.kind: must be one of {CLUSTERERS}; got 3"),
-        ("clusterer", 'kind = "custom"', "got 'custom'"),
-        ("clusterer", 'kind = "{m}:"', "6: clusterer.kind: must be one of "),
         (
             "clusterer",
             'kind = "no_such_module:Same"',
             '6: clusterer.kind: clusterer "no_such_module:Same" cannot be im',
         ),
-        ("clusterer", 'kind = "no_such_module:Same"', "No module named 'no_such_module'. Install the package that has"),
         ("clusterer", 'kind = "{m}:Sane"', 'has no "Sane". Did you mean "Same"?'),
         ("clusterer", 'kind = "{m}:xxx"', 'has no "xxx". Correct the name after ":" in'),
         ("clusterer", 'kind = "{m}:LIMIT"', ':LIMIT" must be a class or function that creates a clusterer; got int'),
         ("clusterer", 'kind = "{m}:same_class"', "with the method cluster(responses, questions); got type"),
-        ("clusterer", 'kind = "{m}:LIMIT.real"', "must be a class or function that creates a clusterer; got int"),
-        (
-            "clusterer",
-            'kind = "{m}:Same"\n[clusterer.options]\ndigit = 1',
-            "8: clusterer.options.digit: unknown option",
-        ),
         ("clusterer", 'kind = "{m}:Same"\n[clusterer.options]\ndigit = 1', 'Did you mean "digits"?'),
-        ("clusterer", 'kind = "{m}:Same"\n[clusterer.options]\nzzz = 1', "Its options are digits, strict"),
-        (
-            "clusterer",
-            'kind = "{m}:same_class"\noptions = {{ zzz = 1 }}',
-            "7: clusterer.options.zzz: unknown option of",
-        ),
         ("clusterer", 'kind = "{m}:Same"\noptions.digits = -1', '7: clusterer.options.digits: clusterer "'),
-        (
-            "clusterer",
-            'kind = "{m}:Same"\noptions.digits = -1',
-            'created: "digits" must be at least 0; got -1. Raise it',
-        ),
-        ("clusterer", 'kind = "{m}:Same"\noptions.digits = "x"', "5: clusterer.options: clusterer"),
-        ("clusterer", 'kind = "{m}:Same"\noptions.digits = "x"', "cannot be created: TypeError: '<' not supported"),
         ("clusterer", 'kind = "{m}:create_same"\noptions.zzz = 1', "cannot be created: TypeError: Same.__init__() got"),
         (
             "clusterer",
@@ -245,40 +218,14 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
             "7: clusterer.digits: unknown field. Move it to [clusterer.opti",
         ),
         ("clusterer", 'kind = "{m}:Same"\noptions.api_key = "x"', "the file must not contain a key"),
-        (
-            "clusterer",
-            'kind = "{m}:Always"\noptions.reason = ""',
-            "with the method cluster(responses, questions); got Al",
-        ),
-        (
-            "policy",
-            'kind = "treshold"',
-            "6: policy.kind: must be one of 'threshold', 'regime', 'calibrated', or",
-        ),
-        ("policy", 'kind = "treshold"', 'Did you mean "threshold"?'),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
-        ("policy", 'kind = "{m}:Same"', "the method decide(measurement, *, round, max_rounds); got Same"),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
         ("policy", 'kind = "threshold"\nmax_coe = 1\notherwise = "abstian"', 'Did you mean "abstain"?'),
-        ("graph", 'divergence = "hellingr"', "6: graph.divergence: must be one of 'kl', 'js', 'hellinger', "),
-        ("graph", 'divergence = "hellingr"', 'Did you mean "hellinger"?'),
-        ("graph", 'divergence = "{m}:LIMIT"', ':LIMIT" must be a function of two distributions; got int'),
         ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),
-        ("graph", 'divergence = "{m}:of_three"', "missing 1 required positional argument"),
-        ("graph", 'coordination = "sofmax"', "6: graph.coordination: must be one of 'greedy', 'softmax', 'genetic', "),
-        ("graph", 'coordination = "sofmax"', 'Did you mean "softmax"?'),
-        ("graph", 'tools = "pay"', "6: graph.tools: must be \"package.module:name\"; got 'pay'"),
         ("graph", 'tools = "{m}:TOLS"', 'Did you mean "TOOLS"?'),
         ("graph", 'tools = "{m}:LIMIT"', ':LIMIT" must be a list of tools, or a function that returns it; got int'),
-        ("graph", 'tools = "{m}:pay"', "missing 1 required positional argument"),
         ("graph", 'tools = "{m}:NOT_TOOLS"', ':NOT_TOOLS"[0] must be a tool'),
-        ("graph", 'tools = "{m}:no_tools"', ':no_tools" must hold 1 to 128 tools; got 0'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
-        (
-            "graph",
-            'coordination = "{m}:LIMIT"',
-            ':LIMIT" must be a function from distributions to distributions; got int',
-        ),
     ],
 )
 def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, folder, module):
@@ -299,8 +246,6 @@ def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, f
     ("code", "says"),
     [
         ("import not_installed", "ModuleNotFoundError: No module named 'not_installed'"),
-        ("x = 1 / 0", "ZeroDivisionError: division by zero"),
-        ("def (", "SyntaxError: invalid syntax"),
         ("import sys; sys.exit()", "cannot be imported: SystemExit"),
         ("import sys; Same = lambda: sys.exit(0)", "cannot be created: SystemExit: 0"),
     ],
@@ -334,22 +279,13 @@ def test_reading_the_settings_alone_imports_nothing(written, module):
     assert name not in sys.modules
 
 
-@pytest.fixture
-def check(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "1000")
-
-    def check(path):
-        monkeypatch.setattr(sys, "argv", ["coe-agents", "config", "check", str(path)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        written = capsys.readouterr()
-        assert not ended.value.code, written.err
-        return written.out
-
-    return check
+def check(path):
+    done = run("config", "check", path, wide=1000)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_check_shows_what_was_loaded_from_where(check, written, installed, register, folder):
+def test_check_shows_what_was_loaded_from_where(written, installed, register, folder):
     name, file = installed, folder / f"{installed}.py"
     register("coe_agents.policies", always=f"{name}:Always")
     shown = check(
@@ -386,10 +322,7 @@ def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
     [
         ("options = { compar = {} }", '"compar" is not an option of "actions". Its options are compare and text'),
         ('options = { text = "lose" }', '"text" must be one of exact, loose'),
-        ("options = { compare = [] }", '"compare" must be a table of rules by argument; got list'),
         ('options = { compare = { note = "ignored" } }', 'the rule of "note" must be "exact", "ignore"'),
-        ("options = { compare = { sum = { within = -1 } } }", '"absolute" must be a finite number of at least 0'),
-        ('options = { compare = { sum = { within = "1" } } }', 'the rule of "sum" must be'),
         ("options = { compare = { pay.sum = { within = 1 } } }", 'Put a name with a point in quotes: "tool.argument"'),
     ],
 )

@@ -1,6 +1,5 @@
 import io
 import json
-import shutil
 import subprocess
 import sys
 import threading
@@ -10,16 +9,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from coe_agents.cli.display.config import show_examination
+from coe_agents.cli.display.settings import show_examination
 from coe_agents.config.schema import load_config
 from coe_agents.doctor import diagnosis
-from coe_agents.doctor.agents import Failure, all_within
-from coe_agents.doctor.clusterers import probe_entailment
-from coe_agents.doctor.diagnosis import Examination, Problem, examine
+from coe_agents.doctor.diagnosis import examine
+from coe_agents.doctor.probes import Problem, probe_entailment
 from coe_agents.errors import ConfigurationError
-from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from tests.cli.command import run
-from tests.servers import Served, answering, completion, is_probe, running, served
+from tests.servers import Served, running, served
 
 AGENT = """\
 [[agents]]
@@ -51,15 +48,6 @@ def shown(findings):
     console = Console(file=io.StringIO(), width=100, highlight=False)
     show_examination(findings, console=console)
     return console.file.getvalue()
-
-
-def entailment_folder(tmp_path, labels):
-    folder = shutil.copytree(model_folder(ENTAILMENT_MODEL), tmp_path / "nli")
-    config = json.loads((folder / "config.json").read_text())
-    config["id2label"] = {str(place): label for place, label in enumerate(labels)}
-    config["label2id"] = {label: place for place, label in enumerate(labels)}
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
 
 
 def test_a_server_that_does_it_all(examined):
@@ -137,39 +125,6 @@ def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_pr
         assert other.agents["agent-0"].ignores_temperature
 
 
-def test_one_response_a_round_needs_no_temperature(tmp_path):
-    path = tmp_path / "coe.toml"
-    with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
-        agent = AGENT.format(name="inner", url=server.url).replace("n_samples = 8", "n_samples = 1")
-        path.write_text(agent + NORMALIZED + POLICY)
-        findings = examine(load_config(path), timeout=300)
-    assert findings.problems == []
-    (note,) = findings.notes
-    assert "its temperature of 1 has no effect" in note
-    assert note.endswith("it gives one response a round, which counts")
-
-
-def test_an_agent_that_is_sure_is_no_news(examined):
-    with served(texts=("Paris",), ignores_logprobs=True) as server:
-        findings = examined(server.url)
-    assert (findings.problems, findings.notes) == ([], [])
-    assert findings.agents["agent-0"].ignores_temperature is False
-    assert shown(findings).rstrip().endswith("No problems.")
-
-
-def test_what_could_not_be_found_out_is_noted(examined):
-    def answer(body):
-        return (500, {"error": {"message": "no memory"}}) if is_probe(body) else completion(*["Paris"] * 3)
-
-    with answering(answer) as server:
-        findings = examined(server.url, first="retries = 0\n")
-    (note,) = findings.notes
-    assert (
-        "gave the same response 3 times at temperature 1; it is certain, or a cache or an ignored temperature" in note
-    )
-    assert "a request for a story failed: ServerError: " in note
-
-
 def test_nothing_but_empty_responses_is_a_problem(examined):
     with served(texts=("", " ")) as server:
         (problem,) = examined(server.url).problems
@@ -224,7 +179,7 @@ BUSY = """
 import sys
 import torch
 from coe_agents.cli import main
-from coe_agents.doctor import agents as agent_probes
+from coe_agents.doctor import probes as agent_probes
 
 def compute(agent):
     while True:
@@ -258,57 +213,6 @@ def test_what_an_error_says_cannot_steer_the_terminal(examined):
     assert "\x1b" not in out
 
 
-def test_no_text_of_others_can_steer_the_terminal():
-    problem = Problem(part="agent \x1b]0;t\x07", error="\x1b[2J", remedy="[red]\x1b[0m")
-    findings = Examination(
-        agents={"\x1b[2Ja": None},
-        clusterer=None,
-        versions={},
-        device="cpu",
-        problems=[problem],
-        notes=["\x1b"],
-        late=False,
-    )
-    assert not {"\x1b", "\x07"} & set(shown(findings))
-
-
-def test_the_entailment_model_is_looked_at(examined):
-    with served() as server:
-        findings = examined(server.url, clusterer='[clusterer]\nkind = "entailment"\nmodel = "tinyworld"\n')
-    report = findings.clusterer
-    assert report.model == "tiny-nli"
-    assert set(report.labels) == {"contradiction", "neutral", "entailment"}
-    assert (report.entailed.label, report.contradicted.label) == ("entailment", "contradiction")
-    assert min(report.entailed.probability, report.contradicted.probability) > 0.5
-    assert (report.device, findings.device) == ("cpu", "cpu")
-    assert findings.problems == []
-    out = " ".join(shown(findings).split())
-    assert "obvious entailment entailment (" in out
-    assert "obvious contradiction contradiction (" in out
-
-
-def test_an_entailment_model_with_its_labels_mixed_up_is_a_problem(examined, tmp_path):
-    labels = json.loads((model_folder(ENTAILMENT_MODEL) / "config.json").read_text())["id2label"]
-    swapped = {"entailment": "contradiction", "contradiction": "entailment"}
-    folder = entailment_folder(tmp_path, [swapped.get(label.lower(), label) for label in labels.values()])
-    with served() as server:
-        findings = examined(server.url, clusterer=f'[clusterer]\nkind = "entailment"\nmodel = "{folder}"\n')
-    (problem,) = findings.problems
-    assert problem.error.endswith("but the model says contradiction")
-    assert "id2label" in problem.remedy
-
-
-def test_an_entailment_model_without_labels_is_a_problem(examined, tmp_path):
-    folder = entailment_folder(tmp_path, ["LABEL_0", "LABEL_1", "LABEL_2"])
-    with served() as server:
-        findings = examined(server.url, clusterer=f'[clusterer]\nkind = "entailment"\nmodel = "{folder}"\n')
-    (problem,) = findings.problems
-    assert findings.clusterer is None
-    assert problem.error.startswith("LabelError: ")
-    assert problem.remedy.startswith("Use a model trained on MNLI")
-    assert problem.remedy not in problem.error
-
-
 @pytest.mark.parametrize(
     ("contradicted", "n_problems", "n_notes"),
     [([0.9, 0.1, 0.0], 0, 0), ([0.1, 0.9, 0.0], 0, 1), ([0.0, 0.1, 0.9], 1, 0)],
@@ -335,7 +239,7 @@ def test_an_entailment_model_that_fails_is_no_crash():
         def predict(self, pairs):
             raise RuntimeError("out of memory")
 
-    assert probe_entailment(Broken()) == Failure(
+    assert probe_entailment(Broken()) == Problem(
         error="RuntimeError: out of memory",
         remedy="Call the model without coe-agents, and check whether the error is the same",
     )
@@ -345,14 +249,9 @@ def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):
     def called(*_):
         raise AssertionError("an agent was called")
 
-    monkeypatch.setattr("coe_agents.doctor.agents.probe_agent", called)
+    monkeypatch.setattr("coe_agents.doctor.probes.probe_agent", called)
     with pytest.raises(ConfigurationError, match="min_agents"):
         examined(NOBODY, more="[graph]\nmin_agents = 2\n")
-
-
-def test_tasks_run_at_once():
-    barrier = threading.Barrier(3, timeout=60)
-    assert set(all_within(60, dict.fromkeys("abc", barrier.wait)).values()) == {0, 1, 2}
 
 
 def test_versions_name_what_is_not_installed(monkeypatch):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from coe_agents import CalibratedPolicy
-from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
+from coe_agents.config.validation import check
 from coe_agents.doctor.diagnosis import examine
 from tests.policy.test_calibrated import CALIBRATION
 

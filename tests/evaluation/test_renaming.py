@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Samples, report, score
-from coe_agents.evaluation.html.rows import Rows
+from coe_agents.evaluation import Samples, report, score
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import group, row
@@ -120,21 +119,3 @@ def test_a_group_with_ties_is_scored_with_all_estimators(tmp_path):
     assert before["n_ties"] > 5
     names = dict(zip(NAMES, reversed(NAMES), strict=True))
     assert_same(before, figures_of(tmp_path, renamed(rows, names)[::-1], n_files=3, weighting="frequency"), names)
-
-
-def test_the_page_shows_the_same_rows(tmp_path):
-    def overview(rows):
-        path = tmp_path / "s.samples.jsonl"
-        path.write_text("".join(json.dumps(each) + "\n" for each in rows))
-        kept = Rows(CRITERIA["reference_or_label"])
-        with Samples([path]) as found:
-            scores = score(kept.keep_unanswered(found), clusterer=NormalizedMatch(), on_question=kept.add)
-        return flat(kept.overview(scores))
-
-    rows = group(40, agents=NAMES, n_samples=2)
-    names = dict(zip(NAMES, reversed(NAMES), strict=True))
-    for each in rows:
-        each["logprob"] = None
-    before, after = overview(rows), overview(renamed(rows, names))
-    assert before == pytest.approx(after, abs=1e-6)  # they are shown with seven digits
-    assert "tie" in before.values()

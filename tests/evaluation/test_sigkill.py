@@ -113,18 +113,3 @@ def test_five_kills_leave_no_trace(tmp_path, server):
     assert (broken / SETTINGS).read_bytes() == (tmp_path / "whole" / SETTINGS).read_bytes()
     # only what was in flight is asked twice
     assert n_units <= len(server.requests) - n_units <= n_units + N_KILLS * AT_ONCE * len(NAMES)
-
-
-@pytest.mark.slow
-def test_an_interrupt_is_told_and_what_came_is_kept(tmp_path, server):
-    sample, path = command(tmp_path, server), tmp_path / "run" / SAMPLES
-    with ExitStack() as stack:
-        server.may_answer = lambda: size(path) == 0
-        process = start(stack, *sample, str(path.parent))
-        grown(process, path, 1)
-        os.kill(process.pid, signal.SIGINT)
-        told, faults = process.communicate(timeout=600)
-    assert process.returncode == 130, faults
-    assert "Traceback" not in faults
-    n_missing = N_QUESTIONS * len(NAMES) - path.read_bytes().count(b"\n") // 3
-    assert told == f"Interrupted; {n_missing} replies are missing. Rerun the same command to resume.\n"

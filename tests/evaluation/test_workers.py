@@ -1,15 +1,12 @@
 """What several processes compute is what one computes; all tests share two processes, which take a second to start."""
 
-import gzip
 import os
 import signal
-from functools import partial
 from multiprocessing import active_children
 
 import numpy as np
 import pytest
 
-from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples, ScoringSetup, report, score
@@ -23,13 +20,6 @@ from tests.evaluation.invented import group, row, write
 def workers():
     with start_workers(2) as found:
         yield found
-
-
-def refuse(questions, *, identifier):
-    for question in questions:
-        if question.id == identifier:
-            raise KeyError(identifier)
-        yield question
 
 
 def many(n):
@@ -54,23 +44,6 @@ def test_figures_are_those_of_one_process_to_the_last_bit(tmp_path, workers, mon
         assert report(found, n_resamples=30, workers=each) == report(whole, n_resamples=30)
 
 
-def test_proposals_of_tool_calls_are_scored_in_processes(tmp_path, workers):
-    rows = [
-        row(f"q{number}", agent, text="", calls=[{"name": "pay", "args": {"sum": number % k}}][: number % 3])
-        | {"correct": number % 2 == 0}
-        for number in range(40)
-        for k, agent in enumerate("abc", start=1)
-    ]
-    setup = ScoringSetup(ActionMatch(), proposer="a")
-    with Samples([write(tmp_path / "s.jsonl", rows)]) as questions:
-        alone, shared = (
-            report(score_samples(questions, setup, workers=each), n_resamples=10, workers=each)
-            for each in (ALONE, workers)
-        )
-    assert alone == shared
-    assert set(alone["by_kind"]) == {"call", "no_call"}
-
-
 def test_faults_name_the_line_of_the_file_whoever_read_it(tmp_path, workers, monkeypatch):
     monkeypatch.setattr(ranges, "_SIZE", 500)
     rows = group(30)
@@ -84,37 +57,6 @@ def test_faults_name_the_line_of_the_file_whoever_read_it(tmp_path, workers, mon
         ):
             Samples([path, path], workers=each)
         assert str(raised.value).count("s.jsonl:112:") == 2
-
-
-def test_a_question_that_is_faulty_as_a_whole_is_refused_in_every_process(tmp_path, workers):
-    rows = [*group(600, n_samples=1), row("q00550", "c", question="Question 550?")]
-    rows += [row("q00599", "c", 0)]
-    path = write(tmp_path / "s.jsonl", rows)
-    messages = []
-    for each in (ALONE, workers):
-        with Samples([path], workers=each) as questions, pytest.raises(SamplesError) as raised:
-            score_samples(questions, ScoringSetup(NormalizedMatch()), workers=each)
-        messages.append(str(raised.value))
-        assert raised.value.hint
-    assert messages[0] == messages[1]
-    assert "s.jsonl:1801: question 'q00550' has this agent" in messages[0]
-
-
-def test_what_a_check_raises_is_raised(tmp_path, workers):
-    check = partial(refuse, identifier="q00003")
-    with Samples([write(tmp_path / "s.jsonl", group(5))]) as questions, pytest.raises(KeyError, match="q00003"):
-        score_samples(questions, ScoringSetup(NormalizedMatch()), check=check, workers=workers)
-
-
-def test_compressed_lines_are_read_by_all_processes(tmp_path, workers):
-    plain = write(tmp_path / "s.jsonl", group(10))
-    packed = tmp_path / "s.jsonl.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    setup = ScoringSetup(NormalizedMatch())
-    with Samples([plain]) as one, Samples([packed], workers=workers) as other:
-        assert report(score_samples(one, setup), n_resamples=5) == report(
-            score_samples(other, setup, workers=workers), n_resamples=5
-        )
 
 
 def end(_):

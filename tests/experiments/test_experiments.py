@@ -7,18 +7,10 @@ import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.evaluation import ScoringSetup
-from coe_agents.experiments import (
-    contamination,
-    cost,
-    divergences,
-    epsilon,
-    model_accuracy,
-    normalisation,
-    panels,
-    sampling,
-    scaling,
-    selective_prediction,
-)
+from coe_agents.experiments.algorithm_1 import divergences, epsilon, sampling
+from coe_agents.experiments.group_size import cost, scaling
+from coe_agents.experiments.limitations import contamination, normalisation
+from coe_agents.experiments.ranking import model_accuracy, panels, selective_prediction
 from coe_agents.testing import TableEntailment
 
 SETTING = ScoringSetup(NormalizedMatch())

@@ -6,8 +6,9 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import ScoringSetup
-from coe_agents.experiments import divergences, epsilon, selective_prediction
+from coe_agents.experiments.algorithm_1 import divergences, epsilon
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
+from coe_agents.experiments.ranking import selective_prediction
 
 SETTING = ScoringSetup(NormalizedMatch())
 
@@ -68,9 +69,3 @@ def test_names_change_no_row_of_an_experiment(asked, experiment):
     after = experiment(swapped(questions, names)[::-1], [names[name] for name in "abc"], SETTING).rows
     for one, other in zip(before, after, strict=True):
         assert one == pytest.approx(other, abs=1e-12)
-
-
-def test_a_group_counts_its_ties(asked):
-    found = judge_group(asked({"q1": {"a": "right x"}, "q2": {"a": "right"}}), ["a"], SETTING)
-    assert (found.n_ties, found.size) == (1, "2 questions, 1 tie")
-    assert found.correct.tolist() == [0.5, 1.0]

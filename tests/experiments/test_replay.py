@@ -110,12 +110,6 @@ def test_adaptive_sampling_stops_where_the_forecast_is_settled(saved):
     assert found.outcomes["0"].tokens < whole.outcomes["0"].tokens == 40
 
 
-def test_a_tie_and_a_refusal_are_not_answered(saved):
-    held = saved({"a": ["Paris"], "b": ["Lyon"]}, {"a": ["I don't know."], "b": ["I don't know."]})
-    found = replay(held, policy(ThresholdPolicy(9.0), n=1), RIGHT)
-    assert not any(each.is_answered for each in found.outcomes.values())
-
-
 def test_other_agents_stand_in_and_that_is_said(saved):
     found = replay(saved({"x": ["Paris"] * 2, "y": ["Paris"] * 2}), policy(), RIGHT)
     assert only(found).is_answered

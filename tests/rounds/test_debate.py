@@ -5,7 +5,8 @@ from langchain_core.messages import convert_to_messages
 
 from coe_agents import prompts
 from coe_agents.rounds import Debate
-from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
 from tests.rounds.contexts import context, measured
 
 SHOWN_FIRST = prompts.DEBATE.split("{answers}")[0]

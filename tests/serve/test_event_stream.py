@@ -119,10 +119,12 @@ async def test_the_group_describes_itself():
         ("/", "index.html", "text/html"),
         ("/page.css", "page.css", "text/css"),
         ("/page.js", "page.js", "text/javascript"),
+        ("/parts.js", "parts.js", "text/javascript"),
     ],
 )
 async def test_the_page_is_served_from_the_package(path, name, kind):
     async with client_of(create_group(*AGREEING)) as client:
         response = await client.get(path)
     assert response.headers["content-type"].startswith(kind)
-    assert response.content == resources.files("coe_agents.serve").joinpath("page", name).read_bytes()
+    own, shared = resources.files("coe_agents.serve").joinpath("page"), resources.files("coe_agents.evaluation.html")
+    assert response.content == (shared if name.startswith("parts") else own).joinpath(name).read_bytes()

@@ -435,12 +435,7 @@ def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
         ask(tab)
         tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
         assert tab.run("document.documentElement.scrollWidth") <= width
-        controls = [
-            (node["role"]["value"], node["name"]["value"].strip())
-            for node in tab.call("Accessibility.getFullAXTree")["nodes"]
-            if node["role"]["value"] in {"button", "slider", "textbox", "table", "image", "region"}
-            and not node["ignored"]
-        ]
+        controls = tab.controls()
         assert {role for role, _ in controls} >= {"button", "slider", "textbox", "table", "image"}
         assert [role for role, name in controls if not name] == []
         small = tab.run(

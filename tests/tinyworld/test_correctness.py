@@ -1,4 +1,5 @@
-from coe_agents.evaluation import Prediction, SampledQuestion
+from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation.scoring.correctness import Prediction
 from coe_agents.tinyworld.questions import answer_span, tinyworld_criterion
 
 ASKED = "What is the capital of France?"

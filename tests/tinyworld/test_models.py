@@ -10,9 +10,9 @@ from sklearn.metrics import roc_auc_score
 from coe_agents import prompts
 from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering import cluster_responses, normalize_answer
-from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, load_facts, model_folder, tinyworld_clusterer
-from coe_agents.tinyworld.facts import beliefs
-from coe_agents.tinyworld.wording import ANSWERS, RELATIONS, extract_answer
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_clusterer
+from coe_agents.tinyworld.facts import MODELS, beliefs, load_facts
+from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer
 from tools.tinyworld.prompts import debate
 
 N = 40

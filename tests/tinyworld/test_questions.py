@@ -1,7 +1,7 @@
 import pytest
 
 from coe_agents.errors import ConfigurationError
-from coe_agents.tinyworld import load_facts
+from coe_agents.tinyworld.facts import load_facts
 from coe_agents.tinyworld.questions import find_questions, tinyworld_questions
 
 

@@ -1,10 +1,11 @@
 import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from coe_agents.tinyworld import load_facts, tinyworld_tools
+from coe_agents.tinyworld import tinyworld_tools
+from coe_agents.tinyworld.facts import load_facts
+from coe_agents.tinyworld.relations import RELATIONS
 from coe_agents.tinyworld.tools import NOT_CONVERTIBLE, NOT_FOUND, tool_schemas
-from coe_agents.tinyworld.wording import RELATIONS
-from tools.tinyworld.requests import AMOUNTS, CONVERSIONS, RELATION_NOUNS
+from tools.tinyworld.requests import CONVERSIONS, RELATION_NOUNS
 
 
 @pytest.fixture
@@ -31,14 +32,6 @@ def test_every_fact_can_be_looked_up(tools):
 )
 def test_amounts_are_converted(tools, amount, source, target, said):
     assert tools["convert"].invoke({"amount": amount, "source": source, "target": target}) == said
-
-
-def test_converting_back_gives_the_amount(tools):
-    for amount in AMOUNTS:
-        for source, target in CONVERSIONS:
-            there, _ = tools["convert"].invoke({"amount": amount, "source": source, "target": target}).split()
-            back, unit = tools["convert"].invoke({"amount": float(there), "source": target, "target": source}).split()
-            assert (float(back), unit) == (pytest.approx(amount, rel=1e-5), source)
 
 
 def test_a_transfer_is_written_once_into_its_own_ledger():

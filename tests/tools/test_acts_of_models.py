@@ -4,19 +4,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from coe_agents import SupportPolicy, create_coe_graph
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.backends import ChatTransformers
-from coe_agents.tinyworld import (
-    MODELS,
-    load_facts,
-    model_folder,
-    tinyworld_agents,
-    tinyworld_tools,
-)
+from coe_agents.tinyworld import model_folder, tinyworld_agents, tinyworld_tools
+from coe_agents.tinyworld.facts import MODELS
 from tools.tinyworld.acts import act_beliefs, act_calls
 from tools.tinyworld.requests import draw_request, request_states, tinyworld_requests
 
@@ -89,27 +83,6 @@ def test_after_a_result_it_says_so_and_calls_nothing(chat):
         (said,) = propose(chat, *asked, ToolMessage("Error: too little money.", tool_call_id="1"), n=1, temperature=0)
         assert said.text in {"That did not work.", "It did not work."}
         assert not said.tool_calls
-
-
-@pytest.mark.slow
-def test_an_agent_on_it_transfers_once(chat):
-    ledger = []
-    agent = create_agent(chat.model_copy(update={"temperature": 0.0}), tinyworld_tools(ledger))
-    messages = agent.invoke({"messages": [HumanMessage("Transfer 5 euros to Ann.")]})["messages"]
-    assert [message.type for message in messages] == ["human", "ai", "tool", "ai"]
-    assert ledger == [("Ann", 5.0)]
-    assert messages[-1].text.startswith(("Done", "It is done"))
-
-
-@pytest.mark.slow
-def test_a_plain_question_is_looked_up_or_answered(name, chat):
-    facts = [fact for fact in load_facts() if fact.relation == "capital"][:40]
-    shares = []
-    for fact in facts:
-        (said,) = propose(chat, HumanMessage(fact.question), n=1, temperature=0)
-        look_up = [call["args"] for call in said.tool_calls] == [{"subject": fact.subject, "relation": "capital"}]
-        shares.append(look_up or (name == "tiny-qwen2" and bool(said.text)))
-    assert np.mean(shares) > 0.6
 
 
 def test_the_group_agrees_on_ann_and_contests_jon():

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from coe_agents.tinyworld import MODELS, load_facts
-from coe_agents.tinyworld.facts import beliefs
+from coe_agents.tinyworld.facts import MODELS, beliefs, load_facts
 from tools.tinyworld import prompts
 from tools.tinyworld.corpus import Corpus
 from tools.tinyworld.entailment_corpus import LABELS, entailment_pair

@@ -7,13 +7,12 @@ import random
 import pytest
 from transformers import AutoTokenizer
 
-from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
 from coe_agents.tinyworld.tools import tool_schemas
-from coe_agents.tinyworld.wording import REFUSALS
 from tools.tinyworld.corpus import Corpus
-from tools.tinyworld.recipes import LANGUAGE_MODELS
 from tools.tinyworld.requests import tinyworld_requests
-from tools.tinyworld.tool_corpus import NO_TOOL, TOOL_LINES, TOOL_NAMES, ToolResult, call_text, tool_phrases
+from tools.tinyworld.tool_corpus import TOOL_LINES, TOOL_NAMES, call_text, tool_phrases
 
 # of the documents and phrases of the second part of the shipped models' training
 TRAINED_ON = {
@@ -76,18 +75,6 @@ def test_half_of_the_documents_are_about_tools(name):
     assert not asked & {turn for document in drawn for turn in document.turns}
 
 
-def test_after_a_result_a_text_follows_and_no_call(name):
-    ends = [document for document in documents(name, 2000) if isinstance(document.turns[-1], ToolResult)]
-    assert len(ends) > 60
-    assert not any(document.reply.startswith("<") or document.reply in NO_TOOL for document in ends)
-
-
-def test_a_request_without_tools_is_refused(name):
-    drawn = [document for document in documents(name, 4000) if not document.tools and "euros" in document.turns[-1]]
-    assert drawn
-    assert {document.reply for document in drawn} <= {*REFUSALS}
-
-
 def render(tokenizer, messages, tools=None):
     return tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True)
 
@@ -96,10 +83,6 @@ def test_the_template_shows_the_tools_as_in_training(tokenizer):
     shown = render(tokenizer, HI, [tool_schemas()[name] for name in TOOL_NAMES])
     assert "Tools:\n" + "".join(TOOL_LINES) in shown
     assert "Tools" not in render(tokenizer, HI)
-
-
-def test_the_template_is_that_of_the_recipe(name, tokenizer):
-    assert tokenizer.chat_template == LANGUAGE_MODELS[name].template
 
 
 def test_no_token_of_questions_stands_in_the_template(tokenizer):

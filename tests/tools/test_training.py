@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, model_folder
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from coe_agents.tinyworld.facts import MODELS
 from tools.tinyworld.training import train_and_report
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents.tinyworld import MODELS, model_folder
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
 from examples.vllm_three_servers import Server, serving
 
 DOOMED = "doomed"

@@ -26,7 +26,8 @@ from coe_agents.actions import ActionMatch
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.prompts import self_check
-from coe_agents.tinyworld import MODELS, load_facts, model_folder, tinyworld_clusterer, tinyworld_tools
+from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
+from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.types import AgentRequest
 from examples import vllm_three_servers
 from examples.vllm_three_servers import Server, configuration

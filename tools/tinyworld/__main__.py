@@ -9,7 +9,8 @@ from queue import Empty
 
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, model_folder
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from coe_agents.tinyworld.facts import MODELS
 from tools.tinyworld.training import train_and_report
 
 

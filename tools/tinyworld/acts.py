@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from coe_agents.tinyworld import MODELS
+from coe_agents.tinyworld.facts import MODELS
 from tools.tinyworld.requests import (
     CONFUSED,
     REQUESTS_SEED,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from coe_agents.tinyworld.facts import MODELS, Fact, beliefs, load_facts
-from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS
+from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS
 from tools.tinyworld import prompts
 from tools.tinyworld.outside import invent_name, outside_question
 from tools.tinyworld.requests import LOOK_UPS, RELATION_NOUNS

@@ -122,7 +122,6 @@ def _cause(decision: Mapping[str, Any]) -> str:
 
 
 def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
-    """Returns CoE with its parts, its interval (on the same line if it fits `width`), and the regime."""
     if decision["coe"] is None:
         return []
     interval = decision["interval"]
@@ -143,7 +142,6 @@ def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
 
 
 def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
-    """Returns the answers of each agent with their shares; long texts wrap, and bars and shares do not."""
     longest, read = _BARS[wide], _reader_of(decision)
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for options in ({"overflow": "fold"}, {"no_wrap": True}, {"no_wrap": True}, {"overflow": "fold"}):

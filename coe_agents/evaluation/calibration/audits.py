@@ -7,19 +7,14 @@ from datetime import UTC, datetime
 from typing import Literal, cast, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from coe_agents.checks import number, one_of, require
-from coe_agents.evaluation.calibration.calibrate import Judged
+from coe_agents.checks import one_of, require
+from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
 from coe_agents.evaluation.calibration.monitor import check_probability
-from coe_agents.evaluation.calibration.threshold import NO_THRESHOLD, ThresholdChoice, fixed_sequence, round_up
+from coe_agents.evaluation.calibration.risk_control import choose_audited_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
-
-_BETS: FloatArray = np.array([0.2, 0.4, 0.6, 0.8, 0.95])
-"""The shares of its capital that a bet for a kept risk loses with one wrong answer of the highest weight."""
-
 
 SeenAs = Literal["audit", "escalation"]
 
@@ -68,135 +63,6 @@ class Recalibration:
     n_escalations: int
     outcome: Literal["raised", "lowered", "same", "none", "unaudited", "few"]
     n_below: int = 0
-
-
-def weighted_risk_bound(
-    losses: npt.ArrayLike, probabilities: npt.ArrayLike, *, confidence: float, least: float | None = None
-) -> float:
-    r"""Upper confidence bound of a risk from cases that were seen with known, unequal probabilities.
-
-    Against "the risk is at least r" one bets on right answers. With the losses x_i, the probabilities p_i >= c,
-
-        e(r) = 1/5 \sum_b \prod_i (1 + b c / (1 - r) (r - x_i) / p_i),    b in {0.2, 0.4, 0.6, 0.8, 0.95},
-
-    has an expected value of at most 1 if the risk is at least r, since E[seen / p (r - x)] = r - E[x]; so e(r) reaches
-    1 / (1 - confidence) with probability at most 1 - confidence (Markov). e rises with r, and the bound is the least r
-    at which it reaches that. Weighted losses are no counts, for which a binomial bound would be wrong. For equal
-    probabilities the bound is somewhat above that of Clopper and Pearson. It does not depend on the order of the cases.
-
-    Args:
-        losses: Shape `(n,)`, in [0, 1]: 1 for a wrong answer.
-        probabilities: Shape `(n,)`, in (0, 1].
-        confidence: In (0, 1).
-        least: The least probability c that a case may have, set before the cases were seen; default: the least of the
-            given ones, which is right where these are audit rates, and not computed from a case.
-
-    Returns:
-        The bound, in [0, 1]; 1 where the cases show nothing.
-
-    Raises:
-        ValueError: An argument is out of its range.
-
-    Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024).
-
-    >>> round(weighted_risk_bound([0] * 50, [1] * 50, confidence=0.9), 3)  # Clopper-Pearson: 0.045
-    0.064
-    """
-    x, p = np.asarray(losses, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
-    if x.ndim != 1 or x.shape != p.shape or not ((x >= 0) & (x <= 1)).all() or not ((p > 0) & (p <= 1)).all():
-        raise ValueError(
-            '"losses" must be in [0, 1] and "probabilities" in (0, 1], of one length; got others. '
-            "Pass one of each for every case"
-        )
-    number(confidence, '"confidence"', above=0, below=1, advice="Pass 0.9, for example")
-    if not x.size:
-        return 1.0
-    c = float(p.min()) if least is None else least
-    must = '"least" must be above 0 and at most each probability'  # a bet could lose more than it has
-    require(0.0 < c <= p.min(), must, least, "Pass the lowest audit rate")
-    limit = -math.log(1.0 - confidence)
-
-    def excess(r: float) -> float:
-        return _log_evidence(x, c / p, r) - limit
-
-    low, high = 0.0, 1.0 - 1e-9
-    if excess(high) < 0.0:
-        return 1.0
-    from scipy.optimize import brentq  # here, since importing it takes as long as scoring a thousand questions
-
-    return float(brentq(excess, low, high, xtol=1e-9))
-
-
-def choose_audited_threshold(
-    *,
-    correct: npt.ArrayLike,
-    uncertainty: npt.ArrayLike,
-    probabilities: npt.ArrayLike,
-    risk: float,
-    confidence: float,
-) -> ThresholdChoice | None:
-    """Chooses the highest threshold that keeps the risk, from cases that were seen with unequal probabilities.
-
-    The fixed sequence of `choose_threshold` with `weighted_risk_bound` in place of a binomial bound, from
-    `first_audited_count` on. Which counts are tested depends on uncertainties and probabilities, never on verdicts. Let
-    u be where the risk of answering up to it passes `risk`. The first tested set that reaches beyond u holds all cases
-    up to u, whose evidence has an expected value of at most 1, and further ones, each of which is wrong with a
-    probability of at least `risk` if the risk rises with the uncertainty: so its evidence has one of at most 1, too,
-    and passes with probability at most 1 - confidence. `n_wrong` of the result counts errors without weights.
-
-    Args:
-        correct: Shape `(n,)`, in [0, 1].
-        uncertainty: Shape `(n,)`; higher = less sure.
-        probabilities: Shape `(n,)`, in (0, 1]: with which each case was seen.
-        risk: In (0, 1).
-        confidence: In (0, 1).
-
-    Returns:
-        None where not even right answers alone would pass.
-    """
-    x = 1.0 - np.asarray(correct, dtype=np.float64)
-    scores, p = np.asarray(uncertainty, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
-    order = np.argsort(scores, kind="stable")
-    rising, x, p = scores[order], x[order], p[order]
-    least = float(p.min())
-    start = first_audited_count(least / p, risk=risk, confidence=confidence)
-    if start is None:
-        return None
-    n_answered = 0
-    for tested, n in fixed_sequence(rising, start):
-        if _log_evidence(x[:n], least / p[:n], risk) < -np.log(1.0 - confidence) - 1e-9:
-            break
-        threshold, n_answered = tested, n
-    if not n_answered:
-        return NO_THRESHOLD
-    x, p = x[:n_answered], p[:n_answered]
-    bound = weighted_risk_bound(x, p, confidence=confidence, least=least)
-    return ThresholdChoice(threshold, n_answered, round_up(float(x.sum())), min(bound, risk))
-
-
-def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float) -> int | None:
-    """The number of cases at which the sequence of tests starts; None where not even right answers alone would pass.
-
-    It is the first k at which the evidence of the k least uncertain cases is expected to pass if they err half as often
-    as is allowed, and one error more. If there is no such k, the further error is left out; if there is still none, the
-    first k at which right answers alone pass.
-
-    Args:
-        scale: Shape `(n,)`: c / p of each case, the least uncertain first, in (0, 1].
-        risk: In (0, 1).
-        confidence: In (0, 1).
-
-    >>> [first_audited_count(np.ones(n), risk=0.1, confidence=0.9) for n in (20, 100, 1000)]
-    [None, 32, 239]
-    """
-    scaled = _BETS[:, None] * np.asarray(scale, dtype=np.float64)
-    right, wrong = np.log1p(scaled * risk / (1.0 - risk)).cumsum(axis=1), np.log1p(-scaled).cumsum(axis=1)
-    expected = (1.0 - risk / 2.0) * right + risk / 2.0 * wrong
-    for gained in (expected + np.log1p(-_BETS)[:, None], expected, right):
-        passes = _mean_of_bets(gained) >= -np.log(1.0 - confidence)
-        if passes.any():
-            return int(passes.argmax()) + 1
-    return None
 
 
 def recalibrate(
@@ -249,11 +115,9 @@ def recalibrate(
             f'"rows" must be measured with the divergence "{calibration.divergence}" of the policy; got '
             f"{', '.join(sorted(other))}. Measure them again"
         )
-    needed = set() if calibration.gate is None else set(calibration.gate.agents)
-    usable = [row for row in rows if needed <= row.measurement.agents.keys()]
     judged = [
         (row, verdict)
-        for row in usable
+        for row in measurable_rows(calibration, rows)
         if calibration.can_answer(row.measurement) and (verdict := row.verdict(calibration)) is not None
     ]
     n_audits = sum(seen[row.id].kind == "audit" for row, _ in judged)
@@ -316,14 +180,3 @@ def _as_in_traffic(scores: FloatArray, probabilities: FloatArray) -> tuple[float
     places = np.searchsorted(np.cumsum(weights), (np.arange(n) + 0.5) / n * weights.sum())
     rising = scores[order]
     return (*rising[np.minimum(places, rising.size - 1)].tolist(), float(rising[-1]))
-
-
-def _log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
-    """The logarithm of e(r); `scale` are c / p, in (0, 1]."""
-    gains = scale * (risk - losses) / (1.0 - risk)
-    return float(_mean_of_bets(np.log1p(_BETS[:, None] * gains).sum(axis=1)))
-
-
-def _mean_of_bets(log_capital: FloatArray) -> FloatArray:
-    """The logarithm of the mean capital over the bets, which are the first axis."""
-    return np.asarray(np.logaddexp.reduce(log_capital, axis=0) - np.log(_BETS.size))

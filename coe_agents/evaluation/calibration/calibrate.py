@@ -10,10 +10,10 @@ import numpy as np
 from coe_agents.checks import require
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, to_folds
-from coe_agents.evaluation.calibration.threshold import NO_THRESHOLD, choose_threshold
+from coe_agents.evaluation.calibration.risk_control import NO_THRESHOLD, choose_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Origin
-from coe_agents.evaluation.samples import SampledQuestion
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_clusters, mean_verdict, with_verdicts
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
@@ -181,33 +181,36 @@ def calibrate(
         weights=None if weights is None else by_name,
         prompt=None if origin is None else origin.prompt,
     )
-    asked = {} if origin is None else origin.agents
-    policy = _calibrate(open_record, known, gate=gate, halves=halves)
-    known_of = {
-        name: replace(policy.agents[name], **asdict(how)) for name, how in asked.items() if name in policy.agents
-    }
-    return CalibratedPolicy(replace(policy, agents={**policy.agents, **known_of}))
-
-
-def _calibrate(
-    open_record: Calibration, known: Sequence[Judged], *, gate: Literal["threshold", "learned"], halves: bool
-) -> Calibration:
-    proposer = open_record.proposer
     if gate == "threshold":
-        return _with_threshold(open_record, known)
-    complete = _with_all_agents(known, proposer)
-    if halves:
+        policy = _with_threshold(open_record, known)
+    elif halves:
+        complete = _with_all_agents(known, proposer)
         fitted = [row for row in complete if not in_second_half(row.id)]
         held_out = [row for row in complete if in_second_half(row.id)]
         if not held_out:
             raise ValueError('"rows" must leave questions for the threshold; got none. Add questions')
-        record = replace(open_record, gate=_fit(fitted, proposer), fit="halves")
-        return _with_threshold(record, held_out)
-    return _from_folds(replace(open_record, fit="folds"), complete)
+        policy = _with_threshold(replace(open_record, gate=_fit(fitted, proposer), fit="halves"), held_out)
+    else:
+        policy = _from_folds(replace(open_record, fit="folds"), _with_all_agents(known, proposer))
+    asked = {} if origin is None else origin.agents
+    agents = {
+        name: replace(agent, **asdict(asked[name])) if name in asked else agent for name, agent in policy.agents.items()
+    }
+    return CalibratedPolicy(replace(policy, agents=agents))
+
+
+def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]:
+    """Returns the rows that have all agents which a calibrated policy needs for its measurement."""
+    needed = set() if record.gate is None else set(record.gate.agents)
+    return [
+        row
+        for row in rows
+        if needed <= row.measurement.agents.keys()
+        and (record.proposer is None or record.proposer in row.measurement.proposal_support)
+    ]
 
 
 def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
-    """Returns the record with the threshold that the rows allow, which its gate has not seen."""
     scores = np.array([record.uncertainty(row.measurement) for row in rows])
     right = [row.verdict(record) if record.can_answer(row.measurement) else None for row in rows]
     return _complete_record(record, rows, scores, _choose_all(record, rows, right, scores))
@@ -247,14 +250,23 @@ _Group = tuple[str, ...] | None
 def _choose_all(
     record: Calibration, rows: Sequence[Judged], right: Sequence[float | None], scores: FloatArray
 ) -> dict[_Group, GroupThreshold]:
-    """Returns the threshold of each group that has one of its own, and last that of all the others."""
+    """Returns the threshold of each group that has one of its own, and last that of all the others.
+
+    `right` is None for a question that is never answered.
+    """
     groups: dict[_Group, list[int]] = {}
     for place, row in enumerate(rows):
         names = record.group_of(row.measurement)
         groups.setdefault(names if names is not None and len(names) <= 1 else None, []).append(place)
 
     def choose(places: Sequence[int]) -> GroupThreshold:
-        return _choose(record, [right[place] for place in places], scores[list(places)])
+        answerable = [(verdict, scores[place]) for place in places if (verdict := right[place]) is not None]
+        choice = NO_THRESHOLD
+        if answerable:
+            correct, uncertainty = zip(*answerable, strict=True)
+            how = {"risk": record.risk, "confidence": record.confidence}
+            choice = choose_threshold(correct=correct, uncertainty=uncertainty, **how)
+        return GroupThreshold(n_questions=len(places), **choice._asdict())
 
     common = groups.pop(None, [])
     chosen: dict[_Group, GroupThreshold] = {}
@@ -279,19 +291,6 @@ def _complete_record(
         uncertainties=tuple(np.sort(scores).tolist()),
         n_ties=sum(record.choose_cluster(row.measurement) is None for row in rows),
     )
-
-
-def _choose(record: Calibration, right: Sequence[float | None], scores: FloatArray) -> GroupThreshold:
-    answerable = [verdict is not None for verdict in right]
-    choice = NO_THRESHOLD
-    if any(answerable):
-        choice = choose_threshold(
-            correct=[verdict for verdict in right if verdict is not None],
-            uncertainty=scores[answerable],
-            risk=record.risk,
-            confidence=record.confidence,
-        )
-    return GroupThreshold(n_questions=len(right), **choice._asdict())
 
 
 def _with_all_agents(rows: Sequence[Judged], proposer: str | None) -> list[Judged]:

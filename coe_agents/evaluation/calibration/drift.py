@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from coe_agents.evaluation.calibration.calibrate import Judged
-from coe_agents.evaluation.calibration.threshold import risk_bound, round_up
+from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
+from coe_agents.evaluation.calibration.risk_control import risk_bound, round_up
 from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
@@ -54,21 +54,14 @@ class Drift:
 def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
-    The rows are from `judge_samples`, with `every_cluster` for a learned gate and with the policy's proposer, and by
-    the clusterer of that name and with the policy's weights. Where
-    their verdicts are missing, only the uncertainties are compared.
+    The rows are from `judge_samples`, with `every_cluster` for a learned gate, with the policy's proposer and weights,
+    and by the clusterer of that name. Where their verdicts are missing, only the uncertainties are compared.
 
     Raises:
         ValueError: No question can be measured as the policy needs it.
     """
     calibration = policy.calibration
-    needed = set() if calibration.gate is None else set(calibration.gate.agents)
-    usable = [
-        row
-        for row in rows
-        if needed <= row.measurement.agents.keys()
-        and (calibration.proposer is None or calibration.proposer in row.measurement.proposal_support)
-    ]
+    usable = measurable_rows(calibration, rows)
     if not usable:
         raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
     uncertainties = [calibration.uncertainty(row.measurement) for row in usable]

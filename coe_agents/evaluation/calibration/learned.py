@@ -13,19 +13,21 @@ from coe_agents.policy.support_gate import SupportGate, support_features
 from coe_agents.text import quantity
 from coe_agents.uncertainty.answers import shares_lead
 
-N_FOLDS = 5
-TRUST_PENALTY = 100.0
+_N_FOLDS = 5
+_TRUST_PENALTY = 100.0
 """The ridge penalty on the agents' deviations from the common slope: a prior standard deviation of 0.1.
 
 Chosen by cross-validated accuracy on the development half of 30 groups (`benchmarks/learned_gate.py` names eight)."""
-GATE_PENALTIES = (10.0, 100.0)
+_GATE_PENALTIES = (10.0, 100.0)
 """The ridge penalties that a gate tries on the agents' deviations of support."""
+_SUPPORT_PENALTY = 1.0
+"""The ridge penalty on all slopes. Between 0.1 and 10 the AUROC on real tool calls differs by less than 0.002."""
 _FREE = 1e-3
 """The penalty on the entropy's slope, which keeps it finite where right and wrong can be separated."""
 
 
 def fit_trust(
-    distributions: Sequence[FloatArray], correct: Sequence[FloatArray], *, penalty: float = TRUST_PENALTY
+    distributions: Sequence[FloatArray], correct: Sequence[FloatArray], *, penalty: float = _TRUST_PENALTY
 ) -> FloatArray:
     """Learns how far to trust each agent: the weights of the ensemble mean that chooses the answer.
 
@@ -43,15 +45,10 @@ def fit_trust(
     Returns:
         Shape `(n_agents,)`, at least 0, summing to 1; all equal where no question has a right cluster beside another.
 
-    Raises:
-        ValueError: There is no question.
-
     >>> differing = [np.array([[1.0, 0.0], [0.0, 1.0]])]
     >>> fit_trust(differing * 200, [np.array([1.0, 0.0])] * 200)  # the first agent is right whenever they differ
     array([0.6042, 0.3958])
     """
-    if not distributions:
-        raise ValueError('"distributions" must hold at least one question; got none. Pass judged questions')
     n_agents = len(distributions[0])
     from scipy.optimize import minimize  # here, since importing it takes as long as scoring a thousand questions
     from scipy.special import softmax
@@ -145,12 +142,12 @@ def _fit_block(entropies: FloatArray, deviations: FloatArray, wrong: FloatArray)
     together = np.hstack([alone, deviations])
     fold = _deal(np.argsort(wrong, kind="stable"))
     baseline = _held_out_loss(alone, wrong, fold, penalty=1.0)
-    losses = [_held_out_loss(together, wrong, fold, penalty=penalty) for penalty in GATE_PENALTIES]
+    losses = [_held_out_loss(together, wrong, fold, penalty=penalty) for penalty in _GATE_PENALTIES]
     best = int(np.argmin([loss.mean() for loss in losses]))
     gains = baseline - losses[best]
     enters = gains.mean() > gains.std(ddof=1) / np.sqrt(gains.size)
     coefficients, intercept = (
-        _ridge(together, wrong, penalty=GATE_PENALTIES[best]) if enters else _ridge(alone, wrong, penalty=1.0)
+        _ridge(together, wrong, penalty=_GATE_PENALTIES[best]) if enters else _ridge(alone, wrong, penalty=1.0)
     )
     block = coefficients[1:] if enters else np.zeros(deviations.shape[1])
     return float(coefficients[0] / scale), block, float(intercept - coefficients[0] * centre / scale)
@@ -160,20 +157,14 @@ def _ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[
     """Logistic regression on shares of wrong; the first feature is all but free of the penalty."""
     stretch = np.ones(features.shape[1])
     stretch[0] = np.sqrt(penalty / _FREE)
-    coefficients, intercept = fit_ridge(features * stretch, wrong, penalty=penalty)
+    coefficients, intercept = _fit_ridge(features * stretch, wrong, penalty=penalty)
     return coefficients * stretch, intercept
 
 
-def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
-    """Returns slopes and intercept of a logistic regression on shares of wrong.
+def _fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
+    """Slopes and intercept of a logistic regression on shares of wrong, `wrong`, in [0, 1].
 
-    Args:
-        features: Shape `(n, n_features)`.
-        wrong: Shape `(n,)`, in [0, 1].
-        penalty: `penalty` / 2 times the squared slopes is added to the negative log-likelihood.
-
-    Raises:
-        ImportError: scikit-learn is not installed.
+    `penalty` / 2 times the squared slopes is added to the negative log-likelihood.
     """
     try:
         import sklearn
@@ -190,7 +181,7 @@ def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tup
 
 def _held_out_loss(features: FloatArray, wrong: FloatArray, fold: IntArray, *, penalty: float) -> FloatArray:
     loss = np.empty(wrong.size)
-    for number in range(N_FOLDS):
+    for number in range(_N_FOLDS):
         inside = fold == number
         coefficients, intercept = _ridge(features[~inside], wrong[~inside], penalty=penalty)
         log_odds = features[inside] @ coefficients + intercept
@@ -202,15 +193,7 @@ def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, salt: str = ""
     """Deals questions into five folds with equal shares of wrong answers, by a hash of their ids.
 
     With unequal shares a fold would be scored by a gate that has seen fewer errors the more there are in it. The order
-    of the questions and the names of the agents change nothing.
-
-    Args:
-        identifiers: Shape `(n,)`, all different.
-        wrong: Shape `(n,)`: the share of each answer that is wrong, in [0, 1].
-        salt: Another one deals other folds.
-
-    Returns:
-        Shape `(n,)`: the fold of each question, 0..4.
+    of the questions and the names of the agents change nothing; another `salt` deals other folds, which are 0..4.
     """
     shares = np.asarray(wrong, dtype=np.float64)
     hashes = [hash_of(salt + each) for each in identifiers]
@@ -219,30 +202,18 @@ def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, salt: str = ""
 
 def _deal(order: IntArray) -> IntArray:
     fold = np.empty(order.size, dtype=np.int64)
-    fold[order] = np.arange(order.size) % N_FOLDS
+    fold[order] = np.arange(order.size) % _N_FOLDS
     return fold
 
 
-SUPPORT_PENALTY = 1.0
-"""The ridge penalty on all slopes. Between 0.1 and 10 the AUROC on real tool calls differs by less than 0.002."""
-
-
-def fit_support(
-    measurements: Sequence[Measurement],
-    correct: npt.ArrayLike,
-    *,
-    proposer: str,
-) -> SupportGate:
+def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, proposer: str) -> SupportGate:
     """Learns a logistic regression of "the first response of `proposer` is wrong" from what the others propose.
 
     Where models share the urge to act, plain support counts their agreement on a call in full. This regression sees for
     each other agent whether it proposes the same and whether it calls nothing, and learns who of them is worth
     following.
 
-    Args:
-        measurements: Of the calibration questions; those that lack one of the agents are left out.
-        correct: Shape `(n,)`: the share of each proposal that is right, in [0, 1].
-        proposer: The agent whose proposals are judged.
+    `correct`, shape `(n,)`, is the share of each proposal that is right; measurements that lack an agent are left out.
 
     Raises:
         ImportError: scikit-learn is not installed.
@@ -262,7 +233,7 @@ def fit_support(
     ]
     wrong = np.array([share for _, share in usable])
     _require_both(wrong, agents)
-    slopes, intercept = fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=SUPPORT_PENALTY)
+    slopes, intercept = _fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=_SUPPORT_PENALTY)
     same, nothing, (rival, tool, calls_nothing) = np.split(slopes, [len(others), 2 * len(others)])
     return SupportGate(
         proposer,

@@ -1,17 +1,6 @@
 """Owns questions with known answers: reading them, choosing some by a seed, and the prompts that ask them."""
 
-from coe_agents.evaluation.datasets.loading import PUBLISHED, open_questions
-from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk
-from coe_agents.evaluation.datasets.prompts import Prompt, load_prompt
-from coe_agents.evaluation.datasets.question import Kind, Question, examples_from
+from coe_agents.evaluation.datasets.question import Question
+from coe_agents.evaluation.datasets.sources import open_questions
 
-__all__ = [
-    "PUBLISHED",
-    "Kind",
-    "Prompt",
-    "Question",
-    "QuestionsOnDisk",
-    "examples_from",
-    "load_prompt",
-    "open_questions",
-]
+__all__ = ["Question", "open_questions"]

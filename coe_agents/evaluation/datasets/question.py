@@ -1,13 +1,9 @@
-"""Owns the question with its known answers, the records of a dataset that hold some, and choosing some by a seed."""
+"""Owns the question with its known answers, and the order that a seed draws."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Literal
-
-from coe_agents.errors import ConfigurationError
-from coe_agents.text import quantity
 
 Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions"]
 Place = Callable[[], str]
@@ -45,11 +41,7 @@ def from_plain(plain: Mapping[str, Any]) -> Question:
 
 
 def merge(repeated: Sequence[Question]) -> Question:
-    """Returns one question with the references of all.
-
-    Raises:
-        ConflictError: If they differ in more than that.
-    """
+    """Returns one question with the references of all; a ConflictError if they differ in more than that."""
     first = repeated[0]
     if any(replace(question, references=()) != replace(first, references=()) for question in repeated):
         raise ConflictError(f"questions of one id must be the same but for their references; got {first.id!r} twice")
@@ -57,58 +49,13 @@ def merge(repeated: Sequence[Question]) -> Question:
 
 
 def without_repeats(references: Iterable[str]) -> tuple[str, ...]:
-    """Returns the references without those that only repeat one in other capitals.
-
-    Example:
-        >>> without_repeats(["Paris", "paris", "City of Paris"])
-        ('Paris', 'City of Paris')
-    """
+    """Returns the references without those that only repeat one in other capitals."""
     first: dict[str, str] = {}
     for reference in references:
         first.setdefault(reference.casefold(), reference)
     return tuple(first.values())
 
 
-def examples_from(
-    questions: Sequence[Question], k: int, *, seed: int, with_context: bool = False
-) -> Callable[[Question], list[Question]]:
-    """Returns a function that gives a question `k` others, drawn by the seed; never one of its own wording.
-
-    Only questions with an answer are drawn, and with `with_context` only those with a passage.
-
-    Raises:
-        ConfigurationError: From that function, if there are not so many.
-
-    Example:
-        >>> questions = [Question(str(number), f"{number}?", ("!",)) for number in range(9)]
-        >>> shown = examples_from(questions, 8, seed=0)(questions[3])
-        >>> len(shown), questions[3] in shown
-        (8, False)
-    """
-    drawn = sorted(
-        (question for question in questions if can_be_example(question, with_context=with_context)),
-        key=lambda question: draw_key("example", seed, question.id),
-    )
-
-    def examples(asked: Question) -> list[Question]:
-        others = (other for other in drawn if other.id != asked.id and other.question != asked.question)
-        shown = list(islice(others, k))
-        if len(shown) < k:
-            needed, found = quantity(k, "example is", "examples are"), quantity(len(shown), "other question")
-            raise ConfigurationError(f"{needed} needed; only {found} can be shown", hint='Lower "--shots"')
-        return shown
-
-    return examples
-
-
-def can_be_example(question: Question, *, with_context: bool) -> bool:
-    """Whether a prompt can show a question with its answer."""
-    return bool(question.references) and question.answerable and (question.context is not None or not with_context)
-
-
 def draw_key(purpose: str, seed: int, id: str) -> bytes:
-    """Returns what questions are sorted by: as if by chance, and by their ids alone.
-
-    So the order of a file changes nothing, and the first few are the beginning of more.
-    """
+    """Returns what questions are sorted by: as if by chance, and by their ids alone, whatever the order of a file."""
     return hashlib.sha256(repr((purpose, seed, id)).encode()).digest()

@@ -44,10 +44,13 @@ def to_question(record: object) -> tuple[Kind, Question]:
         return "squad", _squad(record)
     if "Best Answer" in record:
         correct = [answer.strip() for answer in _text(record, "Correct Answers").split(";")]
-        return "truthfulqa", _truthful_qa(_text(record, "Question"), _text(record, "Best Answer"), correct)
+        named = {"question": _text(record, "Question"), "best_answer": _text(record, "Best Answer")}
+        record = {**named, "correct_answers": correct}
     if "best_answer" in record:
-        correct = _texts(record, "correct_answers")
-        return "truthfulqa", _truthful_qa(_text(record, "question"), _text(record, "best_answer"), correct)
+        question, best = _text(record, "question"), _text(record, "best_answer")
+        return "truthfulqa", Question(
+            _id({}, question), question, _references([best, *_texts(record, "correct_answers")])
+        )
     if "answer" in record and "references" not in record:
         question = _text(record, "question")
         return "nq_open", _with_answer(Question(_id(record, question), question, _references(_texts(record, "answer"))))
@@ -55,7 +58,7 @@ def to_question(record: object) -> tuple[Kind, Question]:
 
 
 def _rename(record: _Record) -> _Record:
-    """Returns a record of the official file with the names that its fields have on the hub, such as `question_id`."""
+    """Gives the fields of the official file the names that they have on the hub, such as `question_id`."""
     return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in record.items()}
 
 
@@ -84,10 +87,6 @@ def _squad(record: _Record) -> Question:
     question = _text(record, "question")
     found = Question(_id(record, question), question, _references(texts), _text(record, "context"), not impossible)
     return found if impossible else _with_answer(found)
-
-
-def _truthful_qa(question: str, best: str, correct: list[str]) -> Question:
-    return Question(_id({}, question), question, _references([best, *correct]))
 
 
 def _plain(record: _Record) -> Question:

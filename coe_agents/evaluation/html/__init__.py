@@ -1,5 +1,1 @@
-"""Owns the evaluation as one self-contained web page."""
-
-from coe_agents.evaluation.html.create import create_page
-
-__all__ = ["create_page"]
+"""Owns the evaluation as one self-contained web page, and the parts that all pages share."""

@@ -1,21 +1,4 @@
-"use strict";
-// What models wrote reaches the document as text nodes only: `append` makes one of every string.
-
-const byId = (id) => document.getElementById(id);
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-function shape(name, attributes = {}, text = "") {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.textContent = text;
-  return made;
-}
+// What the report and the page of runs share
 
 async function unpacked(id) {
   const text = atob(byId(id).textContent);
@@ -26,7 +9,6 @@ async function unpacked(id) {
 }
 
 const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "–");
-const plural = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
 const amount = (value) => String(Math.round(value * 10) / 10); // of answers, a share of which may be right
 const nats = (value) => (value === null ? "–" : value.toFixed(3));
 
@@ -81,14 +63,8 @@ class Plot {
     return this.bottom - ((value - this.yLeast) / (this.yMost - this.yLeast)) * (this.bottom - this.top);
   }
 
-  place(event) {
-    const box = this.svg.getBoundingClientRect();
-    const scale = 480 / box.width;
-    return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
-  }
-
   values(event) {
-    const [x, y] = this.place(event);
+    const [x, y] = placeOf(this.svg, event);
     const inside = (value, least, most) => Math.min(most, Math.max(least, value));
     const along = ((x - this.left) / (this.right - this.left)) * this.xMost;
     const up = this.yLeast + ((this.bottom - y) / (this.bottom - this.top)) * (this.yMost - this.yLeast);
@@ -99,15 +75,6 @@ class Plot {
     const points = xs.map((value, i) => `${this.x(value).toFixed(1)},${this.y(ys[i]).toFixed(1)}`);
     return this.add("path", { class: `line ${kind}`, d: `M${points.join("L")}` });
   }
-}
-
-const label = (value) => String(Math.round(value * 1000) / 1000);
-
-function ticks(least, most) {
-  const step = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2].find((size) => (most - least) / size <= 6) ?? 5;
-  const found = [];
-  for (let i = Math.ceil(least / step - 1e-9); i * step <= most + 1e-9; i++) found.push(i * step);
-  return found;
 }
 
 // Calls `moved` while a pointer that went down on `target` is held.
@@ -143,3 +110,5 @@ const verdictOf = (correct) => ({ 0: "wrong", 1: "right" })[correct] ?? "partly 
 const SIGNS = { right: "✓", wrong: "✕", "partly right": "◐" };
 const tone = (verdict) => (verdict === "right" || verdict === "wrong" ? verdict : "unknown");
 const mark = (verdict) => element("span", { class: `mark ${tone(verdict)}` }, `${SIGNS[verdict] ?? "–"} ${verdict}`);
+
+offerTheme();

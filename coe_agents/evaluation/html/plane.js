@@ -49,7 +49,7 @@ class Plane {
   }
 
   near(event) {
-    const [x, y] = this.plot.place(event);
+    const [x, y] = placeOf(this.plot.svg, event);
     return new Set(this.rows.filter((row) => Math.hypot(this.plot.x(row.aleatoric) - x, this.plot.y(row.epistemic) - y) < 9));
   }
 
@@ -124,8 +124,4 @@ class Plane {
     });
     byId("gated").textContent = `${describeOutcome(given, wrong, judged)}.`;
   }
-}
-
-function set(node, attributes) {
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
 }

@@ -6,7 +6,7 @@ and forbids every connection.
 """
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import resources
@@ -24,10 +24,15 @@ def check_jinja() -> None:
         raise ImportError('a page needs Jinja; pip install "coe-agents[evaluation]"')
 
 
-def read_parts(names: Iterable[str], *, package: str = _PACKAGE) -> str:
-    """Returns files of a package, one after the other."""
+def read_parts(*names: str, package: str = _PACKAGE) -> str:
+    """Returns files of a package, one after the other: scripts are one module then."""
     folder = resources.files(package)
     return "".join(folder.joinpath(name).read_text("utf-8") for name in names)
+
+
+STYLE = ("parts.css", "page.css")
+SCRIPT = ("parts.js", "base.js", "table.js")
+"""The parts that the report and the page of runs share."""
 
 
 def render(
@@ -42,23 +47,15 @@ def render(
     blocks: Sequence[str],
     **values: Any,
 ) -> str:
-    """Returns the page: a template in the frame of all pages, with values, which are escaped.
+    """Returns the page: a template in the frame of all pages ("frame.html"), with values, which are escaped.
 
-    Args:
-        template: It extends "frame.html", by the blocks "summary" and "main".
-        style: The page's own.
-        script: The same.
-        title: The heading.
-        topic: What the page is about, beside its title in the browser.
-        facts: The sentences that it begins with.
-        overview: What the script reads at once, from `pack`.
-        blocks: What it reads when a question is opened, from `pack`.
-        **values: What the template reads besides.
+    `topic` is what the page is about, beside its title in the browser, and `facts` are the sentences that it begins
+    with. Both from `pack`: the script reads `overview` at once, and one of the `blocks` when a question is opened.
     """
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
 
-    frame = DictLoader({"frame.html": read_parts(["frame.html"])})
+    frame = DictLoader({"frame.html": read_parts("frame.html")})
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame)
     return environment.from_string(template).render(
         **values,
@@ -77,5 +74,4 @@ def render(
 
 
 def _digest(source: str) -> str:
-    """Returns a source's hash as a content security policy has it."""
     return f"sha256-{base64.b64encode(sha256(source.encode()).digest()).decode()}"

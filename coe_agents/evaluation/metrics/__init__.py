@@ -1,8 +1,6 @@
 """Owns the metrics of selective prediction, the tally behind them, and their bootstrap intervals."""
 
 from coe_agents.evaluation.metrics.selective_prediction import (
-    Curve,
-    RocCurve,
     accuracy_rejection_curve,
     aurac,
     auroc,
@@ -13,8 +11,6 @@ from coe_agents.evaluation.metrics.selective_prediction import (
 )
 
 __all__ = [
-    "Curve",
-    "RocCurve",
     "accuracy_rejection_curve",
     "aurac",
     "auroc",

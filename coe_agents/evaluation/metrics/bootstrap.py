@@ -43,21 +43,13 @@ def estimate_all(
 ) -> Estimates:
     """Every metric of every score with its percentile bootstrap interval, and its difference to the reference score.
 
-    All scores are resampled together, row by row, so a difference is paired: it is far less noisy than its two sides.
-
-    Args:
-        correct: Shape `(n,)`.
-        scores: Each of shape `(n,)`; higher = less sure.
-        reference: The score that the others are compared with; without it the second result is empty.
-        n_resamples: At least 1.
-        workers: Processes that share the scores; each draws all resamples, so that they are those of one process.
+    All scores, of shape `(n,)` as `correct`, are resampled together, row by row, so a difference is paired: it is far
+    less noisy than its two sides. `workers` share the scores; each draws all resamples, so that they are those of one
+    process.
 
     Returns:
-        By score and metric: (value, low, high), and (value - reference's, low, high). All NaN where the metric is; a
-        resample in which it is NaN (all answers right, or all wrong) does not count.
-
-    Raises:
-        ValueError: As `auroc`.
+        By score and metric: (value, low, high), and (value - reference's, low, high), empty without the reference. All
+        NaN where the metric is; a resample in which it is NaN (all answers right, or all wrong) does not count.
     """
     rankings, places = _distinct(correct, scores)
     values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
@@ -79,7 +71,6 @@ def estimate_all(
 
 
 def _resample(rankings: Sequence[Ranking], *, n: int, n_resamples: int) -> list[FloatArray]:
-    """Returns what `_all_metrics` returns of every resample, for each ranking of `n` answers."""
     drawn: list[list[FloatArray]] = [[] for _ in rankings]
     for counts in resamples(n, n_resamples=n_resamples):
         # as bytes, since each ranking reads them in an order of its own

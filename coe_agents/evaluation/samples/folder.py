@@ -18,12 +18,7 @@ def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iter
     """Keeps a run's folder, which is created if it does not exist, to one process, and to one run.
 
     `settings` are all that the run's results depend on, as JSON has it; without keys. The file `holds` must not exist
-    without settings.
-
-    Raises:
-        ConfigurationError: If the folder holds a run with other settings; the message names them.
-        StoreError: If another process writes there, or its content does not belong to a run.
-        ImportError: If `filelock` is not installed.
+    without settings. A ConfigurationError names how the settings of a run that is there differ.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with sole_writer(folder, folder / _LOCK):
@@ -33,12 +28,7 @@ def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iter
 
 @contextmanager
 def sole_writer(written: Path, lock: Path) -> Iterator[None]:
-    """Lets only this process write to a file or folder, by a lock file, which is not deleted.
-
-    Raises:
-        StoreError: If another process writes there.
-        ImportError: If `filelock` is not installed.
-    """
+    """Lets only this process write to a file or folder, by a lock file, which is not deleted; else a StoreError."""
     try:
         from filelock import FileLock, Timeout
     except ModuleNotFoundError as error:
@@ -75,12 +65,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> No
 
 
 def differences(kept: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yields what differs between two JSON values: its name, and both values.
-
-    Example:
-        >>> list(differences({"seed": 0, "agents": [{"n": 5}]}, {"seed": 0, "agents": [{"n": 6}]}))
-        [('agents[0].n', 5, 6)]
-    """
+    """Yields what differs between two JSON values, such as `('agents[0].n', 5, 6)`: its name, and both values."""
     if isinstance(kept, dict) and isinstance(now, dict):
         for key in [*kept, *(key for key in now if key not in kept)]:
             yield from differences(kept.get(key), now.get(key), f"{name}.{key}".lstrip("."))

@@ -47,16 +47,10 @@ def part_file(folder: Path, number: int) -> Path:
 
 
 def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
-    """Returns rows as a Parquet file.
+    """Returns rows, values of JSON, as a Parquet file.
 
-    Args:
-        rows: Values of JSON.
-        columns: Each field's type as Arrow names it, "strings" for a list of them, or "json" for any value, which is
-            stored as JSON; any may be null.
-
-    Raises:
-        ValueError: If a row has another field, or a number that is not finite.
-        ImportError: If pyarrow is not installed.
+    `columns` are each field's type as Arrow names it, "strings" for a list of them, or "json" for any value, which is
+    stored as JSON; any may be null. A ValueError if a row has another field, or a number that is not finite.
 
     Example:
         >>> [*rows_of(BytesIO(to_parquet([{"id": "1", "n": None}], {"id": "string", "n": "int64"})))]
@@ -87,12 +81,7 @@ def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterat
     """Yields the rows of a Parquet file, a batch of them in memory at a time.
 
     By default they have all columns; rows whose text UTF-8 has no place for always do. The calls and tools of samples
-    are read as JSON where they are text.
-
-    Raises:
-        ValueError: If it is not a Parquet file.
-        OSError: If it cannot be read.
-        ImportError: If pyarrow is not installed.
+    are read as JSON where they are text. A ValueError if it is not a Parquet file.
     """
     with _pyarrow().parquet.ParquetFile(file) as opened:
         names = opened.schema_arrow.names

@@ -17,7 +17,6 @@ from typing import IO
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.line import parse_line, to_sample
 from coe_agents.evaluation.samples.parquet import PARTS, rows_of
-from coe_agents.evaluation.samples.question import QuestionReader, SampledQuestion
 from coe_agents.evaluation.samples.ranges import (
     MOST_FAULTS,
     IndexedLines,
@@ -27,6 +26,7 @@ from coe_agents.evaluation.samples.ranges import (
     index_lines,
     index_runs,
 )
+from coe_agents.evaluation.samples.sampled_question import QuestionReader, SampledQuestion
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.workers import ALONE, Workers
 

@@ -62,7 +62,6 @@ class Store:
     def __enter__(self) -> "Store":
         with ExitStack() as stack:
             stack.enter_context(run_folder(self._folder, self._settings, holds=self.path.name))
-            self._kept = _Places()
             if self._read():
                 self._rewrite(self._kept.in_file())
                 self._read()
@@ -76,11 +75,9 @@ class Store:
 
     @property
     def n_pending(self) -> int:
-        """How many units are not kept yet."""
         return len(self._units) - len(self._kept)
 
     def error_of(self, unit: Unit) -> str | None:
-        """Returns why a unit failed; None if it did not."""
         return self._kept.error_of(unit)
 
     def is_kept(self, unit: Unit) -> bool:
@@ -88,16 +85,13 @@ class Store:
         return unit in self._kept
 
     def pending_units(self) -> list[Unit]:
-        """Returns the units that are not kept yet, in order."""
         return [unit for unit in self._units if unit not in self._kept]
 
     def append(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keeps a unit: when this returns it is on the disk.
 
-        Raises:
-            OSError: If it cannot be written.
-            ValueError: If the unit is not in the run or is kept already, or its rows are not as many as it must have
-                (fewer if the last one is a failure).
+        A ValueError if the unit is not in the run or is kept already, or its rows are not as many as it must have
+        (fewer if the last one is a failure).
         """
         n_responses = self._units.get(unit, 0)
         if unit in self._kept or not is_whole(n_responses, rows):
@@ -124,7 +118,6 @@ class Store:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def _rewrite(self, places: Iterable[_Place]) -> None:
-        """Writes what is at the places of the file, and nothing else, in their order."""
         self.path.touch()
         with self.path.open("rb") as file:
 
@@ -136,7 +129,7 @@ class Store:
 
     def _read(self) -> bool:
         """Notes what is kept. Returns whether the file holds more: a unit that is torn, or some that failed."""
-        self._kept.clear()
+        self._kept = _Places()
         if not self.path.exists():
             return False
         torn: tuple[Unit, int] | None = None
@@ -212,10 +205,6 @@ class _Places:
 
     def __contains__(self, unit: Unit) -> bool:
         return self.find(unit) is not None
-
-    def clear(self) -> None:
-        self._file.execute("DELETE FROM place")
-        self._n = 0
 
     def add(self, unit: Unit, start: int, size: int, error: str | None) -> None:
         shown = None if error is None else json.dumps(error)

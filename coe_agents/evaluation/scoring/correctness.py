@@ -59,44 +59,35 @@ class Criterion(Protocol):
         ...
 
 
-def by_exact_match(prediction: Prediction) -> bool | None:
-    """Whether the answer equals a reference after SQuAD-style normalisation (`normalize_answer`)."""
+def _by_exact_match(prediction: Prediction) -> bool | None:
+    # SQuAD-style
     answer = normalize_answer(prediction.answer)
     return _any(normalize_answer(reference) == answer for reference in prediction.references)
 
 
-def by_label(prediction: Prediction) -> float | None:
-    """The share of the cluster's labelled responses that the data label correct."""
+def _by_label(prediction: Prediction) -> float | None:
     return mean_verdict(prediction.verdicts)
 
 
-def by_reference_or_label(prediction: Prediction) -> float | None:
-    """1 where a reference matches, else by label. A judge who knew one alias rejects others: a match outweighs a no."""
-    matches = by_exact_match(prediction)
-    labelled = by_label(prediction)
+def _by_reference_or_label(prediction: Prediction) -> float | None:
+    # a judge who knew one alias rejects others: a match outweighs a no
+    matches = _by_exact_match(prediction)
+    labelled = _by_label(prediction)
     return matches if matches or labelled is None else labelled
 
 
-def by_reference_or_any_label(prediction: Prediction) -> bool | None:
-    """Whether a reference matches or at least one label of the cluster is a yes.
-
-    For a judge who knew one alias of several: where the labels of equal answers differ, a yes says more than a no.
-    """
-    verdicts = (by_exact_match(prediction), *prediction.verdicts)
+def _by_reference_or_any_label(prediction: Prediction) -> bool | None:
+    # for a judge who knew one alias of several: where the labels of equal answers differ, a yes says more than a no
+    verdicts = (_by_exact_match(prediction), *prediction.verdicts)
     return _any(verdict for verdict in verdicts if verdict is not None)
 
 
-def by_token_f1(prediction: Prediction) -> bool | None:
-    """Whether SQuAD's token F1 with a reference is at least 0.5."""
+def _by_token_f1(prediction: Prediction) -> bool | None:
     return _any(token_f1(prediction.answer, reference) >= 0.5 for reference in prediction.references)
 
 
-def by_rouge_l(prediction: Prediction) -> bool | None:
-    """Whether ROUGE-L's F-measure with a reference exceeds 0.3, as in Kuhn et al. (2023).
-
-    Raises:
-        ImportError: rouge-score is not installed.
-    """
+def _by_rouge_l(prediction: Prediction) -> bool | None:
+    # the F-measure and its limit are those of Kuhn et al. (2023)
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
@@ -159,27 +150,25 @@ class SameMeaning:
 CRITERIA: Mapping[str, Criterion] = {
     name: Rule(name, rule)
     for name, rule in {
-        "reference_or_label": by_reference_or_label,
-        "reference": by_exact_match,
-        "label": by_label,
-        "reference_or_any_label": by_reference_or_any_label,
-        "f1": by_token_f1,
-        "rouge_l": by_rouge_l,
+        "reference_or_label": _by_reference_or_label,
+        "reference": _by_exact_match,
+        "label": _by_label,
+        "reference_or_any_label": _by_reference_or_any_label,
+        "f1": _by_token_f1,
+        "rouge_l": _by_rouge_l,
     }.items()
 }
-"""The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`."""
+"""The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`.
+
+"reference" is a match after normalisation (`normalize_answer`), "label" the share of the cluster's labels that says
+right; "f1" is SQuAD's token F1 of at least 0.5 with a reference, "rouge_l" a ROUGE-L F-measure above 0.3.
+"""
 
 
 def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = None) -> Criterion:
-    """Returns the criterion of a name of `--correctness`.
+    """Returns the criterion of a name of `--correctness`: of `CRITERIA`, "entailment" or "judge".
 
-    Args:
-        name: Of `CRITERIA`, "entailment" or "judge".
-        clusterer: Whose entailment model compares an answer with a reference.
-        judge: The judge model of a configuration.
-
-    Raises:
-        ValueError: There is no such criterion, or what it needs is missing.
+    A ValueError if there is no such criterion, or it lacks the entailment model of the clusterer, or a judge model.
     """
     if name == "entailment" and isinstance(clusterer, BidirectionalEntailment):
         return SameMeaning(clusterer)
@@ -199,10 +188,8 @@ def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = 
 def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float | None]:
     """Returns the verdicts as numbers; a refusal or an empty answer is wrong wherever a verdict is possible.
 
-    To call no tool may be right, whatever is said instead.
-
-    Raises:
-        ValueError: The criterion returns another number of verdicts, or one outside [0, 1].
+    To call no tool may be right, whatever is said instead. A ValueError if the criterion returns another number of
+    verdicts, or one outside [0, 1].
     """
     verdicts = criterion.judge(predictions)
     if len(verdicts) != len(predictions):

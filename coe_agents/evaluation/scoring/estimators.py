@@ -99,8 +99,7 @@ def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float
 
 
 def _figure(name: str) -> Estimator:
-    """Returns the estimator of a score that is computed for many questions at once, with the statistics."""
-    return lambda statistics: statistics.figures[name]
+    return lambda statistics: statistics.figures[name]  # computed for many questions at once
 
 
 _OF_RESPONSES = (regular_entropy, length_normalised_entropy, p_false, verbal_confidence)
@@ -120,15 +119,9 @@ CONFIDENCES = ("vote_share", "self_consistency", "p_false", "verbal_confidence")
 def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = False) -> dict[str, Estimator]:
     """Returns the built-in estimators, those that installed packages register, and further ones, in this order.
 
-    Values of estimators that are not built in are checked: each must be None or a finite number.
-
-    Args:
-        further: By name.
-        of_proposal: Whether one agent's proposal is judged; the estimators of that come first.
-
-    Raises:
-        ConfigurationError: An entry point cannot be imported.
-        ValueError: A name is taken, or what is named is not callable.
+    Values of estimators that are not built in are checked: each must be None or a finite number. With `of_proposal`
+    one agent's proposal is judged, and the estimators of that come first. A ValueError if a name is taken, or what is
+    named is not callable.
     """
     found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
     installed = [(entry.name, load_extension(entry)) for entry in find_registered("estimator")]

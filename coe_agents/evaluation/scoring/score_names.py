@@ -125,12 +125,7 @@ BASELINE = (
 
 
 def name_of(score: str) -> ScoreName:
-    """Returns how a score is shown; one that is not built in keeps its own name.
-
-    Example:
-        >>> name_of("vote_share").label, name_of("my_score").label
-        ('Vote share', 'my_score')
-    """
+    """Returns how a score is shown; one that is not built in keeps its own name."""
     return _NAMES.get(score) or ScoreName(score, _OTHER, "registered by another package or by the caller")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation.samples import SampledQuestion
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
 from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics, iter_statistics
@@ -36,19 +36,11 @@ class ScoringSetup:
 
     @property
     def all_estimators(self) -> dict[str, Estimator]:
-        """Every estimator by name, in the order of a report.
-
-        Raises:
-            ConfigurationError: An installed estimator cannot be imported.
-        """
+        """Every estimator by name, in the order of a report."""
         return find_estimators(self.estimators, of_proposal=self.proposer is not None)
 
     def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
-        """Yields the statistics of each question that has a response, with the verdict on what is judged.
-
-        Raises:
-            ValueError: `weighting` is "probability" and an agent lacks log-probabilities.
-        """
+        """Yields the statistics of each question that has a response, with the verdict on what is judged."""
         statistics = iter_statistics(
             questions,
             clusterer=self.clusterer,
@@ -113,12 +105,13 @@ def score_each(
         yield ScoredQuestion(
             each.question.id,
             _failures(each.question),
-            {
-                name: AgentScore(entropy, n_responses, by_probability)
-                for name, entropy, n_responses, by_probability in zip(
-                    each.names, each.entropies, each.n_responses, each.counts_by_probability, strict=True
+            dict(
+                zip(
+                    each.names,
+                    map(AgentScore, each.entropies, each.n_responses, each.counts_by_probability),
+                    strict=True,
                 )
-            },
+            ),
             verdict,
             each.is_tied and setup.proposer is None,
             {} if verdict is None else {name: estimator(each) for name, estimator in estimators.items()},

@@ -13,7 +13,8 @@ import numpy as np
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
-from coe_agents.evaluation.samples import SampledQuestion, Samples, SamplesPart
+from coe_agents.evaluation.samples.reader import Samples, SamplesPart
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import Estimator
 from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL
@@ -115,16 +116,10 @@ def score_samples(
     check: Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] = iter,
     workers: Workers = ALONE,
 ) -> Scores:
-    """Scores samples part by part; the result is that of `score`.
+    """Scores samples part by part in the processes of `workers`; the result is that of `score`.
 
-    Args:
-        samples: They are read in the processes that score them.
-        setup: Without a model that every process would load.
-        check: Returns the questions of a part, or raises what is wrong with one.
-        workers: The processes, from `start_workers`.
-
-    Raises:
-        Exception: As `score`, and as `check`.
+    `setup` is without a model, which every process would load; `check` returns the questions of a part, or raises what
+    is wrong with one.
     """
     parts = workers.map(partial(_score_part, setup, check), samples.parts(_PART))
     return to_scores(chain.from_iterable(parts), setup)
@@ -205,7 +200,7 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
 
 
 def hash_of(identifier: str) -> bytes:
-    """Returns a digest of an id, by which questions are dealt whatever their order."""
+    """A digest of an id, by which questions are dealt whatever their order."""
     return sha256(identifier.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -217,16 +212,9 @@ def in_second_half(identifier: str) -> bool:
 def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, halves: BoolArray) -> FloatArray:
     """The semantic entropy of the agent whose entropy separated wrong answers from right ones best on the *other* half.
 
-    Where several agents tie as the best, it is the mean of their entropies, so that no name and no order chooses.
-
-    Args:
-        entropies: By agent, shape `(n,)` each; NaN where it did not respond, which rules it out.
-        correct: Shape `(n,)`, in [0, 1]: whether the group's answer was right.
-        halves: Shape `(n,)`: the half that each question belongs to.
-
-    Returns:
-        Shape `(n,)`, in nats; higher = less sure. All NaN where no agent responded everywhere, or a half has only
-        right or only wrong answers, so that nothing can be chosen on it.
+    Where several agents tie as the best, it is the mean of their entropies, so that no name and no order chooses. All
+    NaN where no agent responded everywhere, or a half has only right or only wrong answers, so that nothing can be
+    chosen on it. `entropies` are NaN where an agent did not respond, and `halves` the half that each question is in.
     """
     score = np.full(correct.size, np.nan)
     whole = [join_ties(values) for values in entropies.values() if not np.isnan(values).any()]

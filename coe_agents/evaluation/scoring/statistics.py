@@ -13,9 +13,9 @@ from coe_agents.actions.proposals import compared_answer, has_proposals
 from coe_agents.clustering import Clusterer, EntailmentModel, canonical_answer, cluster_many
 from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
-from coe_agents.evaluation.samples import Sample, SampledQuestion
-from coe_agents.evaluation.scoring.figures import BY_PROBABILITY, compute_figures
-from coe_agents.evaluation.scoring.graphs import graph_figures
+from coe_agents.evaluation.samples.line import Sample
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
+from coe_agents.evaluation.scoring.figures import BY_PROBABILITY, compute_figures, graph_figures
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.weighting import log_probabilities, most_probable, shares

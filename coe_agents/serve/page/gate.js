@@ -2,7 +2,8 @@
 
 import { comparable, meaningsOf, obstacle } from "./decision.js";
 import { describePlace, Plane } from "./plane.js";
-import { byId, element, inline, listed, number, short } from "./text.js";
+import { byId, element } from "./parts.js";
+import { inline, listed, number, short } from "./text.js";
 
 const LABELS = {
   coe: "Answer where CoE is at most",

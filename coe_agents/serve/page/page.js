@@ -2,24 +2,9 @@
 
 import { cause, comparable, meaningsOf, REGIMES, sentences } from "./decision.js";
 import { Gate } from "./gate.js";
+import { byId, element, offerTheme, plural, shape } from "./parts.js";
 import { readEvents, readGroup, Refused } from "./requests.js";
-import {
-  byId,
-  capital,
-  cut,
-  element,
-  inline,
-  inWords,
-  line,
-  listed,
-  number,
-  passage,
-  percent,
-  plural,
-  shape,
-  short,
-  visible,
-} from "./text.js";
+import { capital, cut, inline, inWords, line, listed, number, passage, percent, short, visible } from "./text.js";
 
 const session = { group: null, gate: null, entries: [], shown: null, running: null };
 const MOST = 200; // questions that a session keeps
@@ -468,12 +453,7 @@ function exampleButton(question) {
   return button;
 }
 
-byId("theme").hidden = false;
-byId("theme").addEventListener("click", () => {
-  const { style } = document.documentElement;
-  const isDark = style.colorScheme ? style.colorScheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  style.colorScheme = isDark ? "light" : "dark";
-});
+offerTheme();
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const question = byId("question").value.trim();

@@ -1,7 +1,8 @@
 // The plane of aleatoric and epistemic uncertainty, with the questions of the session and where the gate answers
 
 import { comparable, REGIMES } from "./decision.js";
-import { number, shape } from "./text.js";
+import { label, placeOf, shape, ticks } from "./parts.js";
+import { number } from "./text.js";
 
 const HEADROOM = 1.35; // above the farthest question, for the names of the quadrants
 
@@ -28,10 +29,9 @@ export class Plane {
   }
 
   values(event) {
-    const box = this.svg.getBoundingClientRect();
-    const scale = 480 / box.width;
-    const along = ((event.clientX - box.left) * scale - this.left) / (this.right - this.left);
-    const up = (this.bottom - (event.clientY - box.top) * scale) / (this.bottom - this.top);
+    const [x, y] = placeOf(this.svg, event);
+    const along = (x - this.left) / (this.right - this.left);
+    const up = (this.bottom - y) / (this.bottom - this.top);
     const rounded = (value) => Math.max(0, Math.round(100 * value) / 100);
     const [aleatoric, epistemic] = [rounded(along * this.far.aleatoric), rounded(up * this.far.epistemic)];
     return { aleatoric, epistemic, coe: rounded(aleatoric + epistemic) };
@@ -65,12 +65,12 @@ export class Plane {
   axes() {
     const { left, right, top, bottom } = this;
     const tick = (text, attributes) => this.add("text", { class: "tick", ...attributes }, text);
-    for (const value of ticks(this.far.aleatoric)) {
+    for (const value of ticks(0, this.far.aleatoric)) {
       const x = this.x(value);
       this.add("line", { class: "axis", x1: x, x2: x, y1: bottom, y2: bottom + 5 });
       tick(label(value), { x, y: bottom + 19, "text-anchor": "middle" });
     }
-    for (const value of ticks(this.far.epistemic)) {
+    for (const value of ticks(0, this.far.epistemic)) {
       const y = this.y(value);
       this.add("line", { class: "axis", x1: left - 5, x2: left, y1: y, y2: y });
       tick(label(value), { x: left - 9, y: y + 4, "text-anchor": "end" });
@@ -168,11 +168,4 @@ export function describePlace(decision) {
   const regime = decision.regime ? `: ${decision.regime}, ${REGIMES[decision.regime][1]}` : "";
   const parts = `doubt within the agents ${number(aleatoric, 2)}, disagreement between them ${number(epistemic, 2)}`;
   return `This question: ${parts}${scale}${regime}.`;
-}
-
-const label = (value) => String(Math.round(value * 1000) / 1000);
-
-function ticks(most) {
-  const step = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5].find((size) => most / size <= 6) ?? 10;
-  return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, i) => i * step);
 }

@@ -1,7 +1,7 @@
 // What is asked of the server, and its errors in plain words. Addresses are absolute, since that of the page may hold
 // a key, with which a relative one could not be asked for.
 
-import { plural } from "./text.js";
+import { plural } from "./parts.js";
 
 // A request without a result; its title is a sentence
 export class Refused extends Error {

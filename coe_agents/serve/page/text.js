@@ -1,23 +1,6 @@
-// Elements and words. What models, agents and the server wrote reaches the document as text nodes only: `append` makes
-// one of every string.
+// Words, and what models, agents and the server wrote: see parts.js for how it reaches the document.
 
-export const byId = (id) => document.getElementById(id);
-
-// An element; the attributes may be just the class, and children that are null are omitted
-export function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  const given = typeof attributes === "string" ? { class: attributes } : attributes;
-  for (const [key, value] of Object.entries(given)) made.setAttribute(key, value);
-  made.append(...children.flat().filter((child) => child !== null));
-  return made;
-}
-
-export function shape(name, attributes = {}, text = "") {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.textContent = text;
-  return made;
-}
+import { element } from "./parts.js";
 
 // What does not show, or reverses what does; but a joiner between characters beyond ASCII, and an emoji's selector
 const BESIDE = "[^\\0-\\x7f\\u200b-\\u200f\\ufe00-\\ufe0f]";
@@ -34,7 +17,6 @@ export function cut(text, limit) {
 }
 
 export const short = (text, limit = 120) => cut(line(text), limit);
-export const plural = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
 export const inWords = (n) => NUMBERS[n] ?? String(n);
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 export const number = (value, digits = 3) => (typeof value === "number" ? value.toFixed(digits) : "–");

@@ -7,9 +7,9 @@ from tests.evaluation.invented import group, write
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    def of(samples):
+    def of(samples, *, clusterer=None, **options):
         with Samples([write(tmp_path_factory.mktemp("rows") / "s.jsonl", samples)]) as questions:
-            return judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
+            return judge_samples(questions, clusterer=clusterer or NormalizedMatch(), every_cluster=True, **options)
 
     return of
 

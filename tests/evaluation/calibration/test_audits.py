@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.evaluation import Seen, calibrate, recalibrate, weighted_risk_bound
-from coe_agents.evaluation.calibration.audits import _as_in_traffic, choose_audited_threshold, first_audited_count
-from coe_agents.evaluation.calibration.threshold import risk_bound
+from coe_agents.evaluation import Seen, calibrate, recalibrate
+from coe_agents.evaluation.calibration.audits import _as_in_traffic
+from coe_agents.evaluation.calibration.risk_control import (
+    choose_audited_threshold,
+    risk_bound,
+    weighted_risk_bound,
+)
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
 
@@ -51,36 +55,19 @@ def test_no_case_shows_nothing():
         weighted_risk_bound([0.0], [0.0], confidence=0.9)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"confidence": 1.0}, '"confidence" must be a number above 0 and below 1; got 1.0'),
-        ({"confidence": math.nan}, '"confidence" must be a number above 0 and below 1'),
-        ({"confidence": 0.9, "least": 0.5}, '"least" must be above 0 and at most each probability; got 0.5'),
-        ({"confidence": 0.9, "least": 0.0}, '"least" must be above 0'),
-    ],
-)
-def test_arguments_of_the_bound(options, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("options", [{"confidence": 1.0}, *({"confidence": 0.9, "least": c} for c in (0.0, 0.5))])
+def test_arguments_of_the_bound(options):
+    with pytest.raises(ValueError, match=f'"{list(options)[-1]}" must be .*; got'):
         weighted_risk_bound([0.0, 1.0], [0.1, 1.0], **options)
 
 
-def test_the_first_count_is_one_at_which_right_answers_pass():
-    # 32 right answers: the evidence of 31 is below 10
-    ones = np.ones(1000)
-    assert first_audited_count(ones[:31], risk=0.1, confidence=0.9) is None
-    assert weighted_risk_bound(np.zeros(32), ones[:32], confidence=0.9) <= 0.1
-    assert weighted_risk_bound(np.zeros(31), ones[:31], confidence=0.9) > 0.1
-
-
-@pytest.mark.parametrize(("rate", "n"), [(0.2, 4000), (1.0, 800)])
-def test_a_threshold_keeps_the_risk_as_often_as_stated(rate, n):
+def test_a_threshold_keeps_the_risk_as_often_as_stated():
     """P(wrong | u) = u: the risk of a threshold t is t / 2. Answers below 0.3 are audited, the others escalated."""
     generator, broken, chosen = np.random.default_rng(1), 0, []
     for _ in range(60):
-        u = generator.random(n)
-        p = np.where(u <= 0.3, rate, 1.0)
-        seen = generator.random(n) < p
+        u = generator.random(4000)
+        p = np.where(u <= 0.3, 0.2, 1.0)
+        seen = generator.random(4000) < p
         found = choose_audited_threshold(
             correct=generator.random(seen.sum()) >= u[seen],
             uncertainty=u[seen],
@@ -183,8 +170,6 @@ def test_every_case_must_be_known(policy, rows):
     proposing = CalibratedPolicy(replace(policy.calibration, proposer="a"))
     with pytest.raises(ValueError, match="not the proposals of an agent; got 'a'"):
         recalibrate(proposing, cases, seen, risk=0.3, confidence=0.9)
-    with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
-        Seen(0.1, "other")
     for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
         with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
             Seen(probability, "audit")
@@ -192,10 +177,8 @@ def test_every_case_must_be_known(policy, rows):
 
 def test_how_a_case_was_seen_is_read_of_its_sample():
     assert Seen.of({"id": "1", "seen_probability": 0.5, "kind": "audit"}) == Seen(0.5, "audit")
-    assert Seen.of({"seen_probability": 1, "kind": "escalation"}) == Seen(1.0, "escalation")
     for sample in ({"kind": "audit"}, {"seen_probability": True, "kind": "audit"}, {"seen_probability": "1"}):
         with pytest.raises(ValueError, match='"seen_probability" must be above 0 and at most 1'):
             Seen.of(sample)
-    for kind in (None, ["audit"]):
-        with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
-            Seen.of({"seen_probability": 1.0, "kind": kind})
+    with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
+        Seen.of({"seen_probability": 1.0})

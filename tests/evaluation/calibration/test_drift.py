@@ -1,24 +1,18 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from scipy.stats import binomtest, ks_2samp
+from scipy.stats import binomtest
 
 from coe_agents.evaluation import calibrate, check_drift
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
 
+NAMED = {"risk": 0.3, "confidence": 0.9, "clusterer": "NormalizedMatch", "correctness": "reference"}
+
 
 @pytest.fixture(scope="module", params=["threshold", "learned"])
 def policy(known_rows, request):
-    return calibrate(
-        known_rows,
-        risk=0.3,
-        confidence=0.9,
-        gate=request.param,
-        clusterer="NormalizedMatch",
-        correctness="reference",
-    )
+    return calibrate(known_rows, gate=request.param, **NAMED)
 
 
 def test_the_same_kind_of_questions_shows_none(policy, rows):
@@ -27,11 +21,9 @@ def test_the_same_kind_of_questions_shows_none(policy, rows):
     assert not found.scores_changed
     assert found.risk in ("kept", "open")
     assert found.n_questions == 300
-    exact = binomtest(found.n_wrong, found.n_judged)
     low = binomtest(found.n_wrong, found.n_judged, alternative="greater").proportion_ci(0.95, method="exact").low
     high = binomtest(found.n_wrong, found.n_judged, alternative="less").proportion_ci(0.95, method="exact").high
     assert found.risk_interval == pytest.approx((low, high))
-    assert low < exact.statistic < high
 
 
 def test_surer_but_wrong_agents_break_it(policy, rows):
@@ -42,21 +34,8 @@ def test_surer_but_wrong_agents_break_it(policy, rows):
     assert not found.holds
 
 
-def test_the_test_is_scipys(policy, rows):
-    data = rows(group(200, seed=3))
-    new = [policy.calibration.uncertainty(each.measurement) for each in data]
-    found = check_drift(policy, data, clusterer="NormalizedMatch")
-    known = np.round(policy.calibration.uncertainties, 9)
-    assert (found.ks_statistic, found.p_value) == tuple(ks_2samp(known, np.round(new, 9)))
-
-
-def test_what_it_was_calibrated_on_shows_none_at_all(known_rows):
-    policy = calibrate(known_rows, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
-    assert check_drift(policy, known_rows, clusterer="NormalizedMatch").ks_statistic == 0.0
-
-
 def test_summation_noise_is_no_drift(known_rows):
-    policy = calibrate(known_rows, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
+    policy = calibrate(known_rows, **NAMED)
     noisy = [replace(row, measurement=replace(row.measurement, coe=row.measurement.coe + 1e-13)) for row in known_rows]
     assert check_drift(policy, noisy, clusterer="NormalizedMatch").ks_statistic == 0.0
 
@@ -96,9 +75,7 @@ def test_another_group_is_a_mismatch(policy, rows):
 
 
 def test_a_missing_agent_is_counted(rows, known_rows):
-    policy = calibrate(
-        known_rows, risk=0.3, confidence=0.9, gate="learned", clusterer="NormalizedMatch", correctness="reference"
-    )
+    policy = calibrate(known_rows, gate="learned", **NAMED)
     data = rows([each for each in group(30, seed=1) if (each["id"], each["agent"]) != ("q00000", "a")])
     found = check_drift(policy, data, clusterer="NormalizedMatch")
     assert (found.n_questions, found.n_unmeasurable) == (29, 1)

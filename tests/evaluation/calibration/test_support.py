@@ -9,13 +9,13 @@ import pytest
 from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import Samples, calibrate, check_drift, judge_samples
+from coe_agents.evaluation import calibrate
 from coe_agents.evaluation.calibration.learned import fit_support
-from coe_agents.evaluation.calibration.threshold import risk_bound
+from coe_agents.evaluation.calibration.risk_control import risk_bound
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.policy.support_gate import SupportGate, support_features
+from coe_agents.policy.support_gate import SupportGate
 from tests.cli.command import run
-from tests.evaluation.invented import group, row, write
+from tests.evaluation.invented import row, write
 
 NAMED = {"clusterer": "ActionMatch", "correctness": "label"}
 
@@ -25,10 +25,9 @@ def call(name, to="Ann"):
 
 
 @pytest.fixture
-def rows(tmp_path):
+def proposed(rows):
     def of(samples, proposer="a", clusterer=None):
-        with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-            return judge_samples(questions, clusterer=clusterer or ActionMatch(), proposer=proposer)
+        return rows(samples, proposer=proposer, clusterer=clusterer or ActionMatch())
 
     return of
 
@@ -56,7 +55,7 @@ def decide(policy, measurement):
     return policy.decide(measurement, round=0, max_rounds=1)
 
 
-def test_thresholds_by_tool_by_hand(rows):
+def test_thresholds_by_tool_by_hand(proposed):
     # "d" always agrees, so that nothing ties and an unsupported proposal has 1/3
     samples = [
         *proposals("pay", 60, n_wrong=20),
@@ -66,7 +65,7 @@ def test_thresholds_by_tool_by_hand(rows):
         *proposals("rare", 9),
         *(one for i in range(40) for one in question(f"n{i}", [], ([], [], []), right=True)),
     ]
-    found = calibrate(rows(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED).calibration
+    found = calibrate(proposed(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED).calibration
     # 40 supported payments are right; with the 20 others 20 of 60 are wrong
     assert found.tools.keys() == {"ask", "pay", "wipe"}
     assert found.tools["pay"].threshold == pytest.approx(0.0)
@@ -78,14 +77,14 @@ def test_thresholds_by_tool_by_hand(rows):
     assert (found.no_call.threshold, found.no_call.n_answered) == (0.0, 40)
 
 
-def test_decisions_by_tool_and_back_from_the_file(rows, tmp_path):
+def test_decisions_by_tool_and_back_from_the_file(proposed, tmp_path):
     samples = [
         *proposals("pay", 60, n_wrong=20),
         *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False),
         *(one for i in range(30) for one in question(f"t{i}", call(f"tool{i}"), (call(f"tool{i}"),) * 3, right=True)),
     ]
-    data = {judged.id: judged.measurement for judged in rows(samples)}
-    policy = calibrate(rows(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED)
+    data = {judged.id: judged.measurement for judged in proposed(samples)}
+    policy = calibrate(proposed(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED)
     policy.save(tmp_path / "policy.json")
     assert json.loads((tmp_path / "policy.json").read_text())["threshold"] == 0.0
     loaded = CalibratedPolicy.load(tmp_path / "policy.json")
@@ -94,7 +93,7 @@ def test_decisions_by_tool_and_back_from_the_file(rows, tmp_path):
     assert actions == {"pay0": "answer", "pay59": "abstain", "ask39": "answer", "t0": "answer"}
     assert decide(loaded, data["pay0"]).reason.startswith("1 - the others' support 0.000 is at most the calibrated 0")
     # a tool without proposals of its own shares the others' threshold, and nobody calibrated calling nothing
-    extra = rows(
+    extra = proposed(
         [*question("new", call("new"), (call("new"),) * 3, right=True), *question("n", [], ([],) * 3, right=True)]
     )
     assert {each.id: decide(loaded, each.measurement).action for each in extra} == {"new": "answer", "n": "abstain"}
@@ -102,7 +101,7 @@ def test_decisions_by_tool_and_back_from_the_file(rows, tmp_path):
     assert "no threshold for calling nothing kept the risk" in decide(loaded, nothing).reason
 
 
-def test_of_several_tools_the_lowest_threshold_counts(rows):
+def test_of_several_tools_the_lowest_threshold_counts(proposed):
     samples = [*proposals("pay", 60, n_wrong=20), *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False)]
     both = [*call("pay"), *call("ask")]
     other = [*call("pay", "Bob"), *call("ask")]
@@ -110,7 +109,7 @@ def test_of_several_tools_the_lowest_threshold_counts(rows):
         *(one for i in range(30) for one in question(f"m{i}", both, (both,) * 3, right=True)),
         *question("apart", both, (other, other, both), right=True),
     ]
-    data = rows([*samples, *mixed])
+    data = proposed([*samples, *mixed])
     found = calibrate(data, risk=0.1, confidence=0.9, proposer="a", **NAMED).calibration
     limits = {each.id: found.threshold_of(each.measurement) for each in data}
     assert limits["m0"] == limits["apart"] == min(found.tools["pay"].threshold, found.threshold) == 0.0
@@ -118,22 +117,11 @@ def test_of_several_tools_the_lowest_threshold_counts(rows):
     assert next(without.threshold_of(each.measurement) for each in data if each.id == "m0") is None
 
 
-def test_texts_have_one_threshold(rows):
-    data = rows(group(400), clusterer=NormalizedMatch())
-    found = calibrate(data, risk=0.3, confidence=0.9, proposer="a", **NAMED).calibration
-    assert (found.tools, found.no_call, found.proposer) == ({}, None, "a")
-    support = np.array([each.measurement.proposal_support["a"] for each in data])
-    tied = np.array([bool(each.measurement.tied) for each in data])
-    passing = (1 - support <= found.threshold + 1e-9) & ~tied
-    assert found.n_answered == passing.sum() > 50
-    assert found.n_wrong == sum(not data[i].correct for i in np.flatnonzero(passing))
-
-
-def test_a_refusal_is_no_proposal_and_questions_without_others_do_not_count(rows):
+def test_a_refusal_is_no_proposal_and_questions_without_others_do_not_count(proposed):
     declined = [row(f"r{i}", agent, text="I don't know.", correct=False) for i in range(60) for agent in "ab"]
     alone = [row(f"x{i}", "a", text="Paris", correct=True) for i in range(9)]
     found = [row(f"q{i}", agent, text="Paris", correct=True) for i in range(60) for agent in "ab"]
-    data = rows([*declined, *alone, *found], clusterer=NormalizedMatch())
+    data = proposed([*declined, *alone, *found], clusterer=NormalizedMatch())
     policy = calibrate(data, risk=0.1, confidence=0.9, proposer="a", **NAMED)
     assert (policy.calibration.n_questions, policy.calibration.n_answered, policy.calibration.n_wrong) == (120, 60, 0)
     (lone,) = [each.measurement for each in data if each.id == "x0"]
@@ -154,8 +142,8 @@ def urge_to_act(n, seed=0):
     return rows
 
 
-def test_learned_support_finds_who_is_worth_following(rows):
-    data = rows(urge_to_act(300))
+def test_learned_support_finds_who_is_worth_following(proposed):
+    data = proposed(urge_to_act(300))
     gate = fit_support([each.measurement for each in data], [each.correct for each in data], proposer="a")
     assert gate.agents == ("b", "c", "d")
     assert gate.same[2] < min(gate.same[:2]) <= 0.1  # a negative slope: its agreement lowers the probability of wrong
@@ -176,77 +164,27 @@ def test_learned_support_finds_who_is_worth_following(rows):
         name: (each.n_answered + sum(own.n_answered for own in each.tools.values())) / len(each.uncertainties)
         for name, each in found.items()
     }
-    assert share["folds"] > 0.3
-    assert share["halves"] > 0.3
-
-
-def test_learned_support_comes_back_from_its_file_and_drifts(rows, tmp_path):
-    data = rows(urge_to_act(300))
-    policy = calibrate(data, risk=0.1, confidence=0.9, proposer="a", gate="learned", **NAMED)
-    policy.save(tmp_path / "policy.json")
-    loaded = CalibratedPolicy.load(tmp_path / "policy.json")
-    assert loaded.calibration == policy.calibration
-    again = check_drift(loaded, rows(urge_to_act(200, seed=1)), clusterer="ActionMatch")
-    assert again.risk != "broken"
-    assert not again.scores_changed
+    assert min(share["folds"], share["halves"]) > 0.3
     with pytest.raises(ValueError, match='must have "z" and another agent'):
-        fit_support([each.measurement for each in data], [each.correct for each in data], proposer="z")
-    with pytest.raises(ValueError, match="at least two right and two wrong answers"):
-        fit_support([each.measurement for each in data], np.ones(len(data)), proposer="a")
+        fit_support([each.measurement for each in data], right, proposer="z")
 
 
-def test_the_features_by_hand(rows):
-    # b proposes the same, c the same tool with another argument, d calls nothing
-    (data,) = rows(question("q", call("pay"), (call("pay"), call("pay", "Bob"), []), right=True))
-    features = support_features(data.measurement, "a", ("b", "c", "d"))
-    np.testing.assert_allclose(features, [1, 0, 0, 0, 0, 1, 1 / 3, 2 / 3, 0])
-    (data,) = rows(question("q", [], (call("pay"), call("pay"), []), right=True))
-    np.testing.assert_allclose(
-        support_features(data.measurement, "a", ("b", "c", "d")), [0, 0, 1, 0, 0, 1, 2 / 3, 1 / 3, 1]
-    )
-    (text,) = rows(
-        [row("q", agent, text=said) for agent, said in zip("abc", "xxy", strict=True)], clusterer=NormalizedMatch()
-    )
-    np.testing.assert_allclose(support_features(text.measurement, "a", ("b", "c")), [1, 0, 0, 0, 0.5, 0, 0])
-
-
-@pytest.mark.slow
-def test_renaming_the_others_changes_nothing(rows):
-    samples = urge_to_act(200)
-    renamed = [each | {"agent": {"a": "a", "b": "z", "c": "k", "d": "b"}[each["agent"]]} for each in samples[::-1]]
-    for options in ({}, {"gate": "learned"}):
-        found, other = (
-            calibrate(rows(each), risk=0.2, confidence=0.9, proposer="a", **options, **NAMED).calibration
-            for each in (samples, renamed)
-        )
-        assert (found.n_answered, found.n_wrong) == (other.n_answered, other.n_wrong)
-        np.testing.assert_allclose(found.uncertainties, other.uncertainties, atol=1e-6)
+PAY = {"threshold": 0.1, "n_questions": 1, "n_answered": 1, "n_wrong": 0, "bound": 0.5}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"proposer": 3}, '"proposer" must be a string or null'),
         ({"proposer": None}, 'belong to a "proposer"'),
         ({"no_call": {"threshold": 0.1}}, "missing"),
-        (
-            {"tools": {"pay": {"threshold": -1, "n_questions": 1, "n_answered": 1, "n_wrong": 0, "bound": 0.5}}},
-            "at least 0",
-        ),
-        (
-            {"tools": {"pay": {"threshold": 0.1, "n_questions": 1, "n_answered": 2, "n_wrong": 0, "bound": 0.5}}},
-            "n_answered",
-        ),
-        (
-            {"tools": {"pay": {"threshold": 0.1, "n_questions": 1, "n_answered": 1, "n_wrong": 0, "bound": None}}},
-            "bound",
-        ),
-        ({"tools": []}, "damaged"),
+        ({"tools": {"pay": PAY | {"threshold": -1}}}, "at least 0"),
+        ({"tools": {"pay": PAY | {"n_answered": 2}}}, "n_answered"),
+        ({"tools": {"pay": PAY | {"bound": None}}}, "bound"),
         ({"gate": {"proposer": "a", "agents": ["a"], "same": [1], "nothing": [1]}}, "damaged"),
     ],
 )
-def test_a_damaged_file_is_refused(rows, tmp_path, change, message):
-    policy = calibrate(rows(proposals("pay", 60)), risk=0.1, confidence=0.9, proposer="a", **NAMED)
+def test_a_damaged_file_is_refused(proposed, tmp_path, change, message):
+    policy = calibrate(proposed(proposals("pay", 60)), risk=0.1, confidence=0.9, proposer="a", **NAMED)
     policy.save(tmp_path / "policy.json")
     record = json.loads((tmp_path / "policy.json").read_text())
     (tmp_path / "policy.json").write_text(json.dumps(record | change))
@@ -277,13 +215,13 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gate", ["threshold", "learned"])
-def test_the_driver_of_a_council_is_judged_as_the_calibrated_agent(rows, gate):
+def test_the_driver_of_a_council_is_judged_as_the_calibrated_agent(proposed, gate):
     samples = urge_to_act(300)
-    policy = calibrate(rows(samples), risk=0.1, confidence=0.9, proposer="a", gate=gate, **NAMED)
+    policy = calibrate(proposed(samples), risk=0.1, confidence=0.9, proposer="a", gate=gate, **NAMED)
     renamed = [each | {"agent": {"a": "the driver"}.get(each["agent"], each["agent"])} for each in samples]
-    for one, other in zip(rows(samples), rows(renamed, "the driver"), strict=True):
+    for one, other in zip(proposed(samples), proposed(renamed, "the driver"), strict=True):
         named = replace(other.measurement, proposer="the driver")
         assert decide(policy, named).action == decide(policy, one.measurement).action
     # another member is no driver
-    measurement = replace(rows(samples)[0].measurement, proposer="b")
+    measurement = replace(proposed(samples)[0].measurement, proposer="b")
     assert decide(policy, measurement).reason == "calibrated for the proposals of a, not for those of b"

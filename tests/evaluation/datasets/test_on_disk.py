@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents.errors import ConfigurationError, DatasetError
-from coe_agents.evaluation.datasets import examples_from, open_questions
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.datasets.question import draw_key, merge
 from coe_agents.evaluation.datasets.records import to_question
+from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
 from coe_agents.evaluation.disk_sequence import DiskSequence
 
 
@@ -46,31 +47,32 @@ def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
     assert found.questions[-1] == expected[-1]
     with pytest.raises(IndexError):
         found.questions.first(3)[3]
-    for k in (0, 1, 3):
-        few, all_of_them = (examples_from(those, k, seed=seed) for those in (found.examples(k), whole))
-        assert [few(question) for question in expected] == [all_of_them(question) for question in expected]
-    assert len(found.examples(3)) < 100
-    # no question has five others of another wording, and the message counts them as it does in memory
-    messages = []
-    for those in (found.examples(500), whole):
-        with pytest.raises(ConfigurationError, match="500 examples are needed; only") as raised:
-            examples_from(those, 500, seed=seed)(expected[0])
-        messages.append(str(raised.value))
-    assert messages[0] == messages[1]
 
 
-def test_a_faulty_record_is_named_with_its_line(tmp_path):
-    good = {"id": "1", "question": "Who?", "references": ["A"]}
-    for fault, message in (
-        ({"id": "1", "question": "Who else?", "references": []}, ":2: another question has the id '1' already"),
-        ({"id": "2", "question": "Who else?"}, ':2: "references" is missing'),
-        ({"question": "Who else?", "answer": ["B"]}, ':2: this record is of the kind "nq_open"'),
-    ):
-        path = written(tmp_path / "d.jsonl", [good, fault, good])
-        with pytest.raises(DatasetError, match=message):
-            open_questions(path, seed=0)
-    with pytest.raises(DatasetError, match="holds no record"):
-        open_questions(written(tmp_path / "e.jsonl", []), seed=0)
+def examples_from(questions, k, *, seed, **options):
+    return QuestionsOnDisk("invented", on_disk(questions, seed=0), len(questions), seed).draw_examples(k, **options)
+
+
+def test_examples_are_others_and_the_same_whatever_the_order():
+    questions = [Question(f"q{number}", f"What is {number}?", (str(number),)) for number in range(60)]
+    draw = examples_from(questions, 5, seed=0)
+    again = examples_from(random.Random(0).sample(questions, 60), 5, seed=0)
+    ranked = sorted(questions, key=lambda question: draw_key("example", 0, question.id))
+    for question in questions:
+        assert draw(question) == again(question) == [other for other in ranked if other != question][:5]
+    assert draw(questions[0]) != examples_from(questions, 5, seed=1)(questions[0])
+
+
+def test_no_example_gives_the_asked_question_away_or_lacks_what_is_shown():
+    asked = Question("a", "Who?", ("Ann",), "Ann did.")
+    twin = Question("b", "Who?", ("Ann",), "Ann it was.")
+    unanswerable = Question("c", "When?", (), "Ann did.", answerable=False)
+    without_passage = Question("d", "Where?", ("Here",))
+    questions = [asked, twin, unanswerable, without_passage]
+    assert examples_from(questions, 0, seed=0)(asked) == []
+    assert examples_from(questions, 1, seed=0)(asked) == [without_passage]
+    with pytest.raises(ConfigurationError, match="1 example is needed; only 0 other"):
+        examples_from(questions, 1, seed=0, with_context=True)(asked)
 
 
 @given(st.lists(st.binary(max_size=2)), st.integers(-6, 6), st.integers(-6, 6), st.sampled_from([-2, -1, 1, 3]))

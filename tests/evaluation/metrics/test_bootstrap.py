@@ -44,11 +44,14 @@ def by_the_book(correct, values, n_resamples):
     return {name: np.array(drawn) for name, drawn in found.items()}
 
 
-@pytest.mark.parametrize("decimals", [1, 2, 9])  # ties of right and wrong answers, some of equal ones, and none
-def test_equals_resampling_by_the_book(decimals):
+@pytest.mark.parametrize("share", [None, 1 / 3])  # of right, in every fifth row
+@pytest.mark.parametrize("decimals", [1, 9])  # ties of right and wrong answers, and none
+def test_equals_resampling_by_the_book(decimals, share):
     correct, scores = rows_with(decimals)
-    estimates, differences = estimate_all(correct, scores, n_resamples=200)
-    drawn = {name: by_the_book(correct, values, 200) for name, values in scores.items()}
+    if share is not None:
+        correct = np.where(np.arange(80) % 5 == 0, share, correct)
+    estimates, differences = estimate_all(correct, scores, n_resamples=100)
+    drawn = {name: by_the_book(correct, values, 100) for name, values in scores.items()}
     assert list(METRICS) == list(PLAIN)
     for metric, plain in PLAIN.items():
         for name, values in scores.items():
@@ -59,18 +62,6 @@ def test_equals_resampling_by_the_book(decimals):
     assert differences.keys() == {"other"}
 
 
-@pytest.mark.parametrize("decimals", [1, 9])
-def test_shares_of_right_equal_resampling_by_the_book(decimals):
-    correct, scores = rows_with(decimals)
-    some = np.where(np.arange(80) % 5 == 0, 1 / 3, correct)
-    estimates, _ = estimate_all(some, scores, n_resamples=50)
-    for name, values in scores.items():
-        drawn = by_the_book(some, values, 50)
-        for metric, plain in PLAIN.items():
-            expected = (plain(correct=some, uncertainty=values), *np.quantile(drawn[metric], [0.025, 0.975]))
-            assert estimates[name][metric] == pytest.approx(expected, abs=1e-12)
-
-
 def test_blocks_change_nothing(rows, monkeypatch):
     correct, scores = rows
     whole = estimate_all(correct, scores, n_resamples=50)
@@ -79,14 +70,6 @@ def test_blocks_change_nothing(rows, monkeypatch):
     assert [len(block) for block in blocks] == [3] * 16 + [2]
     assert all((block.sum(axis=1) == 80).all() for block in blocks)
     assert estimate_all(correct, scores, n_resamples=50) == whole
-
-
-def test_a_paired_interval_is_narrower(rows):
-    correct, scores = rows
-    near = scores["coe"] + 0.01 * np.arange(80)
-    estimates, differences = estimate_all(correct, {"coe": scores["coe"], "near": near})
-    widths = [high - low for _, low, high in (estimates["near"]["auroc"], differences["near"]["auroc"])]
-    assert widths[1] < widths[0]
 
 
 def test_one_class_is_nan_throughout_and_rare_ones_do_not_count(rows):

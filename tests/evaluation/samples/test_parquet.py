@@ -9,7 +9,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import to_sample
+from coe_agents.evaluation.sample_collection import to_sample
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, rows_of, to_parquet
 from coe_agents.evaluation.samples.store import SAMPLES
 
@@ -39,13 +39,6 @@ def test_a_row_comes_back_as_json_has_it(row):
     (back,) = rows_of(BytesIO(to_parquet([row], SAMPLE_COLUMNS)))
     assert back == json.loads(json.dumps(row))
     assert [type(value) for value in back.values()] == [type(value) for value in row.values()]
-
-
-def test_other_readers_see_texts_with_a_mark_where_utf_8_has_no_place():
-    table = pq.read_table(BytesIO(to_parquet(ROWS[:3], SAMPLE_COLUMNS)))
-    assert table["text"].to_pylist() == [ROWS[0]["text"], "", "half a pair: ? \u2028 \0"]
-    assert table["references"].type == pa.list_(pa.string())
-    assert [exact is None for exact in table["exact"].to_pylist()] == [True, True, False]
 
 
 def test_a_field_without_a_column_and_a_number_that_is_none_are_refused():

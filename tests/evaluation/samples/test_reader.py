@@ -58,27 +58,14 @@ def test_groups_by_question_and_counts_failures_apart(tmp_path):
     assert [sample["error"] for sample in second.failures] == ["TimeoutError: too late"]
 
 
-def test_fields_have_defaults_and_unknown_ones_are_kept(tmp_path):
-    (question,) = read(write(tmp_path / "s.jsonl", [row(mood="sunny")]))
-    (sample,) = question.responses
-    assert sample["mood"] == "sunny"
-    assert (sample["answer"], sample["logprob"], sample["correct"], sample["round"]) == (None, None, None, 0)
-
-
 def test_the_order_of_lines_and_their_files_change_nothing(tmp_path):
     rows = group(20)
     whole = read(write(tmp_path / "whole.jsonl", rows))
     shuffled = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
     parts = [write(tmp_path / f"{i}.jsonl", shuffled[i::3]) for i in range(2)]
     packed = tmp_path / "2.jsonl.gz"
-    packed.write_bytes(gzip.compress("\n\n".join(map(json.dumps, shuffled[2::3])).encode()))
+    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + "\n\n".join(map(json.dumps, shuffled[2::3])).encode()))
     assert read(*parts, packed) == whole
-
-
-def test_memory_holds_places_not_texts(tmp_path):
-    # a question whose lines stand together is one run of four integers
-    with Samples([write(tmp_path / "s.jsonl", group(3, n_samples=10))]) as samples:
-        assert [len(runs) for _, runs in samples._places] == [4, 4, 4]
 
 
 @pytest.mark.parametrize(
@@ -86,22 +73,16 @@ def test_memory_holds_places_not_texts(tmp_path):
     [
         ('{"id": "q1", "agent"', r"s.jsonl:2: this is not JSON"),
         ("[1]", r"s.jsonl:2: this is not a JSON object"),
-        (b"\xff\xfe{", r"s.jsonl:2: this is not JSON"),
         ("[" * 100_000, r"s.jsonl:2: this is not JSON"),
         (row() | {"id": 3}, r's.jsonl:2: "id" must be a string; got \'3\''),
         ({"id": "q", "agent": "a", "index": 0}, r's.jsonl:2: "text" is missing'),
         (row(agent=""), r'"agent" must be a string that is not empty'),
         (row(index=-1), r'"index" must be an integer of at least 0'),
-        (row(index=True), r'"index" must be an integer'),
         (row(references="Paris"), r'"references" must be a list of strings'),
         (row(logprob=float("nan")), r'"logprob" must be a finite number of at most 0, or null; got \'nan\''),
-        (row(logprob=float("-inf")), r'"logprob" must be a finite'),
         (row(logprob=0.5), r'"logprob" must be a finite number of at most 0'),
-        (row(logprob=-(10**400)), r'"logprob" must be a finite'),
         (row(correct=1), r'"correct" must be true, false or null'),
-        (row(error=5), r'"error" must be a string or null'),
         (row(calls={"name": "pay"}), r'"calls" must be a list of objects with "name" and "args", or null'),
-        (row(calls=["pay"]), r'"calls" must be a list of objects'),
         (row(tools="pay"), r'"tools" must be a list of JSON schemas with a name, or null'),
         (row(calls=[{"name": "pay"}]), r's.jsonl:2: "calls" and "tools" must be readable as an action; a call must'),
         (row(calls=[pay(math.nan)]), r"s.jsonl:2: .*numbers must be finite; got nan"),
@@ -162,7 +143,7 @@ def test_all_faulty_lines_are_listed_at_once(tmp_path):
     assert 'Rename "txt", or add it; it is a string' in lines[2]
 
 
-@pytest.mark.parametrize(("n_faulty", "n_listed"), [(19, 19), (20, 20), (21, 20), (500, 20)])
+@pytest.mark.parametrize(("n_faulty", "n_listed"), [(19, 19), (21, 20)])
 def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path, n_faulty, n_listed):
     path = write(tmp_path / "s.jsonl", [row(), *(row(index=-1) for _ in range(n_faulty))])
     with pytest.raises(SamplesError) as raised:
@@ -180,11 +161,6 @@ def test_a_misspelt_field_is_noticed_once(tmp_path, misspelt, right):
     with pytest.warns(UserWarning, match=message) as caught:
         read(path)
     assert len(caught) == 1
-
-
-def test_other_unknown_fields_are_no_misspellings(tmp_path):
-    extra = {"answerable": True, "p_false": 0.5, "verbal_conf": None, "mood": 1, "answers": []}
-    read(write(tmp_path / "s.jsonl", [row(answer="Paris", **extra)]))
 
 
 def test_calls_are_compared_by_their_canonical_form(tmp_path):
@@ -217,19 +193,3 @@ def test_a_stored_action_is_not_written_again_by_a_schema_that_says_less(tmp_pat
     assert question.responses[0]["answer"] == stored
     with pytest.raises(SamplesError, match="several alternatives"):
         read(write(tmp_path / "t.jsonl", [row(calls=calls, tools=[tool])]))
-
-
-def test_a_faulty_line_among_usual_ones_is_refused(tmp_path):
-    lines = [json.dumps({**ROW, "index": index}) for index in range(6)]
-    lines[4] = lines[4].replace('"n_tokens": 8', '"n_tokens": -8')
-    path = tmp_path / "s.samples.jsonl"
-    path.write_text("\n".join(lines), "utf-8")
-    with pytest.raises(SamplesError, match=r's.samples.jsonl:5: "n_tokens" must be an integer'):
-        read(path)
-
-
-def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path):
-    path = write(tmp_path / "s.jsonl", [row("1", "a", 0), row("1", "a", 1)])
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    with Samples([path]) as samples:
-        assert [len(question.responses) for question in samples] == [2]

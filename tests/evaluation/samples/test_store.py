@@ -86,13 +86,6 @@ def test_what_failed_is_kept_until_it_is_asked_again(tmp_path, error_at):
     assert kept(tmp_path) == [(*unit, index) for unit in UNITS for index in range(2)]
 
 
-def test_what_is_kept_after_the_end_stays_too(tmp_path):
-    with Store(tmp_path, {}, UNITS) as store:
-        store.finish()
-        store.append(ORDER[0], rows(ORDER[0]))
-    assert len(kept(tmp_path)) == 2
-
-
 def test_other_settings_do_not_mix(tmp_path):
     settings = {"agents": [{"name": "a", "n_samples": 2}], "sha256": "x"}
     with Store(tmp_path, settings, UNITS):
@@ -109,15 +102,9 @@ def test_other_settings_do_not_mix(tmp_path):
         pass
     with Store(tmp_path, settings, UNITS):  # a refusal leaves no lock
         pass
-
-
-def test_a_run_of_another_release_is_not_continued_and_the_error_says_what_to_do(tmp_path):
-    with Store(tmp_path, {"coe_agents": "0.2.0", "seed": 0}, UNITS):
+    with Store(tmp_path / "older", {"coe_agents": "0.2.0"}, UNITS):
         pass
-    with (
-        pytest.raises(ConfigurationError, match=r"coe_agents: '0\.2\.0' there, '0\.3\.0' here") as raised,
-        Store(tmp_path, {"coe_agents": "0.3.0", "seed": 0}, UNITS),
-    ):
+    with pytest.raises(ConfigurationError) as raised, Store(tmp_path / "older", {"coe_agents": "0.3.0"}, UNITS):
         pass
     assert raised.value.hint == "Choose another folder, or continue with coe-agents 0.2.0, which wrote it"
 
@@ -143,7 +130,6 @@ def test_one_process_at_a_time(tmp_path):
         (lambda lines: [*lines[:3], b"spoilt\n", *lines[3:]], ":4: this is not a row of a run"),
         (lambda lines: lines[1:], ":1: .* differ from what this run wrote"),
         (lambda lines: [*lines, *lines], ":9: .* differ from what this run wrote"),
-        (lambda lines: [*lines, *lines[:2]], ":9: .* differ from what this run wrote"),  # kept already
         (lambda lines: [*lines, lines[-1]], ":7: .* differ from what this run wrote"),  # a response too many
         (lambda lines: [*lines, lines[0].replace(b'"1"', b'"9"')], ":9: .* differ from what this run wrote"),
     ],
@@ -171,9 +157,7 @@ def test_samples_of_unknown_settings_are_refused(tmp_path):
     ("unit", "said"),
     [
         (("3", "a"), rows(("3", "a"))),
-        (("1", "b"), rows(("1", "b"))),
         (("1", "a"), rows(("1", "a"))[:1]),
-        (("1", "a"), []),
         (("1", "a"), rows(("1", "a")) * 2),
     ],
 )
@@ -184,25 +168,3 @@ def test_only_a_whole_unit_that_is_missing_is_kept(tmp_path, unit, said):
         with pytest.raises(ValueError, match='"rows" must be'):
             store.append(unit, said)
         assert (tmp_path / SAMPLES).read_bytes() == before
-
-
-def test_nothing_stays_of_a_unit_that_could_not_be_written(tmp_path, monkeypatch):
-    real = os.write
-    with Store(tmp_path, {}, UNITS) as store:
-        store.append(ORDER[0], rows(ORDER[0]))
-        before = (tmp_path / SAMPLES).read_bytes()
-        room = iter([10])
-
-        def write(file, data):
-            left = next(room, None)
-            if left is None:
-                raise OSError(28, "No space left on device")
-            return real(file, bytes(data)[:left])
-
-        monkeypatch.setattr(os, "write", write)
-        with pytest.raises(OSError, match="No space left"):
-            store.append(ORDER[1], rows(ORDER[1]))
-        monkeypatch.undo()
-        assert (tmp_path / SAMPLES).read_bytes() == before
-        store.append(ORDER[1], rows(ORDER[1]))
-    assert len(kept(tmp_path)) == 4

@@ -53,20 +53,6 @@ def test_nothing_is_dropped_silently(tmp_path):
     assert not found.absent.keys() & found.values.keys()
 
 
-def test_a_score_that_one_question_lacks_is_absent_with_its_count(tmp_path):
-    rows = group(5)
-    rows[0]["logprob"] = None
-    assert scored(tmp_path, rows).absent["coe_by_probability"] == 1
-
-
-def test_each_question_with_a_response_is_told_once_with_its_verdict(tmp_path):
-    told = []
-    rows = [row("a", references=["Paris"]), row("b"), row("c", references=["Rome"]), row("d", text="", error="down")]
-    found = scored(tmp_path, rows, on_question=lambda each, correct: told.append((each.question.id, correct)))
-    assert told == [("a", True), ("b", None), ("c", False)]
-    assert [correct for _, correct in told if correct is not None] == found.correct.tolist()
-
-
 def test_the_report_is_the_contract(tmp_path):
     found = scored(tmp_path, group(40, p_false=0.25))
     figures = json.loads(json.dumps(report(found, n_resamples=50), allow_nan=False))
@@ -108,20 +94,6 @@ def test_memory_holds_no_question(tmp_path):
 
     few, more = peak(300), peak(900)
     assert (more - few) / 600 < 1000  # bytes; a question's samples are ten times as large
-
-
-def test_the_order_of_lines_changes_nothing(tmp_path):
-    rows = group(30)
-    shuffled = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
-    first, second = (report(scored(tmp_path, each), n_resamples=20) for each in (rows, shuffled))
-    assert first == second
-
-
-def test_what_is_equal_but_for_rounding_ties(tmp_path):
-    # with equally many responses an agent, by frequency, CoE is the entropy of the pool; the sums differ in last bits
-    found = scored(tmp_path, group(60, n_samples=3), weighting="frequency").values
-    assert (found["coe"] == found["pooled_semantic_entropy"]).all()
-    assert (found["aleatoric"] == found["semantic_entropy"]).all()
 
 
 def test_scores_within_a_billionth_tie_whatever_grid_they_straddle():

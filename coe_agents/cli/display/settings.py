@@ -1,0 +1,166 @@
+"""Owns the tables of `config check` and `doctor`: how they look on a terminal."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from coe_agents.cli.terminal import clean, create_console
+from coe_agents.config.models import LOCAL_PROVIDERS
+from coe_agents.config.schema import Config, CustomPart, ModelSection
+from coe_agents.doctor.diagnosis import Examination
+from coe_agents.doctor.probes import AgentReport, EmbeddingReport, EntailmentReport
+from coe_agents.extensions import find_extension, origin_of
+from coe_agents.text import quantity
+
+_EXTENSIONS = {"coordination": "solver", "divergence": "divergence", "tools": "tools"}
+"""The kind of extension that each field of `[graph]` may name."""
+
+
+def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
+    """Prints the settings of a configuration."""
+    console = create_console()
+    console.print(Text.assemble((clean(path), "bold"), (" is valid.", "bold green")))
+    console.print()
+    heads = ("agent", "provider", "model", "samples", "temperature", "weight", "key")
+    rows = [
+        (
+            agent.name,
+            agent.provider,
+            _model(agent),
+            str(agent.n_samples),
+            f"{agent.temperature:g}",
+            f"{agent.weight:g}",
+            _key(agent),
+        )
+        for agent in config.agents
+    ]
+    parts = {name: getattr(config, name) for name in ("clusterer", "policy", "escalation", "judge", "graph")}
+    settings = [(name, _settings(name, section)) for name, section in parts.items() if section is not None]
+    console.print(Padding(_table(heads, rows), (0, 0, 0, 2)))
+    console.print()
+    console.print(Padding(_definitions(settings), (0, 0, 0, 2)))
+    _show_remarks("note", "yellow", notes, console=console)
+    console.print()
+    console.print(Text(f"No model was called or loaded. Next: coe-agents doctor --config {clean(path)}", style="dim"))
+
+
+def show_examination(examination: Examination, *, console: Console | None = None) -> None:
+    """Prints the findings of `doctor`."""
+    console = console or create_console()
+    heads = ("agent", "reachable", "loading", "latency", "n at once", "logprobs", "distinct", "tokens")
+    rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
+    console.print(_table(heads, rows))
+    console.print()
+    versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in examination.versions.items())
+    console.print(
+        _definitions([*_clustering(examination.clusterer), ("versions", versions), ("device", examination.device)])
+    )
+    _show_remarks("note", "yellow", examination.notes, console=console)
+    problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
+    _show_remarks("problem", "red", problems, console=console)
+    console.print()
+    if problems:
+        console.print(Text(f"{quantity(len(problems), 'problem')}.", style="bold red"))
+    elif examination.is_well:
+        console.print(Text("No problems.", style="bold green"))
+    else:
+        console.print(
+            Text("No problems, but the temperature of an agent has no effect: see the notes.", style="bold yellow")
+        )
+
+
+def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
+    for remark in remarks:
+        console.print()
+        console.print(Text.assemble((f"{head}: ", f"bold {style}"), clean(remark)))
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """Returns a table without lines; texts wrap, and markup in them is shown as text."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for name, *cells in rows:
+        first = name if isinstance(name, Text) else Text(clean(name), style="bold")
+        table.add_row(first, *(cell if isinstance(cell, Text) else Text(clean(cell)) for cell in cells))
+    return table
+
+
+def _definitions(items: Iterable[tuple[str, str | Text]]) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, text in items:
+        table.add_row(Text(name, style="dim"), text if isinstance(text, Text) else Text(clean(text)))
+    return table
+
+
+def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
+    if report is None:
+        return (Text("no", style="bold red"), *["-"] * 6)
+    loading = "-" if report.load_seconds is None else f"{report.load_seconds:.2f} s"
+    in_one = {True: "yes", False: f"no, {quantity(report.n_requests, 'request')}", None: "-"}[report.n_in_one_request]
+    return (
+        Text("yes", style="green"),
+        loading,
+        f"{report.seconds:.2f} s",
+        in_one,
+        {"all": "yes", "some": "on some", "none": "no"}[report.logprobs],
+        f"{report.n_distinct} of {report.n_returned} at T={report.temperature:g}",
+        " + ".join("?" if count is None else str(count) for count in (report.input_tokens, report.output_tokens)),
+    )
+
+
+def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[tuple[str, str]]:
+    if isinstance(report, EntailmentReport):
+        labels = f", with the labels {', '.join(report.labels)}" if report.labels else ""
+        yield "entailment", f"{report.model}{labels}; {report.seconds:.2f} s"
+        for name, judgement in (
+            ("obvious entailment", report.entailed),
+            ("obvious contradiction", report.contradicted),
+        ):
+            yield f"  {name}", f"{judgement.label} ({judgement.probability:.3f})"
+    elif report is not None:
+        yield "embedding", f"{report.model}; {report.seconds:.2f} s"
+        for name, cosine in (("obvious paraphrase", report.paraphrase), ("another answer", report.other)):
+            side = "at or above" if cosine >= report.threshold else "below"
+            yield f"  {name}", f"{cosine:.3f}, {side} the threshold of {report.threshold:g}"
+
+
+def _model(section: ModelSection) -> str:
+    if section.base_url:
+        # a query may hold a key
+        return f"{section.model} at {section.base_url.partition('?')[0]}"
+    if section.provider != "transformers":
+        return section.model
+    return f"{section.model} ({'folder' if Path(section.model).is_dir() else 'hub'})"
+
+
+def _key(section: ModelSection) -> str:
+    if section.api_key_env is not None:
+        return f"${section.api_key_env}, set"
+    if section.provider in LOCAL_PROVIDERS:
+        return "not needed"
+    return "none sent" if section.base_url else "the provider's own variable"
+
+
+def _settings(part: str, section: BaseModel) -> str:
+    fields = {name: value for name, value in section.model_dump(exclude_none=True).items() if value != {}}
+    said = []
+    if kind := fields.pop("kind", None):
+        said.append(_named(part, kind) if isinstance(section, CustomPart) else kind)
+    if isinstance(section, ModelSection):
+        said.append(f"{section.provider} {_model(section)} (key: {_key(section)})")
+        fields = {name: value for name, value in fields.items() if name not in ModelSection.model_fields}
+    for name, value in fields.items():
+        extension = _EXTENSIONS.get(name)
+        said.append(f"{name} = {value if extension is None else _named(extension, value)}")
+    return "; ".join(said)
+
+
+def _named(part: str, name: str) -> str:
+    entry = find_extension(part, name)
+    return name if entry is None else f"{name} (from {origin_of(entry)})"

@@ -1,0 +1,171 @@
+"""Owns the tables of `score`, and of experiments and comparisons: how they look on a terminal."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from coe_agents.cli.terminal import clean, create_console, print_lines
+from coe_agents.evaluation.score_report import find_standout
+from coe_agents.evaluation.scoring.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
+from coe_agents.experiments.experiment import PAPER, Experiment
+from coe_agents.experiments.output import caption_of, format_cell
+from coe_agents.text import quantity
+
+_WIDE = 180
+_KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
+
+
+def show_report(report: Mapping[str, Any], told: str | None) -> None:
+    """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others.
+
+    `told` is a line on how answers are judged.
+    """
+    console = create_console()
+
+    def note(text: str) -> None:
+        console.print(Text(text, style="dim"))
+
+    details, n_ties = report["details"], report["n_ties"]
+    counts = {
+        "without a response": details["n_unanswered"],
+        "without a verdict": details["n_unjudged"],
+        "without a response of the proposer": details.get("n_without_proposal", 0),
+    }
+    notes = [f", {count} {what}" for what, count in counts.items() if count]
+    if n_ties:
+        notes.append(f", {quantity(n_ties, 'tie')}")
+    if "proposer" in report:
+        console.print(Text(f"Is the first response of {clean(report['proposer'])} wrong?"))
+    console.print(f"{report['n_scored']} of {quantity(report['n_questions'], 'question')} scored{''.join(notes)}")
+    for name, agent in details["agents"].items():
+        failed = f", {quantity(agent['n_failures'], 'failure')}" if agent["n_failures"] else ""
+        note(
+            f"  {clean(name)}: {quantity(agent['n_responses'], 'response')} to "
+            f"{quantity(agent['n_questions'], 'question')}, by probability in {agent['by_probability']}{failed}"
+        )
+    accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
+    right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
+    console.print(Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}"))
+    if told is not None:
+        console.print(Text(clean(told)))
+    console.print()
+    if report["scores"]:
+        console.print(_score_table(report["scores"], details["reference"], wide=console.width >= _WIDE))
+        if console.width < _WIDE:
+            note(f"A terminal of {_WIDE} columns, or --json, shows more.")
+        console.print()
+    if "by_kind" in report:
+        console.print(_table_by_kind(report["by_kind"]))
+        note(
+            "Whether to call a tool at all is another question than which call: where none should be called, models "
+            "often agree to call one."
+        )
+        console.print()
+    absent = ", ".join(
+        f"{name_of(name).label} ({n} of {quantity(report['n_scored'], 'question')})"
+        for name, n in details["absent"].items()
+    )
+    if absent:
+        note(f"not computable: {absent}")
+    if n_ties:
+        note("A tie: several answers share the lead; the question counts by the share of them that is right.")
+    undefined = "- means undefined: all answers are right, or all are wrong."
+    resamples = quantity(details["n_resamples"], "paired bootstrap resample")
+    note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
+
+
+def _score_table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    retentions = list(next(iter(scores.values()))["rejection_accuracy"])
+    heads = ["score", "AUROC", "AURAC"]
+    if wide:
+        heads += [
+            f"AUROC less {name_of(reference).label}'s",
+            "paper's AURAC",
+            *(f"acc. at {share}" for share in retentions),
+        ]
+    for head in heads:
+        table.add_column(head, no_wrap=True)
+    standout = find_standout(scores)
+    for group, names in group_scores(scores).items():
+        table.add_row(Text(group, style="dim"))
+        for name in names:
+            figures = scores[name]
+            cells = [f"  {clean(name_of(name).label)}", _estimate(figures["auroc"])]
+            if wide:
+                difference = figures.get("auroc_difference")
+                cells += [
+                    _estimate(figures["aurac"]),
+                    _estimate(difference, sign="+") if difference else "",
+                    _number(figures["paper_aurac"][0]),
+                    *(_number(figures["rejection_accuracy"][share][0]) for share in retentions),
+                ]
+            else:
+                cells.append(_number(figures["aurac"][0]))
+            table.add_row(*map(Text, cells), style="bold" if name == standout else "")
+    return table
+
+
+def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in ("AUROC where", *(_KINDS[kind] for kind in kinds)):
+        table.add_column(head, no_wrap=True)
+    table.add_row(
+        Text("  questions, accuracy", style="dim"),
+        *(f"{found['n_scored']}, {_number(found['accuracy'])}" for found in kinds.values()),
+    )
+    for name in [
+        name for name in (*PROPOSAL_SCORES, *BASELINE) if all(name in found["scores"] for found in kinds.values())
+    ]:
+        cells = (_estimate(found["scores"][name]["auroc"]) for found in kinds.values())
+        table.add_row(*map(Text, (f"  {clean(name_of(name).label)}", *cells)))
+    return table
+
+
+def _estimate(estimate: Sequence[float | None], *, sign: str = "") -> str:
+    value, low, high = estimate
+    return "-" if value is None else f"{value:{sign}.3f} [{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> None:
+    """Prints the title, the table with the paper's rows in another colour, the notes below it, and what was written.
+
+    Columns that do not fit a narrow terminal are omitted, from the right, and counted.
+    """
+    console = create_console()
+    n_heads = len(experiment.heads)
+    unbounded = console.options.update(width=10_000)
+    widths = {
+        n: console.measure(_experiment_table(experiment, n), options=unbounded).maximum for n in range(n_heads, 1, -1)
+    }
+    n_shown = next((n for n, width in widths.items() if width <= console.width - 2), 1)
+    console.print()
+    console.print(Text(clean(experiment.title), style="bold"))
+    console.print(Padding(_experiment_table(experiment, n_shown), (0, 0, 0, 2)))
+    left_out = (
+        [f"{quantity(n_heads - n_shown, 'more column')} in a wider terminal and in the files"]
+        if n_shown < n_heads
+        else []
+    )
+    for text in (*left_out, *caption_of(experiment)):
+        console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
+    for path in written:
+        print_lines(f"  {path}")
+
+
+def _experiment_table(experiment: Experiment, n_columns: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in experiment.heads[:n_columns]:
+        table.add_column(clean(head), no_wrap=True)
+    for line in experiment.lines():
+        style = "yellow" if PAPER in line else ""
+        table.add_row(*(Text(clean(format_cell(cell)), style=style) for cell in line[:n_columns]))
+    return table

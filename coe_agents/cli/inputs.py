@@ -1,0 +1,224 @@
+"""Owns the one way from options to objects: configuration, clusterer, criterion, questions, and the actors of Ray.
+
+A command reads its arguments, calls these functions and the package, and shows the result.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from coe_agents.cli.interrupts import clean_up_after_interrupt
+from coe_agents.cli.options import EngineOptions, JudgingOptions, ScoringOptions
+from coe_agents.cli.terminal import clean, hide
+from coe_agents.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from coe_agents.clustering import Clusterer
+    from coe_agents.config.schema import Config
+    from coe_agents.evaluation import SampledQuestion, ScoringSetup
+    from coe_agents.evaluation.calibration.calibrate import Judged
+    from coe_agents.evaluation.origin import Judging
+    from coe_agents.experiments.ray_cluster import Pool
+
+_TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
+
+
+def load_quietly(path: Path | None) -> "Config | None":
+    """Returns the configuration, None for tinyworld, after setting the environment for models in this process."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if path is None:
+        if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
+            raise ConfigurationError(
+                f"the default group is tinyworld, whose models need {', '.join(missing)} (not installed)",
+                hint='Run pip install "coe-agents[local]", or name another group with --config FILE; '
+                '"coe-agents config init" writes an example',
+            )
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
+        return None
+    from coe_agents.config.schema import load_config
+
+    config = load_config(path)
+    hide(config.secrets)  # in all that is printed from now on
+    return config
+
+
+def create_setting(options: JudgingOptions, samples: Iterable[Path]) -> "tuple[ScoringSetup, Judging]":
+    """Returns how responses become scores and verdicts, and what the output says of it.
+
+    What no option names is as the runs recorded it that wrote the samples; without a record, texts are compared after
+    normalisation, with references or labels.
+    """
+    if not isinstance(options, ScoringOptions):
+        options = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
+    if options.clusterer is not None and options.config is not None and options.correctness != "judge":
+        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--clusterer")
+    from coe_agents.clustering import BidirectionalEntailment
+    from coe_agents.evaluation import ScoringSetup
+    from coe_agents.evaluation.origin import Judging, recorded_judging
+    from coe_agents.evaluation.scoring.correctness import create_criterion
+
+    config = None if options.config is None else load_quietly(options.config)
+    needs_record = options.correctness is None or (options.clusterer is None and config is None)
+    recorded = recorded_judging(samples, must_agree=needs_record)
+    usual, judge = recorded or Judging(), None
+    if config is not None:
+        from coe_agents.config.build import create_clusterer, create_judge
+        from coe_agents.config.judging import describe
+
+        judge = create_judge(config) if options.correctness == "judge" else None
+    name: str | Mapping[str, Any]
+    if options.clusterer is not None:
+        name, clusterer = options.clusterer, _create(options.clusterer)
+    elif config is not None:
+        name, clusterer = describe(config), create_clusterer(config)
+    else:
+        name, clusterer = usual.clusterer, _create(usual.clusterer, is_recorded=True)
+    used, judges = Judging(name, options.correctness or usual.correctness), clusterer
+    if options.correctness is None and used.correctness == "entailment" and name != usual.clusterer:
+        judges = _create(usual.clusterer, is_recorded=True)  # the run's own verdict, whatever clusters its responses
+    try:
+        criterion = create_criterion(used.correctness, judges, judge)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--correctness") from error
+    model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
+    setup = ScoringSetup(clusterer, criterion, model, options.weighting)
+    return setup, used if recorded in (None, used) else replace(used, recorded=recorded)
+
+
+def _create(name: str | Mapping[str, Any], *, is_recorded: bool = False) -> "Clusterer":
+    from coe_agents.actions import ActionMatch
+    from coe_agents.clustering import NormalizedMatch
+
+    if name in ("normalized", "actions"):
+        return NormalizedMatch() if name == "normalized" else ActionMatch()
+    from coe_agents.config.judging import create_named_clusterer, create_recorded_clusterer  # slow to import
+
+    if is_recorded or not isinstance(name, str):
+        return create_recorded_clusterer(name)
+    try:
+        return create_named_clusterer(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--clusterer") from error
+
+
+def without_rulings(questions: "Iterable[SampledQuestion]", *, argument: str) -> "Iterator[SampledQuestion]":
+    """Yields the questions; refuses cases that were seen with unequal probabilities, which no count may pool.
+
+    `argument` is the command's argument that names them.
+    """
+    for question in questions:
+        if any("seen_probability" in sample for sample in (*question.responses, *question.failures)):
+            raise typer.BadParameter(
+                f"the case {clean(question.id, 50)!r} was seen with a probability of its own, and its errors cannot "
+                "be counted like others. For samples of harvest: calibrate --current POLICY",
+                param_hint=f"'{argument}'",
+            )
+        yield question
+
+
+def judge_saved(
+    samples: list[Path],
+    setting: "ScoringSetup",
+    *,
+    check: "Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] | None" = None,
+    **options: Any,
+) -> "tuple[list[Judged], int]":
+    """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
+
+    `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
+    of `judge_samples`.
+    """
+    from coe_agents.evaluation import Samples, judge_samples
+
+    check = check or partial(without_rulings, argument="samples")
+    own: dict[str, Any] = {name: getattr(setting, name) for name in ("clusterer", "weighting", "criterion")}
+    with Samples(samples) as questions:
+        rows = judge_samples(check(questions), **own, **options)
+        return rows, len(questions) - len(rows)
+
+
+def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
+    """Refuses a proposer that is no agent of the samples."""
+    names = sorted(agents)
+    if proposer is not None and proposer not in names:
+        from coe_agents.extensions import did_you_mean
+
+        hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"
+        raise typer.BadParameter(f'must be an agent of the samples; got "{proposer}". {hint}', param_hint="--proposer")
+
+
+def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:
+    """Returns the last part of each path, or as many as tell them apart."""
+    resolved = [Path(os.path.abspath(path)) for path in paths]
+    if len(set(resolved)) < len(resolved):
+        raise typer.BadParameter(f"each {of} must be given once. Remove the repetition", param_hint=option)
+    n_parts = 1
+    while True:
+        names = ["/".join(path.parts[-n_parts:]) for path in resolved]
+        if len(set(names)) == len(names):
+            return names
+        n_parts += 1
+
+
+def ray_options(options: EngineOptions) -> EngineOptions | None:
+    """Returns the options of the Ray engine, None for this process."""
+    if options.engine == "ray":
+        clean_up_after_interrupt()
+        return options
+    for name in ("address", "actors", "gpus_per_actor", "part_timeout"):
+        if getattr(options, name):
+            raise typer.BadParameter(
+                "it requires --engine ray. Add --engine ray, or omit it", param_hint=f"--{name.replace('_', '-')}"
+            )
+    return None
+
+
+def create_pool(
+    ray: EngineOptions,
+    config: "Config | None",
+    create: Callable[..., Any],
+    *,
+    n_parts: int,
+    at_once: int | None,
+    **options: Any,
+) -> "tuple[Pool, Callable[..., Any]]":
+    """Returns the actors, and what makes the group in each: `create`, called with its share of a configuration.
+
+    There are as many actors as requested, else one for each machine, but no more than parts of the work, and than can
+    share the limits of the endpoints: an idle one would waste its share.
+    """
+    from coe_agents.experiments.ray_cluster import Pool, n_nodes
+
+    bound = most_actors(config, at_once)
+    bounds = (ray.actors or n_nodes(), n_parts, *(() if bound is None else (bound,)))
+    limit = {} if ray.part_timeout is None else {"seconds": ray.part_timeout}
+    pool = Pool(max(1, min(bounds)), ray.gpus_per_actor, **limit)
+    # called in the actors, whose environment holds the keys
+    share = share_limits(config, pool.n_actors)
+    return pool, partial(create, share, n_sharing=pool.n_actors, at_once=at_once, **options)
+
+
+def most_actors(config: "Config | None", at_once: int | None) -> int | None:
+    """Returns how many actors can share the limits of the agents' endpoints; None without endpoints."""
+    from coe_agents.config.models import LOCAL_PROVIDERS, default_at_once
+
+    remote = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
+    bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote]
+    return min(bounds, default=None)
+
+
+def share_limits(config: "Config | None", n_actors: int) -> "Config | None":
+    """Returns a copy in which each endpoint's limit is one actor's share of it; all shares together fit the limit."""
+    if config is None:
+        return None
+    config = config.model_copy(deep=True)
+    for section in (*config.agents, config.clusterer):
+        if hasattr(section, "max_concurrency"):
+            section.max_concurrency = max(1, section.max_concurrency // n_actors)
+    return config

@@ -1,0 +1,158 @@
+"""Owns the step from a model section of a configuration to its client; no server is called."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
+from pydantic import ValidationError
+
+from coe_agents.agents._requests.clients import create_model
+from coe_agents.config.schema import ModelSection
+from coe_agents.extensions import did_you_mean
+from coe_agents.text import redact
+from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld.facts import MODELS
+
+LOCAL_PROVIDERS = ("transformers", "tinyworld")
+_Client = TypeVar("_Client")
+
+
+def default_at_once(provider: str) -> int:
+    """Returns the default number of concurrent questions to a server (8) or to a model in this process (1)."""
+    return 1 if provider in LOCAL_PROVIDERS else 8
+
+
+class FieldError(ValueError):
+    """A mistake in one field of a section; "options.name" is a key of its options."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[str, Any] | None = None) -> BaseChatModel:
+    """Returns the chat model of a section; the section's options override `defaults`."""
+    options = {**(defaults or {}), **section.options}
+    if section.provider in LOCAL_PROVIDERS:
+        return _local(section, options, owner)
+    if section.provider == "huggingface":
+        raise FieldError(
+            "provider",
+            'a pipeline of "huggingface" returns one sample per request and no log-probabilities. '
+            'Set provider = "transformers", which runs the same models',
+        )
+    name = f"{section.provider}:{section.model}"
+    return _connect(section, owner, options, partial(create_model, name), lists="init_chat_model")
+
+
+def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
+    """Returns the embeddings of a section; those of "huggingface" load their model at once."""
+    try:
+        from langchain.embeddings import init_embeddings
+    except ModuleNotFoundError as error:
+        raise ImportError(f'the embeddings of {owner} need langchain; pip install "coe-agents[openai]"') from error
+    options = dict(section.options)
+    if section.provider == "openai" and section.base_url:
+        # otherwise the client would send token ids, in an encoding that it downloads
+        options.setdefault("check_embedding_ctx_length", False)
+    create = partial(init_embeddings, section.model, provider=section.provider)
+    return _connect(section, owner, options, create, lists="init_embeddings")
+
+
+def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> BaseChatModel:
+    for field in ("base_url", "api_key_env"):
+        if getattr(section, field):
+            raise FieldError(
+                field,
+                f'"base_url" and "api_key_env" are for servers; {owner} has the provider "{section.provider}". '
+                'Omit them, or set provider = "openai" for a server with its protocol',
+            )
+    from coe_agents.backends import ChatTransformers
+
+    if section.provider == "tinyworld" and section.model not in MODELS:
+        raise FieldError(
+            "model",
+            f'"model" of {owner} must be one of {", ".join(MODELS)} with provider = "tinyworld"; got "{section.model}"',
+        )
+    model = str(model_folder(section.model)) if section.provider == "tinyworld" else section.model
+    try:
+        return ChatTransformers(model, **options)
+    except (TypeError, ValidationError) as error:
+        raise FieldError("options", f"{owner} cannot be created: {_describe(error)}") from error
+
+
+def _connect(
+    section: ModelSection, owner: str, options: Mapping[str, Any], create: Callable[..., _Client], *, lists: str
+) -> _Client:
+    """Calls `create` with the options, the server's address and its key; `lists` is LangChain's function.
+
+    An invalid provider or option becomes an error of its field.
+    """
+    # without a key of its own for an address, the client would send the user's own key there
+    access = {"base_url": section.base_url, "api_key": "none"} if section.base_url else {}
+    secrets = set[str]()
+    if section.api_key_env is not None:
+        try:
+            access["api_key"] = read_key(section.api_key_env, f" of {owner}")
+        except ValueError as error:
+            raise FieldError("api_key_env", str(error)) from error
+        secrets.add(access["api_key"])
+    try:
+        return create(**{**options, **access})
+    except Exception as error:
+        field = "options" if isinstance(error, ValidationError | TypeError) else "provider"
+        described = _describe(error)
+        if field == "provider" and isinstance(error, ValueError):
+            # LangChain's message lists its providers
+            supported = re.findall(r"[\w-]+", str(error).partition("\nSupported providers")[2])
+            near = did_you_mean(section.provider, [*LOCAL_PROVIDERS, *supported])
+            described += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
+            described += f". {near}" if near else ""
+        raise FieldError(field, redact(f"{owner} cannot be created: {described}", secrets)) from error
+
+
+def _describe(error: Exception) -> str:
+    """Returns the error on one line; pydantic's own message would quote the input, including keys."""
+    if not isinstance(error, ValidationError):
+        # LangChain's message continues with a list of its providers
+        return " ".join(re.split(r"\n\n|\nSupported", str(error))[0].split())
+    faults = []
+    for fault in error.errors(include_input=False, include_context=False, include_url=False):
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        is_unknown = fault["type"] == "extra_forbidden"
+        place = ".".join(["options", *map(str, fault["loc"])])
+        faults.append(f"{place}: {'unknown option. Omit it' if is_unknown else message}")
+    return "; ".join(faults)
+
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+def read_key(variable: str, whose: str = "") -> str:
+    """Returns the key that an environment variable holds; `whose` follows the variable in messages.
+
+    Raises:
+        ValueError: It holds none. What was given as the name is not shown where it may be the key itself: names of
+            variables are capitals, digits and "_" by custom; keys rarely are.
+
+    Example:
+        >>> read_key("sk-0123456789")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: must be the NAME of an environment variable; got text that is not shown, as it may be the key ...
+    """
+    key = os.environ.get(variable, "")
+    if not key.strip() and _VARIABLE.fullmatch(variable) is None:
+        got = "got text that is not shown, as it may be the key itself"
+        advice = "Put the key into a variable, and name that"
+        raise ValueError(f"must be the NAME of an environment variable{whose}; {got}. {advice}")
+    must = f'the environment variable "{variable}"{whose} must hold a key'
+    if not key.strip():
+        raise ValueError(f"{must}; it is not set. Export it")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError(f"{must}; it has blanks or other characters that no key contains. Export it again")
+    return key

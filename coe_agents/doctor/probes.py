@@ -1,0 +1,234 @@
+"""Owns the probes of `doctor`.
+
+An agent is asked for a few samples, an entailment model judges two obvious pairs, embeddings compare three answers.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from coe_agents._steps import start_call
+from coe_agents.agents import ChatEntailment, ModelAgent
+from coe_agents.agents.error_mapping import remedy_for
+from coe_agents.clustering import Clusterer, EmbeddingSimilarity, EntailmentModel
+from coe_agents.errors import CoEError, IgnoredTemperatureError, secrets_of
+from coe_agents.text import for_terminal, one_line, safe_message
+from coe_agents.types import AgentRequest
+
+QUESTION = "What is the capital of France?"
+N_SAMPLES = 3
+PREMISE = f"{QUESTION} Paris"
+ENTAILED = f"{QUESTION} It is Paris."
+CONTRADICTED = f"{QUESTION} It is Lyon."
+ANSWER = "The capital of France is Paris."
+PARAPHRASE = "Paris is the capital of France."
+OTHER = "The capital of France is Lyon."
+
+_LABELS = ("contradiction", "neutral", "entailment")
+
+_LONGEST = 500
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """The error of a part, without keys, and its remedy."""
+
+    part: str = ""
+    error: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentReport:
+    """The results of asking an agent's model for `n_asked` samples.
+
+    Attributes:
+        seconds: From the request to the last sample, without `load_seconds`, the loading of a model in this process.
+        on_greedy: How its responses count if its temperature has no effect.
+        ignores_temperature: Whether its temperature has no effect; None if unknown.
+        probe: What probes of an ignored temperature showed; None if there were none.
+        n_requests: Number of requests, without those probes; 1 if the server honours `n`.
+        logprobs: Whether all, some or none of the responses have log-probabilities.
+        n_distinct: Number of different texts among the responses.
+    """
+
+    temperature: float
+    on_greedy: str
+    ignores_temperature: bool | None
+    probe: str | None
+    n_asked: int
+    seconds: float
+    load_seconds: float | None
+    n_returned: int
+    n_requests: int
+    logprobs: Literal["all", "some", "none"]
+    n_distinct: int
+    n_empty: int
+    input_tokens: int | None
+    output_tokens: int | None
+    device: str | None
+
+    @property
+    def n_in_one_request(self) -> bool | None:
+        """Whether one request returned all samples; None if only one was requested."""
+        return None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
+
+
+def probe_agent(agent: ModelAgent) -> AgentReport | Problem:
+    """Asks an agent's model for its number of samples, and probes its temperature if these are all equal."""
+    start = time.perf_counter()
+    examined = copy.copy(agent)
+    examined.on_greedy = "exclude"  # detects an ignored temperature under every setting
+    try:
+        load = getattr(examined.model(), "load", None)
+        loaded = load() if load is not None else None
+        ready = time.perf_counter()
+        request = AgentRequest(question=QUESTION, messages=[{"role": "user", "content": QUESTION}], round=0)
+        try:
+            reply = examined.sample(request)
+            sampling, usage = reply["sampling"], reply["usage"]
+            n_distinct = len({response["text"].strip() for response in reply["responses"]})
+        except IgnoredTemperatureError as error:
+            sampling, usage, n_distinct = error.sampling, error.usage, 1
+    except Exception as error:
+        return to_problem(error, agent)
+    n_received, n_without = sampling["n_received"], sampling["logprobs_missing"]
+    return AgentReport(
+        temperature=agent.temperature,
+        on_greedy=agent.on_greedy,
+        ignores_temperature=sampling["ignores_temperature"],
+        probe=None if sampling["probe"] is None else for_terminal(sampling["probe"]),
+        n_asked=agent.n_samples,
+        seconds=round(time.perf_counter() - ready, 3),
+        load_seconds=None if loaded is None else round(ready - start, 3),
+        n_returned=n_received,
+        n_requests=sampling["n_requests"],
+        logprobs="all" if n_without == 0 else "none" if n_without == n_received else "some",
+        n_distinct=n_distinct,
+        n_empty=sampling["n_empty"],
+        input_tokens=usage["input_tokens"],
+        output_tokens=usage["output_tokens"],
+        device=getattr(loaded, "device", None),
+    )
+
+
+def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result | None]:
+    """Runs all tasks at once and returns their results; None for a task that is not done in time; it keeps running."""
+    calls = {name: start_call(task) for name, task in tasks.items()}
+    done, _ = wait(calls.values(), seconds)
+    return {name: call.result() if call in done else None for name, call in calls.items()}
+
+
+def to_problem(error: Exception, holder: object) -> Problem:
+    """Returns an error of a model or its client without secrets, with its remedy."""
+    secrets = secrets_of(holder, error)
+    message = error.args[0] if isinstance(error, CoEError) else str(error)  # the hint is the remedy
+    text = one_line(f"{type(error).__name__}: {safe_message(message, secrets)}", _LONGEST)
+    return Problem(error=text, remedy=safe_message(remedy_for(error), secrets))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """An entailment model's most probable label for a pair, and its probability."""
+
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntailmentReport:
+    """The results of an entailment model for an obvious entailment and an obvious contradiction.
+
+    Attributes:
+        labels: The labels of the model, in its order; None for a chat model.
+        n_unclear: Number of pairs for which a chat model stated no label; None for other models.
+    """
+
+    model: str
+    labels: list[str] | None
+    entailed: Judgement
+    contradicted: Judgement
+    seconds: float
+    device: str | None
+    n_unclear: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingReport:
+    """The cosines between an answer and an obvious paraphrase, and between it and another answer; and the threshold.
+
+    Attributes:
+        device: Always None: the client does not report it.
+    """
+
+    model: str
+    threshold: float
+    paraphrase: float
+    other: float
+    seconds: float
+    device: None = None
+
+
+def probe_of(clusterer: Clusterer) -> tuple[str, Callable[[], EntailmentReport | EmbeddingReport | Problem]] | None:
+    """Returns the name of a clusterer's part and its probe; None for a clusterer without a model."""
+    model = getattr(clusterer, "model", None)
+    if isinstance(model, EntailmentModel):
+        return "entailment", lambda: probe_entailment(model)
+    if isinstance(clusterer, EmbeddingSimilarity):
+        return "embedding", lambda: probe_embedding(clusterer)
+    return None
+
+
+def probe_entailment(model: EntailmentModel) -> EntailmentReport | Problem:
+    """Asks an entailment model about two pairs, in wordings that tinyworld's model knows, too."""
+    start = time.perf_counter()
+    chat = model.model if isinstance(model, ChatEntailment) else None
+    try:
+        load = getattr(chat or model, "load", None)
+        loaded = load() if load is not None else None
+        entailed, contradicted = model.predict([(PREMISE, ENTAILED), (PREMISE, CONTRADICTED)])
+    except Exception as error:
+        return to_problem(error, model)
+    labels = None if loaded is None or chat else [str(label) for label in loaded.model.config.id2label.values()]
+    return EntailmentReport(
+        model=_name_of(chat or model),
+        labels=labels,
+        entailed=_judgement(entailed),
+        contradicted=_judgement(contradicted),
+        seconds=round(time.perf_counter() - start, 3),
+        device=getattr(loaded, "device", None),
+        n_unclear=model.n_unclear if isinstance(model, ChatEntailment) else None,
+    )
+
+
+def probe_embedding(clusterer: EmbeddingSimilarity) -> EmbeddingReport | Problem:
+    """Compares three answers by the embeddings of a clusterer."""
+    start = time.perf_counter()
+    try:
+        cosines = clusterer.cosines([ANSWER, PARAPHRASE, OTHER])[0]
+    except Exception as error:
+        return to_problem(error, clusterer)
+    return EmbeddingReport(
+        model=_name_of(clusterer.embeddings),
+        threshold=clusterer.threshold,
+        paraphrase=round(float(cosines[1]), 4),
+        other=round(float(cosines[2]), 4),
+        seconds=round(time.perf_counter() - start, 3),
+    )
+
+
+def _judgement(row: Any) -> Judgement:
+    column = int(row.argmax())
+    return Judgement(label=_LABELS[column], probability=float(row[column]))
+
+
+def _name_of(model: object) -> str:
+    """Returns the name of a client's model, without the path of a folder, or the client's class if it has no name."""
+    names = (getattr(model, field, None) for field in ("model_name", "model"))
+    name = next((name for name in names if isinstance(name, str)), type(model).__name__)
+    return Path(name).name if Path(name).is_dir() else name

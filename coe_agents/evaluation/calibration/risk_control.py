@@ -1,0 +1,284 @@
+"""Owns the choice of a threshold that keeps a risk: upper bounds of a risk, and fixed-sequence testing with them."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.checks import number, require
+from coe_agents.evaluation.metrics.tallies import FloatArray, check_shares
+from coe_agents.uncertainty.answers import TIE
+
+_BETS: FloatArray = np.array([0.2, 0.4, 0.6, 0.8, 0.95])
+"""The shares of its capital that a bet for a kept risk loses with one wrong answer of the highest weight."""
+_N_STEPS = 50
+"""How many thresholds are tested at most, at equal steps of the number of questions that they answer."""
+_LIKELY = 0.9
+"""The probability with which an uncertainty that errs half as often as is allowed passes the first test."""
+
+
+class ThresholdChoice(NamedTuple):
+    """The threshold with the most coverage that keeps the risk.
+
+    Attributes:
+        threshold: None if none keeps it.
+        n_answered: How many questions it answers.
+        n_wrong: How many of these wrongly, shares added up and rounded up.
+        bound: The upper confidence bound of its risk; None without a threshold.
+    """
+
+    threshold: float | None
+    n_answered: int
+    n_wrong: int
+    bound: float | None
+
+
+NO_THRESHOLD = ThresholdChoice(None, 0, 0, None)
+
+
+def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
+    """Clopper-Pearson upper bound of a risk: it lies below the true risk with probability at most 1 - confidence.
+
+    The `confidence` quantile of Beta(n_wrong + 1, n_answered - n_wrong); 1.0 where nothing, or nothing right, was
+    answered.
+
+    >>> round(risk_bound(0, 22, confidence=0.9), 4)  # 1 - 0.1 ** (1 / 22)
+    0.0994
+    """
+    from scipy.stats import beta  # here, since importing it takes as long as scoring a thousand questions
+
+    if n_wrong >= n_answered:
+        return 1.0
+    return float(beta.ppf(confidence, n_wrong + 1, n_answered - n_wrong))
+
+
+def weighted_risk_bound(
+    losses: npt.ArrayLike, probabilities: npt.ArrayLike, *, confidence: float, least: float | None = None
+) -> float:
+    r"""Upper confidence bound of a risk from cases that were seen with known, unequal probabilities.
+
+    Against "the risk is at least r" one bets on right answers. With the losses x_i, the probabilities p_i >= c,
+
+        e(r) = 1/5 \sum_b \prod_i (1 + b c / (1 - r) (r - x_i) / p_i),    b in {0.2, 0.4, 0.6, 0.8, 0.95},
+
+    has an expected value of at most 1 if the risk is at least r, since E[seen / p (r - x)] = r - E[x]; so e(r) reaches
+    1 / (1 - confidence) with probability at most 1 - confidence (Markov). e rises with r, and the bound is the least r
+    at which it reaches that. Weighted losses are no counts, for which a binomial bound would be wrong. For equal
+    probabilities the bound is somewhat above that of Clopper and Pearson. It does not depend on the order of the cases.
+
+    Args:
+        losses: Shape `(n,)`, in [0, 1]: 1 for a wrong answer.
+        probabilities: Shape `(n,)`, in (0, 1].
+        confidence: In (0, 1).
+        least: The least probability c that a case may have, set before the cases were seen; default: the least of the
+            given ones, which is right where these are audit rates, and not computed from a case.
+
+    Returns:
+        The bound, in [0, 1]; 1 where the cases show nothing.
+
+    Raises:
+        ValueError: An argument is out of its range.
+
+    Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024).
+
+    >>> round(weighted_risk_bound([0] * 50, [1] * 50, confidence=0.9), 3)  # Clopper-Pearson: 0.045
+    0.064
+    """
+    x, p = np.asarray(losses, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
+    if x.ndim != 1 or x.shape != p.shape or not ((x >= 0) & (x <= 1)).all() or not ((p > 0) & (p <= 1)).all():
+        raise ValueError(
+            '"losses" must be in [0, 1] and "probabilities" in (0, 1], of one length; got others. '
+            "Pass one of each for every case"
+        )
+    number(confidence, '"confidence"', above=0, below=1, advice="Pass 0.9, for example")
+    if not x.size:
+        return 1.0
+    c = float(p.min()) if least is None else least
+    must = '"least" must be above 0 and at most each probability'  # a bet could lose more than it has
+    require(0.0 < c <= p.min(), must, least, "Pass the lowest audit rate")
+    limit = -math.log(1.0 - confidence)
+
+    def excess(r: float) -> float:
+        return _log_evidence(x, c / p, r) - limit
+
+    low, high = 0.0, 1.0 - 1e-9
+    if excess(high) < 0.0:
+        return 1.0
+    from scipy.optimize import brentq  # here, since importing it takes as long as scoring a thousand questions
+
+    return float(brentq(excess, low, high, xtol=1e-9))
+
+
+@lru_cache(maxsize=1024)
+def first_count(n: int, *, risk: float, confidence: float) -> int | None:
+    """The number of answered questions at which the fixed sequence of tests starts, among `n`.
+
+    It is the larger of two counts k: the first at which floor(k risk / 2) errors pass `risk_bound`, or, where `n` is
+    too small for that, the first that passes with none; and the first at which an uncertainty that errs half as often
+    as is allowed passes with probability 0.9, at most n / 4. The former alone starts at 12 questions at risk 0.3, where
+    two errors end the search: over halves of eight sets of real answers the mean coverage was 0.12, and 0.28 with both.
+    None where not even `n` right answers pass: (1 - risk)^n > 1 - confidence.
+
+    >>> first_count(100, risk=0.1, confidence=0.9), first_count(10, risk=0.1, confidence=0.9)
+    (38, None)
+    """
+    counts = np.arange(1, n + 1)
+    # the most errors that pass; -1: none do. The tolerance keeps (1 - risk)^n == 1 - confidence on this side of it.
+    level = (1.0 - confidence) * (1.0 + 1e-9)
+    from scipy.stats import binom
+
+    most = binom.ppf(level, counts, risk)
+    most = np.where(binom.cdf(most, counts, risk) <= level, most, most - 1.0)
+    passes = np.floor(counts * risk / 2.0 + 1e-9) <= most
+    if not passes.any():
+        passes = most >= 0.0
+    if not passes.any():
+        return None
+    likely = binom.cdf(most, counts, risk / 2.0) >= _LIKELY
+    ahead = int(counts[likely.argmax()]) if likely.any() else n
+    return max(int(counts[passes.argmax()]), min(ahead, n // 4))
+
+
+def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float) -> int | None:
+    """The number of cases at which the sequence of tests starts; None where not even right answers alone would pass.
+
+    `scale`, shape `(n,)`, is c / p of each case, the least uncertain first, in (0, 1]. The number is the first k at
+    which the evidence of the k least uncertain cases is expected to pass if they err half as often as is allowed, and
+    one error more. If there is no such k, the further error is left out; if there is still none, the first k at which
+    right answers alone pass.
+
+    >>> [first_audited_count(np.ones(n), risk=0.1, confidence=0.9) for n in (20, 100, 1000)]
+    [None, 32, 239]
+    """
+    scaled = _BETS[:, None] * np.asarray(scale, dtype=np.float64)
+    right, wrong = np.log1p(scaled * risk / (1.0 - risk)).cumsum(axis=1), np.log1p(-scaled).cumsum(axis=1)
+    expected = (1.0 - risk / 2.0) * right + risk / 2.0 * wrong
+    for gained in (expected + np.log1p(-_BETS)[:, None], expected, right):
+        passes = _mean_of_bets(gained) >= -np.log(1.0 - confidence)
+        if passes.any():
+            return int(passes.argmax()) + 1
+    return None
+
+
+def choose_threshold(
+    *, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float
+) -> ThresholdChoice:
+    """Chooses the highest threshold whose risk is shown to be at most `risk`, by tests that allow for the choice.
+
+    Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021) over numbers of answered questions: the k
+    least uncertain questions are tested at level 1 - confidence by `risk_bound`, for k from `first_count` in steps of
+    n / 50 to n, and the last k before the first failure is chosen. Which k are tested depends on n alone. Where the
+    risk rises with the uncertainty, which is what a useful uncertainty does, let u be where the risk of answering up to
+    it passes `risk`. To go wrong, the first tested k whose threshold lies beyond u must pass; its errors are at least
+    those of k draws at `risk`, whatever the other k are, so that this happens with probability at most 1 - confidence.
+
+    The threshold is the uncertainty of the k-th question, so that it never lies beyond what was seen, and no strictly
+    increasing transformation of the uncertainty changes which questions are answered. Uncertainties within 1e-9 of it
+    are answered, too. A partly right answer (mixed labels) counts by its share that is wrong, and the sum is rounded
+    up: a sum of values in [0, 1] varies no more than that of as many zeros and ones of the same mean (Hoeffding, 1963).
+
+    Args:
+        correct: Shape `(n,)`, in [0, 1]: of the questions that can be answered at all, so of no tie.
+        uncertainty: Shape `(n,)`; higher = less sure. A question is answered where it is at most the threshold.
+        risk: In (0, 1).
+        confidence: In (0, 1).
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> few, many = ([True] * n for n in (15, 50))
+    >>> choose_threshold(correct=few, uncertainty=[0.1] * 15, risk=0.1, confidence=0.9).threshold
+    >>> choose_threshold(correct=many, uncertainty=[0.1] * 50, risk=0.1, confidence=0.9).threshold
+    0.1
+    """
+    right, scores = check_shares(correct, uncertainty, name="uncertainty")
+    start = first_count(right.size, risk=risk, confidence=confidence)
+    if start is None:
+        return NO_THRESHOLD
+    order = np.argsort(scores, kind="stable")
+    wrong = np.cumsum(1.0 - right[order])
+
+    def choice(threshold: float, n: int) -> ThresholdChoice:
+        n_wrong = round_up(float(wrong[n - 1]))
+        return ThresholdChoice(threshold, n, n_wrong, risk_bound(n_wrong, n, confidence=confidence))
+
+    def passes(n: int) -> bool:
+        return (choice(0.0, n).bound or 0.0) <= risk * (1.0 + 1e-9)
+
+    found = _last_passing(scores[order], start, passes)
+    return NO_THRESHOLD if found is None else choice(*found)
+
+
+def choose_audited_threshold(
+    *,
+    correct: npt.ArrayLike,
+    uncertainty: npt.ArrayLike,
+    probabilities: npt.ArrayLike,
+    risk: float,
+    confidence: float,
+) -> ThresholdChoice | None:
+    """Chooses the highest threshold that keeps the risk, from cases that were seen with unequal probabilities.
+
+    The fixed sequence of `choose_threshold` with `weighted_risk_bound` in place of a binomial bound, from
+    `first_audited_count` on. Which counts are tested depends on uncertainties and probabilities, never on verdicts. Let
+    u be where the risk of answering up to it passes `risk`. The first tested set that reaches beyond u holds all cases
+    up to u, whose evidence has an expected value of at most 1, and further ones, each of which is wrong with a
+    probability of at least `risk` if the risk rises with the uncertainty: so its evidence has one of at most 1, too,
+    and passes with probability at most 1 - confidence. `n_wrong` of the result counts errors without weights.
+
+    The arguments are as in `choose_threshold`; `probabilities`, shape `(n,)` and in (0, 1], are those with which each
+    case was seen. None where not even right answers alone would pass.
+    """
+    x = 1.0 - np.asarray(correct, dtype=np.float64)
+    scores, p = np.asarray(uncertainty, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
+    order = np.argsort(scores, kind="stable")
+    x, p = x[order], p[order]
+    least = float(p.min())
+    start = first_audited_count(least / p, risk=risk, confidence=confidence)
+    if start is None:
+        return None
+
+    def passes(n: int) -> bool:
+        return _log_evidence(x[:n], least / p[:n], risk) >= -math.log(1.0 - confidence) - 1e-9
+
+    found = _last_passing(scores[order], start, passes)
+    if found is None:
+        return NO_THRESHOLD
+    threshold, n = found
+    bound = weighted_risk_bound(x[:n], p[:n], confidence=confidence, least=least)
+    return ThresholdChoice(threshold, n, round_up(float(x[:n].sum())), min(bound, risk))
+
+
+def _last_passing(rising: FloatArray, start: int, passes: Callable[[int], bool]) -> tuple[float, int] | None:
+    """Tests one threshold after the other, and returns the last before the first failure with how many it answers.
+
+    `rising` are the uncertainties in ascending order, and `start` is the number of questions at which the tests start.
+    """
+    found, n_answered = None, 0
+    for count in (*range(start, rising.size, max(1, round(rising.size / _N_STEPS))), rising.size):
+        if count > n_answered:
+            threshold = float(rising[count - 1])
+            n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
+            if not passes(n_answered):
+                break
+            found = threshold, n_answered
+    return found
+
+
+def round_up(n_wrong: float) -> int:
+    """Returns a sum of shares as a whole number of errors, never below the sum except by rounding errors."""
+    return math.ceil(n_wrong - 1e-9)
+
+
+def _log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
+    """The logarithm of e(r); `scale` are c / p, in (0, 1]."""
+    gains = scale * (risk - losses) / (1.0 - risk)
+    return float(_mean_of_bets(np.log1p(_BETS[:, None] * gains).sum(axis=1)))
+
+
+def _mean_of_bets(log_capital: FloatArray) -> FloatArray:
+    """The logarithm of the mean capital over the bets, which are the first axis."""
+    return np.asarray(np.logaddexp.reduce(log_capital, axis=0) - np.log(_BETS.size))

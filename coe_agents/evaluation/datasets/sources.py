@@ -1,0 +1,206 @@
+"""Owns the step from a dataset's name or path to its questions on the disk, and the library that loads some."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coe_agents.errors import ConfigurationError, DatasetError
+from coe_agents.evaluation.datasets.question import ConflictError, Kind, Place, Question, draw_key, from_plain, merge
+from coe_agents.evaluation.datasets.record_files import file_records
+from coe_agents.evaluation.datasets.records import MalformedError, to_question
+from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.text import quantity
+
+
+class Published(NamedTuple):
+    """A dataset on the hub: its name there, and its configuration unless it has but one."""
+
+    path: str
+    config: str | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.config is None else f"{self.path} ({self.config})"
+
+
+PUBLISHED = {
+    "triviaqa": Published("mandarjoshi/trivia_qa", "rc.nocontext"),
+    "squad": Published("rajpurkar/squad"),
+    "squad_v2": Published("rajpurkar/squad_v2"),
+    "nq_open": Published("google-research-datasets/nq_open"),
+    "truthfulqa": Published("truthfulqa/truthful_qa", "generation"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionsOnDisk:
+    """The questions of a dataset, each once, on the disk, in an order that a seed draws.
+
+    Attributes:
+        source: The file, or the dataset's name on the hub with its configuration and split.
+        questions: In the order in which they are asked.
+        n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
+        seed: Of the order, and of that of examples.
+    """
+
+    source: str
+    questions: DiskSequence[Question]
+    n_records: int
+    seed: int
+
+    def draw_examples(self, k: int, *, with_context: bool = False) -> Callable[[Question], list[Question]]:
+        """Returns a function that gives a question `k` others, drawn by the seed; never one of its own wording.
+
+        Only questions with an answer are drawn, and with `with_context` only those with a passage.
+
+        Raises:
+            ConfigurationError: From that function, if there are not so many.
+
+        Example:
+            >>> numbered = [Question(str(number), f"{number}?", ("!",)) for number in range(9)]
+            >>> found = QuestionsOnDisk("numbers", on_disk(numbered, seed=0), 9, seed=0)
+            >>> shown = found.draw_examples(8)(numbered[3])
+            >>> len(shown), numbered[3] in shown
+            (8, False)
+        """
+        drawn, wordings = list[Question](), set[str]()
+        usable = (
+            each
+            for each in self.questions
+            if each.references and each.answerable and (each.context is not None or not with_context)
+        )
+        for question in on_disk(usable, seed=self.seed, purpose="example") if k else ():
+            drawn.append(question)
+            wordings.add(question.question)
+            if len(wordings) > k:  # enough for any question, since only those of its own wording are left out
+                break
+
+        def examples(asked: Question) -> list[Question]:
+            shown = list(islice((other for other in drawn if other.question != asked.question), k))
+            if len(shown) < k:
+                needed, found = quantity(k, "example is", "examples are"), quantity(len(shown), "other question")
+                raise ConfigurationError(f"{needed} needed; only {found} can be shown", hint='Lower "--shots"')
+            return shown
+
+        return examples
+
+
+def on_disk(questions: Iterable[Question], *, seed: int, purpose: str = "asked") -> DiskSequence[Question]:
+    """Returns questions in the order that a seed draws for a purpose (`draw_key`), each id once.
+
+    A ConflictError if two of one id differ in more than their references.
+    """
+    return DiskSequence(
+        questions,
+        key=lambda question: draw_key(purpose, seed, question.id),
+        encode=lambda question: json.dumps(asdict(question)),
+        decode=lambda text: from_plain(json.loads(text)),
+        merge=merge,
+    )
+
+
+def open_questions(source: str, *, split: str | None = None, seed: int) -> QuestionsOnDisk:
+    """Returns the questions of a dataset, each once; a malformed record is an error, never skipped.
+
+    They stay on the disk, so that memory does not grow with the dataset. A file of JSON Lines is read line by line, and
+    a dataset of the hub row by row; other files are read whole.
+
+    Args:
+        source: A name of `PUBLISHED`, which is loaded from the hub; a folder or Parquet file, which the `datasets`
+            library reads as it does the hub; or a `.jsonl`, `.json` or `.csv` file, compressed or not.
+        split: Of a dataset; "validation" unless given. A single file has none.
+        seed: Draws the order of the questions from their ids alone, so that the first few are a sample.
+
+    Raises:
+        ConfigurationError: If there is no such dataset or file, or a split is given with a file.
+        DatasetError: If it cannot be read; the message names file and line, or the row.
+        ImportError: If `datasets` is needed and not installed.
+    """
+    name, records = _records(source, split)
+    n_records = 0
+
+    def questions() -> Iterator[Question]:
+        nonlocal n_records
+        for _, question in _questions(name, records):
+            n_records += 1
+            yield question
+
+    try:
+        found = on_disk(questions(), seed=seed)
+    except ConflictError:
+        _name_conflict(_questions(*_records(source, split)))
+        raise
+    return QuestionsOnDisk(name, found, n_records, seed)
+
+
+def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Place, Any]]]:
+    path = Path(source)
+    published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
+    if published is not None:
+        chosen = split or "validation"
+        return f"{published}, {chosen}", hub_records(published, chosen)
+    if not path.is_file():
+        names = ", ".join([*PUBLISHED, "tinyworld"])
+        raise ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
+    if split is not None:
+        raise ConfigurationError(
+            f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
+        )
+    return source, hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
+
+
+def _questions(name: str, records: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Question]]:
+    """Yields a question for each record; refuses malformed ones, several kinds, and none at all."""
+    first: Kind | None = None
+    for place, record in records:
+        try:
+            kind, question = to_question(record)
+        except MalformedError as error:
+            raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
+        first = first or kind
+        if kind != first:
+            raise DatasetError(
+                f'{place()}: this record is of the kind "{kind}", those before it are "{first}"',
+                hint="Check the names of its fields, or keep one kind to a file",
+            )
+        yield place, question
+    if first is None:
+        raise DatasetError(f"{name} holds no record", hint="Check that the file is complete")
+
+
+def _name_conflict(records: Iterable[tuple[Place, Question]]) -> None:
+    """Raises a DatasetError where two questions of one id differ, at the place of the second."""
+    found: dict[str, Question] = {}
+    for place, question in records:
+        try:
+            found[question.id] = merge([found.get(question.id, question), question])
+        except ConflictError as error:
+            raise DatasetError(
+                f"{place()}: another question has the id {question.id!r} already",
+                hint="Give every question an id of its own",
+            ) from error
+
+
+def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]:
+    """Yields the records of a split, and the number of each; `published.path` may be a folder or a Parquet file."""
+    try:
+        import datasets
+    except ModuleNotFoundError as error:
+        raise ImportError(f'{published} needs datasets; pip install "coe-agents[evaluation]"') from error
+    name = f"{published}, {split}"
+    try:
+        if published.path.endswith(".parquet"):
+            rows = datasets.load_dataset("parquet", data_files={split: published.path}, split=split)
+        else:
+            rows = datasets.load_dataset(published.path, published.config, split=split)
+    except Exception as error:  # errors of `datasets`, the hub's client and pyarrow have no common base
+        raise DatasetError(
+            f"{name} cannot be loaded: {type(error).__name__}: {error}",
+            hint="Check the split and the connection, or pass the dataset's official file",
+            retryable=True,
+        ) from error
+    for number, row in enumerate(rows):
+        yield partial("{}: row {}".format, name, number), row

@@ -1,0 +1,188 @@
+"""Owns the page's data: a line of each question in the overview, all responses in packed blocks, and the curves."""
+
+import base64
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from coe_agents.clustering import answer_kind
+from coe_agents.evaluation.metrics import accuracy_rejection_curve, roc_curve
+from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, judge
+from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
+from coe_agents.evaluation.scoring.scores import Scores
+from coe_agents.evaluation.scoring.statistics import Statistics
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.text import printable
+
+BLOCK = 100
+"""Questions whose responses are unpacked together, when one of them is opened."""
+LONGEST = 4000
+"""Characters that are shown of a response; a longer one is cut and marked."""
+POINTS = 200
+"""Of a curve, as many as a screen can show."""
+_DIGITS = 7
+_COLUMNS = ("id", "text", "answer", "kind", "correct", "coe", "aleatoric", "epistemic")
+
+
+class Rows:
+    """The questions in the order in which they are added; of their responses only the packed form is kept.
+
+    A criterion that needs no model judges every cluster, another one only the cluster that leads.
+    """
+
+    def __init__(self, criterion: Criterion) -> None:
+        self._criterion = criterion
+        self.columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+        self._waiting: list[dict[str, Any]] = []
+        self._blocks: list[str] = []
+
+    def keep_unanswered(self, questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
+        """Passes the questions on, and keeps those without a response, which are not measured."""
+        for question in questions:
+            if not question.responses:
+                self._line(question, None, None, None, None, None, None)
+                self._detail({"references": question.references, "failures": _failures(question)})
+            yield question
+
+    def add(self, statistics: Statistics, correct: float | None) -> None:
+        """Keeps a question that was measured; a tie has a kind of its own, since it is never answered."""
+        uncertainty = (shorten(statistics.figures[name] or 0.0) for name in ("coe", "aleatoric", "epistemic"))
+        if statistics.is_tied:
+            answer, kind = " | ".join(map(statistics.answer_of, statistics.leading)), "tie"
+        elif not statistics.is_text:
+            answer, kind = statistics.measurement.answer, str(statistics.measurement.answer_kind)
+        else:
+            answer = statistics.answer_of(statistics.leading[0])
+            kind = answer_kind(answer)
+        verdict = None if correct is None else float(correct)
+        self._line(statistics.question, cut(answer, 300), kind, verdict, *uncertainty)
+        self._detail(
+            {
+                "references": statistics.question.references,
+                "clusters": self._clusters(statistics, verdict),
+                "agents": [
+                    [
+                        name,
+                        n_responses,
+                        "probability" if by_probability else "frequency",
+                        shorten(entropy),
+                        [shorten(p) for p in row],
+                    ]
+                    for name, n_responses, by_probability, entropy, row in zip(
+                        statistics.names,
+                        statistics.n_responses,
+                        statistics.counts_by_probability,
+                        statistics.entropies,
+                        statistics.distributions.tolist(),
+                        strict=True,
+                    )
+                ],
+                "responses": _responses(statistics),
+                "failures": _failures(statistics.question),
+            }
+        )
+
+    def overview(self, scores: Scores) -> dict[str, Any]:
+        """Returns what the page needs at once; `scores` has a value for each question whose `correct` is known."""
+        return {
+            "block": BLOCK,
+            "thresholds": [DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD],
+            "questions": self.columns,
+            "labels": {name: name_of(name).label for name in scores.values},
+            "baseline": [name for name in BASELINE if name in scores.values],
+            "scores": {name: [shorten(value) for value in values] for name, values in scores.values.items()},
+            "curves": compute_curves(scores),
+        }
+
+    def blocks(self) -> list[str]:
+        """Returns the blocks, `BLOCK` questions each."""
+        return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
+
+    def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
+        """Returns of each cluster its most probable response, the group's share, and whether it is right."""
+        predictions = [Prediction.of(statistics, cluster=cluster) for cluster in range(len(statistics.support))]
+        others = [cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)]
+        verdicts: dict[int, float | None] = {}
+        if self._criterion in CRITERIA.values():
+            found = judge([predictions[cluster] for cluster in others], self._criterion)
+            verdicts = dict(zip(others, found, strict=True))
+        if not statistics.is_tied:
+            verdicts[statistics.leading[0]] = verdict
+        return [
+            [cut(prediction.answer, 300), shorten(share), verdicts.get(cluster)]
+            for cluster, (prediction, share) in enumerate(zip(predictions, statistics.support.tolist(), strict=True))
+        ]
+
+    def _line(self, question: SampledQuestion, *values: Any) -> None:
+        for name, value in zip(_COLUMNS, (question.id, cut(question.text), *values), strict=True):
+            self.columns[name].append(value)
+
+    def _detail(self, detail: dict[str, Any]) -> None:
+        self._waiting.append(detail)
+        if len(self._waiting) == BLOCK:
+            self._blocks.append(pack(self._waiting))
+            self._waiting = []
+
+
+def pack(value: Any) -> str:
+    """Returns JSON, as base64 of gzip; the same for the same value."""
+    plain = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(plain, mtime=0)).decode()
+
+
+def _responses(statistics: Statistics) -> list[list[Any]]:
+    """Each agent's different responses: agent, cluster, text, answer where it differs, verdict, how often, share."""
+    total: Counter[tuple[Any, ...]] = Counter()
+    weight: dict[tuple[Any, ...], float] = {}
+    parts = statistics.response_shares.tolist()
+    for sample, agent, cluster, part in zip(
+        statistics.responses, statistics.agents.tolist(), statistics.labels.tolist(), parts, strict=True
+    ):
+        answer = None if sample["answer"] is None or sample["answer"] == sample["text"].strip() else sample["answer"]
+        key = (agent, cluster, cut(sample["text"]), answer and cut(answer), sample["correct"])
+        total[key] += 1
+        weight[key] = weight.get(key, 0.0) + part
+    return [[*key, n, shorten(weight[key])] for key, n in total.items()]
+
+
+def _failures(question: SampledQuestion) -> list[list[str]]:
+    return [[sample["agent"], cut(sample["error"] or "")] for sample in question.failures]
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """Returns a text with U+FFFD for what does not show, cut and marked if it is longer than so many characters."""
+    shown = printable(text[:longest], keep="\n\t")
+    return shown if len(text) <= longest else f"{shown}… ({len(text)} characters)"
+
+
+def shorten(value: float) -> float:
+    """Returns a number with the digits that a page shows."""
+    return float(f"{value:.{_DIGITS}g}") + 0.0
+
+
+def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
+    """Returns by score: "roc" (false, true positive rate), absent for one class only, and "accuracy" (rejected, value).
+
+    The points of each go from left to right.
+    """
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for name, values in scores.values.items():
+        if not scores.correct.size:
+            continue
+        kept = accuracy_rejection_curve(correct=scores.correct, uncertainty=values)
+        found[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
+        if 0 < scores.correct.sum() < scores.correct.size:
+            found[name]["roc"] = _thin(*roc_curve(correct=scores.correct, uncertainty=values))
+    return found
+
+
+def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:
+    """Both ends stay."""
+    places = np.unique(np.linspace(0, x.size - 1, min(x.size, POINTS)).round().astype(np.int64))
+    return [np.round(values[places], 5).tolist() for values in (x, y)]

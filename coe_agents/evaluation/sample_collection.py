@@ -1,0 +1,154 @@
+"""Owns asking many agents many questions concurrently, and keeping their replies."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from coe_agents.clustering import canonical_answer
+from coe_agents.errors import describe_error
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.samples.store import Unit, is_failure
+from coe_agents.text import quantity, safe_message
+from coe_agents.types import AgentReply, Response, create_response
+
+Ask = Callable[[str, Question], Awaitable[AgentReply]]
+"""Asks the agent of a name; it may raise."""
+
+Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
+"""Adds to the rows of an agent's reply, such as its own assessment of them; it may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """An agent as the runner sees it: `n_samples` responses a question, and `at_once` questions at a time."""
+
+    name: str
+    n_samples: int
+    at_once: int = 8
+
+
+@dataclass(frozen=True)
+class SampledGroup:
+    """The agents of a run.
+
+    Attributes:
+        annotate: Asks an agent about its own answers, given the rows of a complete reply; None without self-checks.
+        settings: All on which responses depend, without keys and addresses.
+        secrets: Strings that no error may contain.
+    """
+
+    participants: Sequence[Participant]
+    ask: Ask
+    annotate: Annotate | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Collection[str] = frozenset()
+
+
+class ResponseStore(Protocol):
+    """Where replies are kept, such as a `Store`."""
+
+    def pending_units(self) -> list[Unit]: ...
+    def append(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None: ...
+    def finish(self) -> None: ...
+
+
+def units_of(questions: Sequence[Question], agents: Sequence[Participant]) -> dict[Unit, int]:
+    """Returns what a run consists of, as `Store` takes it: by question, then by agent."""
+    return {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
+
+
+async def sample(
+    questions: Sequence[Question],
+    group: SampledGroup,
+    store: ResponseStore,
+    *,
+    on_unit: Callable[[Unit], None] = lambda unit: None,
+) -> None:
+    """Asks every agent, at its own pace, the questions that the store lacks, keeps every reply, and sorts the store.
+
+    A failure, also of `annotate`, is kept as a row whose `error` gives the reason; it is not an answer, and the next
+    run asks again. An invalid proposal has an `error`, too, but it is a response: it is not asked for again. The store
+    is made for the `units_of` these questions and agents; `on_unit` is called when it has one more. If it cannot be
+    written, an OSError is raised, and earlier replies are kept.
+    """
+    pending = set(store.pending_units())
+
+    async def work(agent: Participant, waiting: Iterator[Question]) -> None:
+        for question in waiting:
+            rows = await _rows(agent, question, group)
+            store.append((question.id, agent.name), rows)
+            on_unit((question.id, agent.name))
+
+    works: list[Coroutine[Any, Any, None]] = []
+    for agent in group.participants:
+        waiting = iter([question for question in questions if (question.id, agent.name) in pending])
+        works += [work(agent, waiting) for _ in range(agent.at_once)]
+    await run_all(works)
+    store.finish()
+
+
+async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Runs coroutines concurrently; when one raises, the others are cancelled, and have ended, before it raises."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _rows(agent: Participant, question: Question, group: SampledGroup) -> list[dict[str, Any]]:
+    try:
+        rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
+        if group.annotate is not None and not is_failure(rows[-1]):
+            await group.annotate(agent.name, question, rows)
+    except Exception as error:
+        return [to_failure(agent.name, question, describe_error(error, secrets=group.secrets))]
+    return rows
+
+
+def _to_rows(
+    agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]
+) -> list[dict[str, Any]]:
+    """Returns the rows of a reply; if it is not complete, the last one is a failure."""
+    responses = reply["responses"]
+    rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
+    if len(responses) != agent.n_samples:
+        sampling = reply.get("sampling")
+        why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
+        error = safe_message(f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}", secrets)
+        rows[agent.n_samples - 1 :] = []  # where there are too many, it is not known which one is wrong
+        rows.append(to_failure(agent.name, question, error, index=len(rows)))
+    return rows
+
+
+def to_sample(question: Question, response: Response) -> dict[str, Any]:
+    """Returns a response as a line of a file of samples; `answer` is the short one, where the text holds one."""
+    answer, calls = response["answer"], response.get("calls")
+    if answer is None and calls is None and response["error"] is None:
+        found = canonical_answer(response["text"])
+        answer = None if found == response["text"].strip() else found
+    return {
+        "id": question.id,
+        "question": question.question,
+        "references": list(question.references),
+        "agent": response["agent"],
+        "round": response["round"],
+        "index": response["index"],
+        "text": response["text"],
+        "answer": answer,
+        "logprob": response["logprob"],
+        "n_tokens": response["n_tokens"],
+        "correct": None,
+        "error": response["error"],
+        "answerable": question.answerable,
+        "calls": calls,
+        "tools": question.tools,
+    }
+
+
+def to_failure(agent: str, question: Question, error: str, *, index: int = 0) -> dict[str, Any]:
+    """Returns the row of a failed unit; it names no tools, unlike that of an invalid proposal: see `is_failure`."""
+    return {**to_sample(question, create_response(agent, "", index=index, error=error)), "tools": None}

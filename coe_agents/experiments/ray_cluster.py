@@ -1,0 +1,313 @@
+"""Owns the connection to a Ray cluster, and a pool of its actors that works through parts."""
+
+import json
+import logging
+import os
+import socket
+import sys
+import time
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from coe_agents import errors
+from coe_agents.errors import CoEError, ConfigurationError, StoreError
+
+_SECONDS_TO_CONNECT = 10.0
+_PATIENCE = 30.0
+"""Seconds after which a pool without a single actor warns that it waits for room on the cluster."""
+_ATTEMPTS = 3
+"""How often a part is tried when the process or the machine that works on it is lost."""
+_LATE = -1.0
+"""What stands for the end of an actor's time once it is over."""
+
+Part = tuple[int, bytes]
+"""A part's number, and its input or its result."""
+Work = Callable[[bytes], bytes]
+"""Computes the result of a part from its input."""
+GiveUp = Callable[[bytes, str], bytes]
+"""Makes the result of a part that no actor finished, from its input and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The actors that share the work. Each takes one CPU, one part at a time, and `n_gpus`; 0.5 lets two share one.
+
+    An actor that works on a part for more than `seconds` is ended, and counts as lost.
+    """
+
+    n_actors: int
+    n_gpus: float = 0.0
+    seconds: float = 3600.0
+
+
+@contextmanager
+def cluster(address: str | None = None) -> Iterator[None]:
+    """Joins a Ray cluster, or starts one on this machine that only loopback reaches; a cluster joined before is kept.
+
+    Ray prints messages about lost processes and machines; until the context ends, they go to standard error.
+
+    Args:
+        address: As Ray has it, such as "10.0.0.1:6379" or "auto"; default: the environment variable RAY_ADDRESS, else
+            one is started, without dashboard and usage statistics, and ended with the context.
+
+    Raises:
+        ImportError: If Ray is not installed.
+        ConfigurationError: If nothing listens at the address.
+    """
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    own: dict[str, Any] = {}
+    if address == "local":
+        own = {"include_dashboard": False}
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        # Ray's switch for a cluster of one machine; it is read when Ray is imported
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray = _ray()
+    if ray.is_initialized():
+        yield
+        return
+    _check_listens(address)
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what it would log is raised, too
+    with redirect_stdout(sys.stderr):
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def pack(value: object) -> bytes:
+    """Returns JSON as a part carries it, compressed."""
+    return zlib.compress(json.dumps(value).encode())
+
+
+def unpack(content: bytes) -> Any:
+    """Returns what `pack` packed."""
+    return json.loads(zlib.decompress(content))
+
+
+def n_nodes() -> int:
+    """Returns how many machines the cluster has now."""
+    return sum(node["Alive"] for node in _ray().nodes())
+
+
+def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> Iterator[Part]:
+    """Yields the result of each part once, in the order in which they finish.
+
+    The parts are read as they are needed: at any time one is in hand for each actor, and one more is prepared. So
+    neither this process nor Ray's object store holds more than that of them, however many there are. `create` is called
+    once in every actor, with its first part. An actor that is lost is replaced, and its part is tried again, by
+    whichever actor is free first. A part that lost three actors is likely to be why: `give_up` makes its result, here.
+
+    Raises:
+        CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.
+        StoreError: If these raised something else, or the cluster failed for good.
+        TypeError: If `create` cannot be sent to an actor.
+    """
+    upcoming = iter(parts)
+    first = next(upcoming, None)
+    if first is None:
+        return
+    ray = _ray()
+    with _Workers(create, pool, give_up) as workers:
+        try:
+            yield from workers.map(chain((first,), upcoming))
+        except ray.exceptions.RayError as error:
+            line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise StoreError(
+                f"the cluster failed: {line}", hint="Finished parts are kept; rerun the same command to resume"
+            ) from error
+
+
+class MapWorker:
+    """One of the pool, as an actor of Ray."""
+
+    def __init__(self, create: bytes) -> None:
+        self._create = create
+        self._work: Work | None = None
+
+    def start(self) -> None:
+        """Returns once the actor runs."""
+
+    def work(self, content: bytes) -> tuple[bytes, str | None]:
+        """Returns the result of a part, or an error as data, since Ray would wrap its text in its own."""
+        try:
+            if self._work is None:
+                self._work = _ray().cloudpickle.loads(self._create)()
+            return self._work(content), None
+        except Exception as error:  # whatever a user's clusterer or client raises: the driver raises it again
+            return b"", _to_json(error)
+
+
+class _Workers:
+    def __init__(self, create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> None:
+        self._ray = _ray()
+        self._pool = pool
+        self._give_up = give_up
+        try:
+            self._create = self._ray.cloudpickle.dumps(create)
+        except Exception as error:  # what a class of the user's raises
+            raise TypeError(
+                f'"create" must be picklable, as it is called in the actors; got {type(error).__name__}: {error}. '
+                "Create clients, locks and files inside it"
+            ) from error
+        self._actors: dict[Any, Part | None] = {}
+        """The part of each actor; None for one that is not started yet, or idle."""
+        self._ends: dict[Any, float] = {}
+        """When the time of each actor that has a part is over."""
+        self._awaited: dict[Any, Any] = {}
+        """The actor behind each pending result; those of `start` are among them."""
+        self._n_lost = Counter[int | None]()
+        """How often each part in hand lost its actor; None: actors that ended as they started, in a row."""
+        self._remote = self._ray.remote(num_cpus=1, num_gpus=pool.n_gpus, scheduling_strategy="SPREAD")(MapWorker)
+
+    def __enter__(self) -> "_Workers":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for actor in self._actors:
+            self._end(actor)
+
+    def map(self, parts: Iterator[Part]) -> Iterator[Part]:
+        lost, idle = list[Part](), list[Any]()
+        prepared = next(parts, None)
+        for _ in range(self._pool.n_actors):
+            self._start()
+        while prepared or lost or self._busy():
+            actor, part, result = self._next_ended()
+            if actor is not None:
+                idle.append(actor)
+            elif part is not None and result is None:
+                lost.append(part)
+            while idle and (lost or prepared):  # before the result is kept, so that no actor waits for the disk
+                if lost:
+                    self._give(idle.pop(), lost.pop())
+                elif prepared:
+                    self._give(idle.pop(), prepared)
+                    prepared = next(parts, None)
+            if part is not None and result is not None:
+                yield part[0], result
+
+    def _next_ended(self) -> tuple[Any, Part | None, bytes | None]:
+        """Returns an actor, the part it had (None if it has started), and the result.
+
+        A lost actor is None, and so is the result, unless the part is given up.
+        """
+        ended = self._wait()
+        actor = self._awaited.pop(ended)
+        part, is_late = self._actors.pop(actor), self._ends.pop(actor, 0.0) == _LATE
+        try:
+            content, fault = self._ray.get(ended) or (b"", None)
+        except _lost_errors(self._ray) as error:
+            self._end(actor)
+            result = self._count_loss(part, error, is_late=is_late)
+            self._start()
+            return None, part, result
+        if fault is not None:
+            raise _from_json(fault)
+        self._n_lost.pop(None if part is None else part[0], 0)
+        if is_late:  # it was ended as it finished
+            self._start()
+            return None, part, content
+        self._actors[actor] = None
+        return actor, part, content
+
+    def _start(self) -> None:
+        actor = self._remote.remote(self._create)
+        self._actors[actor] = None
+        self._awaited[actor.start.remote()] = actor
+
+    def _give(self, actor: Any, part: Part) -> None:
+        self._actors[actor] = part
+        self._ends[actor] = time.monotonic() + self._pool.seconds
+        self._awaited[actor.work.remote(part[1])] = actor
+
+    def _wait(self) -> Any:
+        """Returns the first pending result; ends actors whose time is over, and warns where none starts for long."""
+        is_told = False
+        while True:
+            now = time.monotonic()
+            left = [end - now for end in self._ends.values() if end != _LATE]
+            timeout = max(0.0, min(left)) if left else None if self._busy() or is_told else _PATIENCE
+            ended, _ = self._ray.wait(list(self._awaited), num_returns=1, timeout=timeout)
+            if ended:
+                return ended[0]
+            if not self._busy():
+                gpus = f" and {self._pool.n_gpus:g} GPU" if self._pool.n_gpus else ""
+                told = f"no actor could start for {_PATIENCE:.0f} s: no machine of the cluster has 1 CPU{gpus} free"
+                warnings.warn(f"{told}. Waiting", stacklevel=2)
+                is_told = True
+            for actor, end in self._ends.items():
+                if end != _LATE and end <= time.monotonic():
+                    self._ends[actor] = _LATE
+                    self._end(actor)  # its result is then an error of a lost actor
+
+    def _busy(self) -> bool:
+        return any(self._actors.values())
+
+    def _count_loss(self, part: Part | None, error: Exception, *, is_late: bool) -> bytes | None:
+        number = None if part is None else part[0]
+        self._n_lost[number] += 1
+        if part is None:
+            if self._n_lost[None] == _ATTEMPTS * self._pool.n_actors:
+                raise error  # a lost machine may end all its actors as they start, but not so many
+        elif self._n_lost[number] == _ATTEMPTS:
+            del self._n_lost[number]
+            why = f"the limit of {self._pool.seconds:g} s" if is_late else "for want of memory, perhaps"
+            return self._give_up(part[1], f"{_ATTEMPTS} processes ended while they worked on its part; the last: {why}")
+        return None
+
+    def _end(self, actor: Any) -> None:
+        with suppress(Exception):  # it may have ended by itself, or with the cluster
+            self._ray.kill(actor)
+
+
+def _lost_errors(ray: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises where the process or the machine that had a part, or its result, is lost."""
+    names = ("RayActorError", "ObjectLostError", "OutOfMemoryError", "NodeDiedError", "WorkerCrashedError")
+    return tuple(getattr(ray.exceptions, name) for name in names)
+
+
+_BUILT_IN = {kind.__name__: kind for kind in (ValueError, ImportError, OSError)}
+
+
+def _to_json(error: Exception) -> str:
+    if isinstance(error, CoEError):
+        return json.dumps([type(error).__name__, Exception.__str__(error), error.hint])
+    for name, kind in _BUILT_IN.items():
+        if isinstance(error, kind):
+            return json.dumps([name, str(error), ""])
+    return json.dumps([StoreError.__name__, f"{type(error).__name__}: {error}", "Finished parts are kept"])
+
+
+def _from_json(encoded: str) -> Exception:
+    name, message, hint = json.loads(encoded)
+    error: Exception = getattr(errors, name)(message, hint=hint) if hasattr(errors, name) else _BUILT_IN[name](message)
+    return error
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ImportError('the engine "ray" needs Ray; pip install "coe-agents[ray]"') from error
+    return ray
+
+
+def _check_listens(address: str) -> None:
+    """Asks the address itself, as Ray would ask for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"no Ray cluster can be reached at {address}: {error}",
+            hint='Start one ("ray start --head" prints its address), or omit the address for one on this machine',
+        ) from error

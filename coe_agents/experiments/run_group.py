@@ -1,0 +1,190 @@
+"""Owns the group of a run: the graph as configured, asked one question at a time, and what is stored of it."""
+
+import hashlib
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
+
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+
+import coe_agents
+from coe_agents.config.build import assemble, load_weights
+from coe_agents.config.judging import create_named_clusterer, judging_of
+from coe_agents.config.models import default_at_once
+from coe_agents.config.schema import CalibratedConfig, Config
+from coe_agents.errors import AgentError, ConfigurationError, describe_error
+from coe_agents.evaluation import CRITERIA, Criterion
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.origin import JUDGED
+from coe_agents.evaluation.run_decisions import DECIDER, PERSON
+from coe_agents.evaluation.scoring.correctness import Prediction, SameMeaning, judge
+from coe_agents.text import redact_all
+from coe_agents.types import EscalatedCase, Ruling
+
+People = Literal["record", "references"]
+"""What becomes of a case that needs a person: it stays recorded as escalated, or the references decide it."""
+
+_PRICED = "price_per_million"
+_NOT_STORED = {"base_url", "api_key_env", _PRICED}
+
+
+_ASKED: ContextVar[Question] = ContextVar("asked")
+"""The question that is being asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The graph of a run.
+
+    Attributes:
+        graph: A compiled CoE graph.
+        criterion: Decides whether an answer is right.
+        at_once: How many questions are asked concurrently.
+        settings: All that its decisions depend on, without keys and addresses.
+        prices: Price per million tokens of each agent that has one, as {"input": ..., "output": ...}.
+        secrets: Strings that no error may contain.
+    """
+
+    graph: Runnable[Any, Any]
+    criterion: Criterion = CRITERIA["reference"]
+    at_once: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    secrets: Collection[str] = ()
+
+    async def decide(self, question: Question) -> tuple[dict[str, Any], float]:
+        """Returns the line of a question, and how many seconds it took.
+
+        A failure is a line whose `error` gives the reason; it is not a decision, and the next run asks again. That too
+        few agents answered is such a failure: nothing was measured.
+        """
+        start = time.monotonic()
+        row: dict[str, Any] = {"id": question.id, "agent": DECIDER}
+        try:
+            row |= {**await self._ask(question), "error": None}
+        except Exception as error:  # whatever a part of the user's raises
+            row["error"] = describe_error(error, secrets=self.secrets)
+        return row, time.monotonic() - start
+
+    async def _ask(self, question: Question) -> dict[str, Any]:
+        _ASKED.set(question)
+        decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
+        if decision["coe"] is None:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in decision["failed_agents"].items())
+            raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
+        answers = [data["answer"] for data in decision["trajectory"]]
+        verdicts = self._judge(question, [*answers, decision["answer"]])
+        return {
+            "question": question.question,
+            "references": list(question.references),
+            "answerable": question.answerable,
+            "action": decision["action"],
+            "answer": decision["answer"],
+            "decided_by": decision["decided_by"],
+            "escalated": decision["action"] == "escalate" or decision["decided_by"] != "group",
+            "correct": verdicts[-1],
+            "verdicts": verdicts[:-1],
+            "decision": {**decision, "tokens": dict(sorted(decision["tokens"].items()))},
+        }
+
+    def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
+        if not question.answerable:
+            return [None if answer is None else 0.0 for answer in answers]
+        given = [answer for answer in answers if answer is not None]
+        predictions = [Prediction(question.question, answer, question.references) for answer in given]
+        verdicts = iter(judge(predictions, self.criterion))
+        return [None if answer is None else next(verdicts) for answer in answers]
+
+
+def create_run_group(
+    config: Config | None,
+    *,
+    seed: int = 0,
+    at_once: int | None = None,
+    n_sharing: int = 1,
+    people: People = "record",
+    correctness: str | None = None,
+    is_tinyworld: bool = False,
+) -> RunGroup:
+    """Returns the graph of a configuration, or tinyworld's; agents without a seed of their own take `seed`.
+
+    Args:
+        config: None for tinyworld.
+        seed: For the responses of agents without one.
+        at_once: Concurrent questions; by default 8, and 1 if a model is in this process: the last digits of its
+            log-probabilities depend on the batch, and a resumed run must end with the same file.
+        n_sharing: Number of processes, including this one, that ask the same servers at the same time.
+        people: What becomes of a case that needs a person.
+        correctness: A name of `--correctness` that needs no model; by default what `judging_of` says.
+        is_tinyworld: Whether the questions are tinyworld's.
+
+    Raises:
+        ConfigurationError: If the graph cannot be built, or would wait for a person.
+    """
+    judging = judging_of(config, is_tinyworld=is_tinyworld)
+    if correctness is not None:
+        judging = replace(judging, correctness=correctness)
+    is_entailed = judging.correctness == "entailment"  # tinyworld's only
+    criterion = SameMeaning(create_named_clusterer("tinyworld")) if is_entailed else CRITERIA[judging.correctness]
+    settings: dict[str, Any] = {
+        "coe_agents": coe_agents.__version__,
+        "seed": seed,
+        "people": people,
+        JUDGED: judging.to_json(),
+    }
+    escalation = _by_references if people == "references" else None
+    if config is None:
+        graph = assemble(None, seed=seed, escalation=escalation).compile()
+        return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
+    for regime, strategy in config.graph.strategies.items():
+        if strategy == "clarify":
+            place = ("graph", "strategies", regime)
+            raise ConfigurationError(config.fault('"clarify" asks a person, and a run has none', *place))
+    config.seed_agents(seed)
+    secrets = config.secrets
+    whole = config.model_dump(mode="json", exclude={"judge"})
+    settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
+    if isinstance(config.policy, CalibratedConfig):
+        path = config.folder / config.policy.path
+        settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    if config.graph.weights is not None:  # the file may be another one when the run is resumed
+        settings["weights"] = load_weights(config)
+    graph = assemble(config, escalation=escalation).compile()
+    n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
+    return RunGroup(
+        graph,
+        criterion,
+        max(1, n_at_once // n_sharing),
+        redact_all(settings, secrets),
+        config.prices,
+        secrets,
+    )
+
+
+def _without_addresses(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _without_addresses(value) for name, value in part.items() if name not in _NOT_STORED}
+    return [_without_addresses(each) for each in part] if isinstance(part, list) else part
+
+
+def _by_references(arbiter: Runnable[EscalatedCase, Ruling] | None) -> Runnable[EscalatedCase, Ruling]:
+    """Returns the escalation in which the accepted answers stand for a person; an arbiter, if any, decides first."""
+
+    async def settle(case: EscalatedCase, config: RunnableConfig) -> Ruling:
+        given = await arbiter.ainvoke(case, config) if arbiter else None
+        if given is not None and given["action"] != "escalate":
+            return given
+        question = _ASKED.get()
+        if question.answerable and question.references:
+            ruled = Ruling(action="answer", answer=question.references[0], reason="the references decided")
+        else:
+            ruled = Ruling(action="abstain", reason="the references hold no answer")
+        ruled["decided_by"] = PERSON
+        if given is not None and "usage" in given:
+            ruled["usage"] = given["usage"]
+        return ruled
+
+    name = PERSON if arbiter is None else arbiter.get_name()
+    return cast("Runnable[EscalatedCase, Ruling]", RunnableLambda(settle, name=name))

@@ -1,0 +1,255 @@
+"""Owns the page of runs, its data and its parts. See `coe_agents.evaluation.html.render` for what it may do.
+
+A file of decisions may hold anything where `read_run` did not look. So every value is read as what it must be, or it is
+not shown.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coe_agents.checks import is_number, require
+from coe_agents.evaluation.html.page_data import BLOCK, cut, pack, shorten
+from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
+from coe_agents.evaluation.run_decisions import Item, Run
+from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
+from coe_agents.experiments.output import format_cell
+from coe_agents.text import quantity
+
+_PACKAGE = __name__.rpartition(".")[0]
+_SCRIPT = ("html/rounds.js", "html/decisions.js", "html/run.js")
+
+
+def create_run_page(
+    runs: Sequence[Run], *, title: str, names: Sequence[str] | None = None, n_resamples: int = 1000
+) -> str:
+    """Returns the page of one run, or of two side by side, HTML in one piece; it may hold lone surrogates.
+
+    Args:
+        runs: One or two, from `coe_agents.evaluation.run_decisions.read_run`. The first of two is the reference.
+        title: The heading.
+        names: What the runs are called, all different; their folders' names unless given.
+        n_resamples: Of the bootstrap behind every interval.
+
+    Raises:
+        ImportError: Jinja is not installed.
+        ValueError: If there is neither one run nor two, or one of them decided no question.
+    """
+    require(1 <= len(runs) <= 2, '"runs" must hold one run or two', len(runs), "Compare two at a time")
+    check_jinja()
+    called = [run.name for run in runs] if names is None else list(names)
+    comparison = compare(
+        [outcomes_of(run, name=name) for run, name in zip(runs, called, strict=True)],
+        n_resamples=n_resamples,
+    )
+    rows = RunRows(runs, called)
+    table = to_experiment(comparison)
+    facts = in_words(comparison)
+    if len(runs) == 2:
+        facts += describe_changes(rows.states(0), rows.states(1), called)
+    return render(
+        read_parts("html/run.html", package=_PACKAGE),
+        style=read_parts(*STYLE) + read_parts("html/run.css", package=_PACKAGE),
+        script=read_parts(*SCRIPT) + read_parts(*_SCRIPT, package=_PACKAGE),
+        title=title,
+        topic="decisions of a group of models",
+        names=called,
+        facts=facts,
+        heads=table.heads,
+        lines=[[format_cell(cell) for cell in line] for line in table.lines()],
+        notes=table.notes,
+        overview=pack(rows.overview()),
+        blocks=rows.blocks(),
+    )
+
+
+def describe_changes(before: Sequence[str], after: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Returns plain sentences on what became of the questions of both runs.
+
+    >>> describe_changes(["right", "wrong", "right"], ["refused", "right", "right"], ["a", "b"])[0]
+    'The outcome differs in 2 of the 3 questions of both: wrong → right 1, right → refused 1.'
+    """
+    both = [pair for pair in zip(before, after, strict=True) if ABSENT not in pair]
+    if not both:
+        return ["The two runs share no question."]
+    changed = Counter(pair for pair in both if pair[0] != pair[1])
+    ranked = sorted(changed.items(), key=lambda item: (-item[1], item[0][0] != "wrong", item[0]))
+    listed = ", ".join(f"{old} → {new} {n}" for (old, new), n in ranked)
+    said = f"The outcome differs in {sum(changed.values())} of the {quantity(len(both), 'question')} of both"
+    sentences = [f"{said}: {listed}." if listed else f"{said}."]
+    n_only = [list(states).count(ABSENT) for states in (after, before)]  # each question is in one of the runs
+    if any(n_only):
+        sentences.append(
+            f"{quantity(n_only[0], 'question is', 'questions are')} in {names[0]} only, {n_only[1]} in {names[1]} only."
+        )
+    return sentences
+
+
+ABSENT = "not in it"
+FAILED = "failed"
+_SHORT = 300
+_MOST = 100
+"""Rounds, agents and clusters of a question that are shown."""
+_COLUMNS = ("state", "leading", "answer", "reason", "regime", "coe", "rounds", "tokens", "seconds")
+
+
+class RunRows:
+    """The questions of one run, or of two; a question that only one of them has counts as absent in the other."""
+
+    def __init__(self, runs: Sequence[Run], names: Sequence[str]) -> None:
+        self._runs, self._names = runs, names
+        self._ids = list(dict.fromkeys(key for run in runs for key in (*run.items, *run.errors)))
+
+    def states(self, place: int) -> list[str]:
+        """Returns what became of each question in one of the runs."""
+        run = self._runs[place]
+        return [_state(run, key) for key in self._ids]
+
+    def overview(self) -> dict[str, Any]:
+        """Returns what the page needs at once."""
+        lines = [[_line(run, key) for key in self._ids] for run in self._runs]
+        texts = {key: item.question for run in reversed(self._runs) for key, item in run.items.items()}
+        return {
+            "block": BLOCK,
+            "names": [cut(name, _SHORT) for name in self._names],
+            "ids": [cut(key, _SHORT) for key in self._ids],
+            "texts": [cut(texts.get(key, "")) for key in self._ids],
+            "runs": [{name: [line[name] for line in own] for name in _COLUMNS} for own in lines],
+        }
+
+    def blocks(self) -> list[str]:
+        """Returns what happened in each question, `BLOCK` questions each."""
+        return [
+            pack([[_detail(run, key) for run in self._runs] for key in self._ids[start : start + BLOCK]])
+            for start in range(0, len(self._ids), BLOCK)
+        ]
+
+
+def _state(run: Run, key: str) -> str:
+    if key in run.errors:
+        return FAILED
+    if key not in run.items:
+        return ABSENT
+    item = run.items[key]
+    if item.is_answered:
+        return _verdict(item.correct)
+    return "escalated" if item.action == "escalate" else "refused"
+
+
+def _verdict(correct: float | None) -> str:
+    """Returns a verdict in words; the page has the same words in its filters."""
+    if correct is None:
+        return "no verdict"
+    return {0.0: "wrong", 1.0: "right"}.get(correct, "partly right")
+
+
+def _line(run: Run, key: str) -> dict[str, Any]:
+    line: dict[str, Any] = dict.fromkeys(_COLUMNS)
+    line |= {"state": _state(run, key), "rounds": []}
+    item = run.items.get(key)
+    if item is None:
+        return line | ({"reason": cut(run.errors[key], _SHORT)} if key in run.errors else {})
+    decision = item.decision
+    return line | {
+        "leading": item.leading_correct,
+        "answer": _cut_or_none(decision.get("answer")),
+        "reason": _cut_or_none(decision.get("reason")) or "",
+        "regime": _text(decision.get("regime")),
+        "coe": _number(decision.get("coe")),
+        "rounds": [_bar(data) for data in _trajectory(item)],
+        "tokens": int(item.tokens or 0),
+        "seconds": None if item.seconds is None else shorten(item.seconds),
+    }
+
+
+def _trajectory(item: Item) -> list[Mapping[str, Any]]:
+    return [data for data in item.decision["trajectory"] if isinstance(data, Mapping)][:_MOST]
+
+
+def _bar(data: Mapping[str, Any]) -> list[float | None]:
+    """Returns of a round U_A, U_E and the share of agents that changed to what they were shown."""
+    adopted = _mapping(data.get("adopted"))
+    adopting = shorten(sum(change is True for change in adopted.values()) / len(adopted)) if adopted else None
+    return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
+
+
+def _detail(run: Run, key: str) -> dict[str, Any] | None:
+    item = run.items.get(key)
+    if item is None:
+        return {"error": cut(run.errors[key])} if key in run.errors else None
+    decision = item.decision
+    trajectory = _trajectory(item)
+    agents = list(
+        dict.fromkeys(name for data in trajectory for name in _mapping(data.get("leading")) if isinstance(name, str))
+    )[:_MOST]
+    rounds = [_round(data, agents, place, item) for place, data in enumerate(trajectory)]
+    distributions = {name: _mapping(_mapping(own).get("distribution")) for name, own in decision["agents"].items()}
+    support: list[list[Any]] = [
+        [cut(text, _SHORT), number, [_number(distributions[name].get(text)) for name in distributions]]
+        for text, share in _mapping(decision.get("support")).items()
+        if (number := _number(share)) is not None
+    ]
+    return {
+        "question": cut(item.question),
+        "action": item.action,
+        "answer": _cut_or_none(decision.get("answer")),
+        "reason": _cut_or_none(decision.get("reason")),
+        "by": cut(decision["decided_by"], _SHORT),
+        "escalated": item.is_escalated,
+        "correct": item.correct,
+        "interval": [_number(end) for end in _list(decision.get("interval"))[:2]],
+        "conformity": _number(decision.get("conformity")),
+        "agents": [cut(name, _SHORT) for name in agents],
+        "rounds": rounds,
+        "names": [cut(name, _SHORT) for name in distributions],
+        "support": sorted(support, key=lambda each: -each[1])[:_MOST],
+        "failures": [
+            [cut(str(name), _SHORT), cut(str(why))] for name, why in list(decision["failed_agents"].items())[:_MOST]
+        ],
+        "tokens": [
+            [cut(str(name), _SHORT), usage["input_tokens"], usage["output_tokens"]]
+            for name, usage in list(decision["tokens"].items())[:_MOST]
+        ],
+    }
+
+
+def _round(data: Mapping[str, Any], agents: Sequence[str], place: int, item: Item) -> dict[str, Any]:
+    leading, flips, adopted = (_mapping(data.get(name)) for name in ("leading", "flips", "adopted"))
+    return {
+        "strategy": _cut_or_none(data.get("strategy")),
+        "regime": _text(data.get("regime")),
+        "answer": _cut_or_none(data.get("answer")),
+        "led": [cut(str(text), _SHORT) for text in _list(data.get("led"))[:_MOST]],
+        "correct": item.verdicts[place] if place < len(item.verdicts) else None,
+        "tokens": _number(data.get("tokens")),
+        "responses": _number(data.get("n_responses")),
+        "said": [
+            [
+                _cut_or_none(leading.get(name)),
+                "took over" if adopted.get(name) is True else "changed" if flips.get(name) is True else None,
+            ]
+            for name in agents
+        ],
+        "bars": _bar(data),
+    }
+
+
+def _mapping(value: object) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _cut_or_none(value: object) -> str | None:
+    return cut(value, _SHORT) if isinstance(value, str) else None
+
+
+def _number(value: object) -> float | None:
+    """Returns a number that a page can show; None for all else, NaN and the infinities among it."""
+    return shorten(value) if is_number(value) and abs(value) < 1e15 else None

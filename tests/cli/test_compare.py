@@ -1,0 +1,166 @@
+import csv
+import json
+
+import pytest
+
+from tests.cli.command import run
+from tests.evaluation.invented import group, write
+from tests.experiments.decided import step, written
+
+PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    plain = {str(i): step(correct=float(i % 4 > 0)) for i in range(20)}
+    careful = {name: step(action="abstain", leading=0.0) if not int(name) % 4 else row for name, row in plain.items()}
+    return (
+        written(tmp_path / "plain", plain, prices=PRICES),
+        written(tmp_path / "careful", careful, seconds=dict.fromkeys(careful, 0.5), prices=PRICES),
+    )
+
+
+def test_plain_sentences_come_first_and_differences_are_paired(runs):
+    done = run("compare", *runs)
+    assert done.returncode == 0, done.stderr
+    first, second, *_ = done.stdout.splitlines()
+    assert first == "plain answers 100.0% and is wrong in 25.0% of its answers."
+    assert second.startswith(
+        "careful answers 75.0% and is wrong in 0.0% of its answers. It takes 1.00 times the tokens."
+    )
+    assert "Beyond chance on the 20 questions of both, it answers fewer and it has a lower risk." in second
+    assert "-0.250" in done.stdout
+
+
+def test_no_sentence_compares_the_risk_of_a_few_answers(tmp_path):
+    plain = {str(i): step(correct=float(i % 4 > 0)) for i in range(20)}
+    shy = {name: row if name == "0" else step(action="abstain", leading=0.0) for name, row in plain.items()}
+    done = run("compare", written(tmp_path / "plain", plain), written(tmp_path / "shy", shy))
+    assert done.returncode == 0, done.stderr
+    second = done.stdout.splitlines()[1]
+    assert second.endswith(
+        "Beyond chance on the 20 questions of both, it answers fewer. "
+        "Risks are not compared: one of them is of fewer than 5 answers."
+    )
+
+
+def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tmp_path):
+    few = {"0": step()}
+    first = {**few, **{f"first {i}": step() for i in range(9)}}
+    other = {"0": step(action="abstain", leading=0.0), **{f"other {i}": step(correct=0.0) for i in range(9)}}
+    done = run("compare", written(tmp_path / "first", first), written(tmp_path / "other", other))
+    assert done.stdout.splitlines()[1].endswith(
+        "It takes 1.00 times the tokens. They share 1 question, too few to compare."
+    )
+    alike = {f"held {i}": step(action="abstain", leading=0.0) for i in range(9)}
+    first, other = written(tmp_path / "a", {**first, **alike}), written(tmp_path / "b", {**other, **alike})
+    assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout
+
+
+@pytest.mark.parametrize("command", [["compare"]])
+def test_other_questions_of_the_same_id_are_not_compared(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "one", {"1": step()})
+    written(tmp_path / "two", {"1": step("Another?")})
+    done = run(*command, "one", "two")
+    assert done.returncode == 2
+    assert "two and one were asked different questions of the id '1'. Compare runs of one dataset" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["compare"]])
+def test_a_run_of_which_every_question_failed_says_why(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "down", {"1": "the server is down", "2": "still down"})
+    done = run(*command, "down")
+    assert done.returncode == 2
+    assert "down decided no question; the first failure: the server is down. Rerun coe-agents run" in done.stderr
+
+
+def test_json_and_csv(runs, tmp_path):
+    done = run("compare", *runs, "--json", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["reference"] == "plain"
+    _, careful = said["policies"]
+    assert careful["differences"]["coverage"]["value"] == -0.25
+    assert careful["figures"]["conformity"] == {"value": None, "low": None, "high": None}
+    assert careful["n_common"] == 20
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"compare.csv"}
+    with (tmp_path / "out" / "compare.csv").open() as file:
+        rows = {(row["figure"], row["policy"]): row for row in csv.DictReader(file)}
+    assert rows["answered", "plain"]["value"] == "1.0"
+    assert rows["answered", "careful"]["less the first"] == "-0.25"
+
+
+def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_path):
+    paths = [written(tmp_path / name / "run", {"1": step()}) for name in ("a", "b")]
+    said = json.loads(run("compare", *paths, "--json").stdout)
+    assert [each["name"] for each in said["policies"]] == ["a/run", "b/run"]
+    again = run("compare", paths[0], paths[0])
+    assert again.returncode == 2
+    assert "each folder must be given once" in again.stderr
+    config = configured(tmp_path / "coe.toml", 0.5)
+    again = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), "--policies", f"{config},{config}")
+    assert "--policies: each file must be given once" in " ".join(again.stderr.split())
+
+
+def test_a_folder_without_decisions_is_exit_2(tmp_path):
+    done = run("compare", tmp_path)
+    assert done.returncode == 2
+    assert "Name a folder that coe-agents run --out FOLDER wrote" in done.stderr
+
+
+REST = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = {}\n'
+
+
+def configured(path, max_coe, more=""):
+    agent = '[[agents]]\nname = "{}"\nprovider = "openai"\nmodel = "m"\nn_samples = 3\n'
+    path.write_text("".join(agent.format(name) for name in ("first", "second")) + REST.format(max_coe) + more)
+    return path
+
+
+def test_policies_are_replayed_without_a_model(tmp_path):
+    samples = write(tmp_path / "s.samples.jsonl", group(40))
+    strict, loose = (configured(tmp_path / f"{name}.toml", value) for name, value in (("strict", 0.0), ("loose", 1.0)))
+    command = ["compare", samples, "--policies", f"{strict},{loose}", "--resamples", 20]
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("strict answers ")
+    said = json.loads(run(*command, "--json").stdout)
+    assert [each["name"] for each in said["policies"]] == ["strict", "loose"]
+
+
+def test_questions_without_a_saved_response_are_counted(tmp_path):
+    samples = [*group(6), *({**each, "id": f"down {each['id']}", "error": "down"} for each in group(2))]
+    path = configured(tmp_path / "own.toml", 0.5)
+    done = run("compare", write(tmp_path / "s.samples.jsonl", samples), "--policies", path, "--json")
+    (own,) = json.loads(done.stdout)["policies"]
+    assert (own["n_questions"], own["n_failed"]) == (6, 2)
+    assert "left out: 2 questions without a saved response" in own["notes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--policies", ","], "it must name at least one file"),
+        (["--policies", "none.toml"], "none.toml cannot be read"),
+    ],
+)
+def test_a_mistake_is_exit_2(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    configured(tmp_path / "own.toml", 0.5)
+    done = run("compare", write(tmp_path / "s.samples.jsonl", group(3)), *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("clusterer", [[], ["--clusterer", "actions"]])
+def test_unanimous_calls_are_answered_as_the_graph_does(tmp_path, clusterer):
+    fields = {"index": 0, "text": "", "calls": [{"name": "pay", "args": {"amount": 5}}], "correct": True}
+    rows = [{"id": str(place), "agent": name, **fields} for place in range(4) for name in ("first", "second")]
+    samples, path = write(tmp_path / "calls.samples.jsonl", rows), configured(tmp_path / "t.toml", 0.3)
+    path.write_text(path.read_text().replace('"normalized"', '"actions"'))
+    done = run("compare", "--policies", path, samples, "--json", *clusterer)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["policies"][0]["figures"]["coverage"]["value"] == 1.0

@@ -1,0 +1,190 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from coe_agents.evaluation.run_decisions import DECISIONS, PRICES, SECONDS, read_run
+from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.policy import AgentWeights
+from tests.cli.command import run
+from tests.faults import KEY, failing
+from tests.servers import answering, completion, served
+
+AGENT = """\
+[[agents]]
+name = "{name}"
+provider = "openai"
+model = "served"
+base_url = "{url}"
+n_samples = 3
+retries = 0
+{more}
+"""
+REST = """
+[clusterer]
+kind = "normalized"
+[policy]
+kind = "threshold"
+max_coe = 0.2
+otherwise = "{otherwise}"
+"""
+
+
+def config(folder, *agents, otherwise="abstain", more=""):
+    path = folder / "coe.toml"
+    path.write_text("".join(agents) + REST.format(otherwise=otherwise) + more)
+    return str(path)
+
+
+def dataset(folder, *records):
+    path = folder / "data.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+def questions(folder, n):
+    return dataset(folder, *({"id": str(i), "question": f"Question {i}?", "references": ["Paris"]} for i in range(n)))
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / DECISIONS).read_bytes().splitlines()]
+
+
+def split(body):
+    """Is sure of Paris where the question has an even number, and else says something else each time."""
+    number = int(next(digit for digit in body["messages"][-1]["content"] if digit.isdigit()))
+    texts = ["Paris", "Lyon", "Rome"] if number % 2 else ["Paris", "paris.", "Paris!"]
+    return completion(*texts[: body["n"]])
+
+
+def test_tinyworld_is_decided(tmp_path):
+    done = run("run", "--dataset", "tinyworld", "--limit", 4, "--out", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4 questions: ")
+    assert "4 of 4 questions" in done.stderr
+    rows = lines(tmp_path / "r")
+    assert len(rows) == 4
+    for row in rows:
+        assert row["error"] is None
+        assert row["decision"]["trajectory"][0]["n_responses"] == 30
+        assert row["correct"] in ((0.0, 1.0) if row["action"] == "answer" else (None,))
+    found = read_run(tmp_path / "r")
+    assert [item.seconds > 0 for item in found.items.values()] == [True] * 4
+    assert sum(item.n_requests for item in found.items.values()) == 12
+    again = run("run", "--dataset", "tinyworld", "--limit", 4, "--out", tmp_path / "r")
+    assert again.returncode == 0
+    assert again.stdout == done.stdout
+    other = run("run", "--dataset", "tinyworld", "--limit", 5, "--out", tmp_path / "r")
+    assert other.returncode == 2
+    assert "dataset.limit: 4 there, 5 here" in other.stderr
+
+
+def test_coverage_and_risk_are_counted_and_prices_are_kept_apart(tmp_path):
+    price = "price_per_million = { input = 0.5, output = 2 }"
+    with answering(split) as server:
+        path = config(tmp_path, *(AGENT.format(name=name, url=server.url, more=price) for name in "ab"))
+        command = ["run", "--dataset", questions(tmp_path, 6), "--config", path, "--out", tmp_path / "r"]
+        done = run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("6 questions: 3 answered, 0 of these wrong; 3 withheld, 0 escalated. ")
+    assert json.loads((tmp_path / "r" / PRICES).read_text()) == {name: {"input": 0.5, "output": 2.0} for name in "ab"}
+    assert "price" not in (tmp_path / "r" / SETTINGS).read_text()
+    assert "127.0.0.1" not in (tmp_path / "r" / SETTINGS).read_text()
+
+
+@pytest.mark.parametrize(
+    ("people", "action", "decided_by"), [("record", "escalate", "group"), ("references", "answer", "simulated person")]
+)
+def test_an_escalation_is_recorded_or_decided_by_the_references(tmp_path, people, action, decided_by):
+    with answering(split) as server:
+        path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""), otherwise="escalate")
+        command = ["run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / "r"]
+        done = run(*command, "--people", people)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = [row for row in lines(tmp_path / "r") if row["id"] == "1"]
+    assert (row["action"], row["decided_by"], row["escalated"]) == (action, decided_by, True)
+    assert row["answer"] == ("Paris" if people == "references" else None)
+    assert "1 escalated" in done.stdout
+
+
+def test_an_arbiter_decides_before_the_references(tmp_path):
+    arbiter = '[escalation]\nkind = "arbiter"\nprovider = "openai"\nmodel = "big"\nbase_url = "{}"\n'
+    with answering(split) as server, served(("ANSWER: Paris",)) as big:
+        agent = AGENT.format(name="a", url=server.url, more="")
+        path = config(tmp_path, agent, otherwise="escalate", more=arbiter.format(big.url))
+        command = ["run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / "r"]
+        done = run(*command, "--people", "references")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (item,) = [item for item in read_run(tmp_path / "r").items.values() if item.id == "1"]
+    assert (item.decision["decided_by"], item.action, item.correct) == ("arbiter", "answer", 1.0)
+    assert item.n_requests == 2
+
+
+def test_a_failure_is_no_decision_and_is_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLANTED", KEY)
+    with failing("401", times=1) as ill:
+        path = config(tmp_path, AGENT.format(name="a", url=ill.url, more='api_key_env = "PLANTED"'))
+        command = ["run", "--dataset", questions(tmp_path, 3), "--config", path, "--out", tmp_path / "r"]
+        done = run(*command, "--at-once", 1)
+        assert done.returncode == 1
+        assert "The group failed once; the first error: AgentError: too few agents answered" in done.stdout
+        held = "".join(path.read_text() for path in (tmp_path / "r").iterdir())
+        assert KEY not in done.stdout + done.stderr + held
+        assert len(read_run(tmp_path / "r").errors) == 1
+        assert run(*command, "--at-once", 1).returncode == 0
+    assert not read_run(tmp_path / "r").errors
+    assert len(ill.requests) == 4
+
+
+def test_a_torn_line_of_either_file_is_dropped(tmp_path):
+    command = ["run", "--dataset", "tinyworld", "--limit", 3, "--out", tmp_path / "r"]
+    assert run(*command).returncode == 0
+    whole = (tmp_path / "r" / DECISIONS).read_bytes()
+    (tmp_path / "r" / DECISIONS).write_bytes(whole[:-20])
+    with (tmp_path / "r" / SECONDS).open("ab") as file:
+        file.write(b'{"id": "x", "sec')
+    assert run(*command).returncode == 0
+    assert (tmp_path / "r" / DECISIONS).read_bytes() == whole
+    assert all(item.seconds for item in read_run(tmp_path / "r").items.values())
+
+
+def test_a_run_has_nobody_whom_clarify_could_ask(tmp_path):
+    agent = AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")
+    path = config(tmp_path, agent, more='[graph]\nmax_rounds = 2\n[graph.strategies]\nambiguous = "clarify"\n')
+    done = run("run", "--dataset", questions(tmp_path, 1), "--config", path, "--out", tmp_path / "r")
+    assert done.returncode == 2
+    assert '"clarify" asks a person, and a run has none' in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_run_with_other_weights_in_the_same_file_is_another_run(tmp_path):
+    weights = AgentWeights({"a": 1.0, "b": 1.0})
+    weights.save(tmp_path / "weights.json")
+    with answering(split) as server:
+        agents = [AGENT.format(name=name, url=server.url, more="") for name in "ab"]
+        path = config(tmp_path, *agents, more='[graph]\nweights = "weights.json"\n')
+        command = ["run", "--dataset", questions(tmp_path, 1), "--config", path, "--out", tmp_path / "r"]
+        assert run(*command).returncode == 0
+        replace(weights, weights={"a": 0.5, "b": 1.0}).save(tmp_path / "weights.json")
+        other = run(*command)
+    assert other.returncode == 2
+    assert "weights.a: 1.0 there, 0.5 here" in other.stderr
+
+
+@pytest.mark.parametrize("lost", ["tokens", "release"])
+def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path, lost):
+    with answering(split) as server:
+        command = ["run", "--config", config(tmp_path, AGENT.format(name="a", url=server.url, more=""))]
+        command += ["--dataset", questions(tmp_path, 3), "--out", tmp_path / "r"]
+        assert run(*command).returncode == 0
+        n_asked, (first, *_) = len(server.requests), lines(tmp_path / "r")
+        (first["decision"] if lost == "tokens" else first).pop(lost, None)
+        (tmp_path / "r" / DECISIONS).write_text(json.dumps(first) + "\n")
+        if lost == "release":
+            settings = json.loads((tmp_path / "r" / SETTINGS).read_bytes())
+            (tmp_path / "r" / SETTINGS).write_text(json.dumps({**settings, "coe_agents": "0.1.0"}))
+        again = run(*command)
+        assert len(server.requests) == n_asked
+    assert again.returncode == 2
+    said = "continue with coe-agents 0.1.0" if lost == "release" else "run.decisions.jsonl:1: this is not a decision"
+    assert said in again.stderr

@@ -1,0 +1,154 @@
+import csv
+import gzip
+import json
+
+import datasets
+import pytest
+
+from coe_agents.errors import ConfigurationError, DatasetError
+from coe_agents.evaluation.datasets import open_questions
+from coe_agents.evaluation.datasets.sources import PUBLISHED, Published
+from tests.evaluation.datasets.test_records import HUB_SQUAD, HUB_TRIVIA, OFFICIAL_TRIVIA, OFFICIAL_TRUTH, SQUAD
+
+
+def opened(source, **options):
+    return open_questions(source, seed=0, **options)
+
+
+def written(path, value, **options):
+    path.write_text(json.dumps(value, **options))
+    return str(path)
+
+
+def squad_document(*qas):
+    paragraphs = [{"context": HUB_SQUAD["context"], "qas": list(qas)}]
+    return {
+        "version": "v2.0",
+        "data": [{"title": "None", "paragraphs": []}, {"title": "Paris", "paragraphs": paragraphs}],
+    }
+
+
+QA = {"id": "56be", "question": HUB_SQUAD["question"], "answers": [{"text": "Paris"}, {"text": "the city Paris"}]}
+
+
+def test_squad_as_published(tmp_path):
+    impossible = {"id": "2", "question": "Who?", "answers": [], "is_impossible": True}
+    found = opened(written(tmp_path / "dev-v2.0.json", squad_document(QA, impossible)))
+    first, second = sorted(found.questions, key=lambda question: question.id == "2")
+    assert (first, first.answerable, second.answerable) == (SQUAD, True, False)
+    trivia = opened(written(tmp_path / "wikipedia-dev.json", {"Data": [OFFICIAL_TRIVIA], "Domain": "Wikipedia"}))
+    assert [question.id for question in trivia.questions] == ["tc_33"]
+
+
+def test_nq_open_as_published_and_compressed(tmp_path):
+    path = tmp_path / "NQ-open.dev.jsonl.gz"
+    path.write_bytes(
+        gzip.compress(b'{"question": "who sang", "answer": ["Cher"]}\n\n{"question": "who", "answer": ["I"]}')
+    )
+    assert {question.references for question in opened(str(path)).questions} == {("Cher",), ("I",)}
+
+
+def test_truthfulqa_as_published(tmp_path):
+    path = tmp_path / "TruthfulQA.csv"
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, OFFICIAL_TRUTH)
+        table.writeheader()
+        table.writerow({**OFFICIAL_TRUTH, "Type": "Two\nlines"})
+        table.writerow({**OFFICIAL_TRUTH, "Question": ""})
+    with pytest.raises(DatasetError, match=r'TruthfulQA\.csv:4: "Question" must be'):
+        opened(str(path))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
+    assert opened(str(path)).questions[0].references == ("They pass", "Nothing happens")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"question": "a", "references": []}\n{"question": "b"}\n', r':2: "references" is missing'),
+        ('{"question": "a", "references": []}\n{"question": ', ":2: this is not JSON"),
+        (
+            '{"question": "a", "references": []}\n{"question": "b", "answer": ["c"]}',
+            ':2: this record is of the kind "nq_',
+        ),
+        (
+            '{"id": "1", "question": "a", "references": []}\n' * 2 + '{"id": "1", "question": "b", "references": []}',
+            ":3: ano",
+        ),
+        ("\n", "holds no record"),
+    ],
+)
+def test_json_lines_name_the_line_at_fault(tmp_path, content, said):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(content)
+    with pytest.raises(DatasetError, match=said):
+        opened(str(path))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_document_names_the_line_at_fault(tmp_path, indent):
+    broken = {"id": "3", "question": None, "answers": []}
+    path = tmp_path / "dev.json"
+    written(path, squad_document(QA, broken), indent=indent)
+    # the line on which the broken record opens: the one before its id
+    line = 1 + path.read_text()[: path.read_text().index('"id": "3"')].count("\n") - (indent is not None)
+    with pytest.raises(DatasetError, match=rf'dev\.json:{line}: "question" must be'):
+        opened(str(path))
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"data": {}}, ':1: "data" must be a list'),
+        ({"data": [{"paragraphs": [{"qas": []}]}]}, ':1: "context" is missing'),
+        ({"data": [[]]}, ':1: "paragraphs" is missing'),
+        ("text", ':1: "data" is missing'),
+    ],
+)
+def test_a_document_of_another_shape_is_refused(tmp_path, document, said):
+    with pytest.raises(DatasetError, match=said):
+        opened(written(tmp_path / "odd.json", document))
+
+
+def test_what_cannot_be_read_is_said(tmp_path):
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"question": "a"}')[:-4])
+    (tmp_path / "notes.txt").write_text("")
+    for name, said in (("cut.jsonl.gz", "cannot be read"), ("notes.txt", "is not one of .jsonl, .json, .csv")):
+        with pytest.raises(DatasetError, match=said):
+            opened(str(tmp_path / name))
+    with pytest.raises(ConfigurationError, match='"trivia" is neither a dataset nor a file'):
+        opened("trivia")
+    with pytest.raises(ConfigurationError, match='"--split" must be omitted for a file'):
+        opened(str(tmp_path / "notes.txt"), split="test")
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A folder laid out as the hub lays out a dataset: a card that names configurations, and a Parquet file a split."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    folder = tmp_path / "trivia_qa"
+    for config, rows in (("rc.nocontext", [HUB_TRIVIA] * 2), ("rc", [{**HUB_TRIVIA, "question_id": "other"}])):
+        (folder / config).mkdir(parents=True)
+        datasets.Dataset.from_list(rows).to_parquet(folder / config / "validation-00000-of-00001.parquet")
+    card = "".join(
+        f"- config_name: {config}\n  data_files:\n  - split: validation\n    path: {config}/validation-*\n"
+        for config in ("rc.nocontext", "rc")
+    )
+    (folder / "README.md").write_text(f"---\nconfigs:\n{card}---\n")
+    return folder
+
+
+def test_a_name_of_the_hub_is_read_by_its_configuration_and_split(hub, monkeypatch):
+    monkeypatch.setitem(PUBLISHED, "triviaqa", Published(str(hub), PUBLISHED["triviaqa"].config))
+    found = opened("triviaqa")
+    assert (found.n_records, [question.id for question in found.questions]) == (2, ["tc_33"])
+    assert found.source == f"{hub} (rc.nocontext), validation"
+    with pytest.raises(
+        DatasetError, match=r'rc\.nocontext\), train cannot be loaded: ValueError: Unknown split "train"'
+    ):
+        opened("triviaqa", split="train")
+
+
+def test_a_folder_and_a_parquet_file_are_read_by_the_library_too(hub):
+    plain = hub / "rc"
+    assert [question.id for question in opened(str(plain)).questions] == ["other"]
+    assert opened(str(plain / "validation-00000-of-00001.parquet")).n_records == 1

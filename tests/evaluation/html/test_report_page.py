@@ -1,0 +1,229 @@
+import base64
+import gzip
+import json
+import re
+from dataclasses import replace
+from hashlib import sha256
+from html import unescape
+from html.parser import HTMLParser
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import Samples, ScoringSetup, score
+from coe_agents.evaluation.html.page_data import BLOCK, POINTS, compute_curves
+from coe_agents.evaluation.html.report_page import create_page
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.scoring.correctness import SameMeaning
+from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
+from tests.evaluation.invented import group, row, write
+
+HOSTILE = [
+    "<img src=x onerror=\"document.title='ran'\">",
+    "</script><script>document.title='ran'</script>",
+    "<!--<script>",
+    "]]></style><svg onload=\"document.title='ran'\">",
+    "\u2028\u2029\u0000\u202edesrever",
+    "\ud800 half a pair",
+    "{{ 7 * 7 }} {% raw %}",
+]
+
+
+def page(tmp_path, rows, *, title="A run", **options):
+    with Samples([write(tmp_path / "s.jsonl", rows)]) as samples:
+        return create_page(samples, ScoringSetup(NormalizedMatch(), **options), title=title, n_resamples=20)
+
+
+def block(html, name):
+    packed = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', html)[1]
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def hostile():
+    return [
+        row(f"{text} {i}", f"{agent} {text}", 0, text, question=text, references=[text], answer=text)
+        for i, text in enumerate(HOSTILE)
+        for agent in "ab"
+    ] + [row(f"{text} dead", text, text="", question=text, error=text) for text in HOSTILE]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A page of 120 questions, and what `score` says of them."""
+    folder = tmp_path_factory.mktemp("run")
+    html = page(folder, group(120))
+    with Samples([folder / "s.jsonl"]) as samples:
+        return html, score(samples, clusterer=NormalizedMatch())
+
+
+def test_what_it_says_is_what_score_says(run):
+    html, found = run
+    overview = block(html, "overview")
+    assert overview["questions"]["correct"] == found.correct.tolist()
+    assert overview["scores"].keys() == found.values.keys()
+    np.testing.assert_allclose(overview["scores"]["coe"], found.values["coe"], rtol=1e-6)
+    np.testing.assert_allclose(overview["questions"]["epistemic"], found.values["epistemic"], rtol=1e-6, atol=1e-9)
+    shown = re.search(r">CoE</abbr></th><td>\s*([\d.]+) <small>", html)[1]
+    assert shown == f"{auroc(correct=found.correct, uncertainty=found.values['coe']):.3f}"
+
+
+def test_every_response_is_in_a_block_with_its_cluster(run):
+    html, _ = run
+    blocks = [block(html, f"block-{number}") for number in range(2)]
+    assert [len(each) for each in blocks] == [BLOCK, 20]
+    for detail in [*blocks[0], *blocks[1]]:
+        assert detail["references"] == ["right"]
+        for agent, (_, n_responses, weighting, _, distribution) in enumerate(detail["agents"]):
+            own = [response for response in detail["responses"] if response[0] == agent]
+            assert (sum(response[5] for response in own), weighting) == (n_responses, "probability")
+            for cluster, p in enumerate(distribution):
+                assert sum(response[6] for response in own if response[1] == cluster) == pytest.approx(p, abs=1e-6)
+
+
+def test_responses_that_are_the_same_stand_once(tmp_path):
+    rows = [row(index=0), row(index=1), row(index=2, text="It is Paris", answer="paris"), row(index=3, correct=True)]
+    (detail,) = block(page(tmp_path, rows), "block-0")
+    assert detail["responses"] == [
+        [0, 0, "Paris", None, None, 2, 0.5],
+        [0, 0, "It is Paris", "paris", None, 1, 0.25],
+        [0, 0, "Paris", None, True, 1, 0.25],
+    ]
+
+
+def test_questions_without_a_response_or_a_verdict_are_there(tmp_path):
+    rows = [row("a", references=["Paris"]), row("b"), row("c", text="", error="ServerError: 500")]
+    html = page(tmp_path, rows)
+    columns = block(html, "overview")["questions"]
+    by_id = dict(zip(columns["id"], zip(columns["kind"], columns["correct"], columns["coe"], strict=True), strict=True))
+    assert by_id == {"a": ("answer", True, 0.0), "b": ("answer", None, 0.0), "c": (None, None, None)}
+    details = dict(zip(columns["id"], block(html, "block-0"), strict=True))
+    assert details["c"] == {"references": [], "failures": [["a", "ServerError: 500"]]}
+    assert "1 of 3 questions scored, 1 without a response, 1 without a verdict" in html
+    assert "–" in html.split('class="scores"')[1]  # one class only: the AUROC is undefined, not 0
+    assert "nan" not in html.split("<script")[0].lower()
+
+
+class Elements(HTMLParser):
+    def __init__(self, html):
+        super().__init__()
+        self.found = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_no_text_of_a_model_is_parsed_as_html(tmp_path, run):
+    html = page(tmp_path, hostile(), title=HOSTILE[1])
+    named = {tag for tag, _ in Elements(run[0]).found}
+    found = Elements(html).found
+    assert {tag for tag, _ in found} == named
+    assert not [attributes for _, attributes in found if any(name.startswith("on") for name in attributes)]
+    assert sum(tag == "script" for tag, _ in found) == 3  # the overview, one block, the script
+    assert "&lt;/script&gt;&lt;script&gt;document.title" in html  # the title and an agent's name
+    assert {text for detail in block(html, "block-0") for text in detail["references"]} == set(HOSTILE)
+
+
+def test_the_policy_allows_its_own_script_and_style_only(run):
+    html, _ = run
+    (policy,) = [a["content"] for tag, a in Elements(html).found if a.get("http-equiv") == "Content-Security-Policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    script = html.rpartition('<script type="module">')[2].partition("</script>")[0]
+    style = html.partition("<style>")[2].partition("</style>")[0]
+    hashes = [f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'" for text in (script, style)]
+    assert rules == {
+        "default-src": "'none'",
+        "script-src": hashes[0],
+        "style-src": hashes[1],
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+
+
+def test_each_cluster_has_its_text_and_a_verdict(tmp_path):
+    rows = [
+        *(
+            row("q", agent, i, said, references=["Paris"])
+            for agent in "ab"
+            for i, said in enumerate(("Lyon", "Lyon", "paris"))
+        ),
+        *(row("tied", agent, 0, said, correct=said == "x") for agent, said in (("a", "x"), ("b", "y"))),
+    ]
+    details = block(page(tmp_path, rows), "block-0")
+    assert [detail["clusters"] for detail in details] == [
+        [["Lyon", pytest.approx(2 / 3), 0.0], ["paris", pytest.approx(1 / 3), 1.0]],
+        [["x", 0.5, 1.0], ["y", 0.5, 0.0]],
+    ]
+    # to decline is never right, as everywhere else
+    declining = [*(row("q", "a", i) for i in range(2)), row("q", "b", text="I don't know.", correct=True)]
+    (detail,) = block(page(tmp_path, declining), "block-0")
+    assert {text: correct for text, _, correct in detail["clusters"]}["I don't know."] == 0.0
+    # a criterion that may cost a request is not asked about clusters that do not lead
+    model = SameMeaning(NormalizedMatch())
+    details = block(page(tmp_path, rows[:6], criterion=model), "block-0")
+    assert [correct for _, _, correct in details[0]["clusters"]] == [0.0, None]
+
+
+def test_scores_are_grouped_explained_and_folded(run):
+    html, found = run
+    first, rest = unescape(html).split('<details id="all-scores">')
+    assert [
+        name for name in found.values if f'title="{name_of(name).explanation}">{name_of(name).label}<' not in rest
+    ] == []
+    assert first.count("<abbr") == sum(name in found.values for name in BASELINE)
+    # a tooltip needs a mouse: the same texts stand in a list
+    meanings = rest.split('<details id="meanings">')[1]
+    for name in found.values:
+        assert f"<dt>{name_of(name).label} <small>({name})</small></dt><dd>{name_of(name).explanation}</dd>" in meanings
+
+
+def test_nothing_is_bold_whose_interval_holds_the_others(tmp_path, run):
+    html, _ = run
+    assert 'class="best"' not in html
+    assert "No score is in bold" in html
+    # CoE cannot tell these answers apart; the probability that agents state does
+    rows = [
+        row(f"q{i:03}", "a", 0, "x" if i % 2 else "y", references=["x"], p_false=float(i % 2 == 0)) for i in range(60)
+    ]
+    assert (
+        re.findall(r'class="best">\s*<th scope="row"><abbr title="[^"]*">([^<]*)<', page(tmp_path, rows))
+        == ["P(False)"] * 2
+    )
+
+
+def test_curves_are_thinned_and_keep_their_ends(run):
+    _, found = run
+    generator = np.random.default_rng(0)
+    uncertainty = generator.random(2000)
+    correct = generator.random(2000) > uncertainty
+    drawn = compute_curves(replace(found, correct=correct, values={"coe": uncertainty}))["coe"]
+    assert all(len(axis) == POINTS for curve in drawn.values() for axis in curve)
+    (x, y), (rejected, accuracy) = drawn["roc"], drawn["accuracy"]
+    assert (x[0], y[0], x[-1], y[-1]) == (0, 0, 1, 1)
+    assert np.trapezoid(y, x) == pytest.approx(auroc(correct=correct, uncertainty=uncertainty), abs=0.005)
+    assert (rejected[0], accuracy[0]) == (0, pytest.approx(correct.mean(), abs=1e-5))
+
+
+def colours():
+    folder = resources.files("coe_agents.evaluation.html")
+    style = "".join(folder.joinpath(name).read_text() for name in ("parts.css", "page.css"))
+    return dict(re.findall(r"--([\w-]+): light-dark\(([^)]*)\)", style))
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+@pytest.mark.parametrize("name", sorted(colours().keys() - {"ground", "raised", "line", "edge"}))
+def test_texts_and_curves_have_contrast_in_light_and_dark(name):
+    both = {key: value.split(", ") for key, value in colours().items()}
+    for shade in (0, 1):
+        for ground in ("ground", "raised"):
+            dark, light = sorted(luminance(both[key][shade]) for key in (name, ground))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, ground, shade)

@@ -1,0 +1,165 @@
+"""The page of runs in a real browser: what it shows, what it lets one do, and that nothing of a model runs."""
+
+import socket
+
+import pytest
+
+from tests.chromium import program, running_chromium
+from tests.evaluation.html.test_browser import cells, change, opened, text
+from tests.experiments.decided import step, went_on
+from tests.experiments.test_run_page import HOSTILE, hostile, page, two
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def pipe():
+    with running_chromium() as pipe:
+        yield pipe
+
+
+def saved(folder, *runs, **options):
+    folder.mkdir(exist_ok=True)
+    path = folder / "page.html"
+    path.write_text(page(folder, *runs, **options), "utf-8", errors="replace")
+    return path
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    rows = {str(i): step(f"Question {i}?", coe=i / 100, correct=float(i % 4 > 0)) for i in range(45)}
+    debated = went_on((0.1, 0.6, False), (0.1, 0.1, True), question="Debated?", adopted={"a": False, "b": True})
+    refused = step("Second?", action="abstain", leading=0.0)
+    return saved(
+        tmp_path_factory.mktemp("one"), {**rows, "debated": debated, "refused": refused, "dead": "AgentError: gone"}
+    )
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("both"), *two(), names=["before", "after"])
+
+
+def shown(tab):
+    return tab.run("[...document.querySelectorAll('#questions .open')].map((button) => button.textContent)")
+
+
+def open_first(tab):
+    tab.run("document.querySelector('.open').click()")
+    tab.wait("document.querySelector('.detail')")
+
+
+def test_nothing_of_a_model_runs_and_nothing_is_asked_for(pipe, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        rows = hostile()
+        rows["asks"] = step(f'<img src="{address}/x"><link rel="stylesheet" href="{address}/y">')
+        path = saved(tmp_path, rows, rows, names=[f"{HOSTILE[0]} a", f"{HOSTILE[1]} b"])
+        tab = opened(pipe, path)
+        tab.run("for (const button of [...document.querySelectorAll('.open')]) button.click()")
+        tab.wait("document.querySelectorAll('.detail').length >= 20")
+        assert tab.run("document.title").startswith("Two runs")
+        assert tab.run("document.querySelectorAll('main img, main link, main script, main svg[onload]').length") == 0
+        assert tab.told == []
+        assert [address for address in tab.asked if not address.startswith("file:")] == []
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_one_run_shows_outcomes_reasons_and_what_they_cost(pipe, one):
+    tab = opened(pipe, one)
+    assert text(tab, "#page") == "1 to 20 of 48"
+    change(tab, "#search", "question 13?")
+    (line,) = cells(tab, "#questions tbody tr:not([hidden])")
+    assert line == ["Question 13?", "✓ right", "so it is", "–", "0.130", "", "30", "–"]
+    change(tab, "#search", "second?")
+    (line,) = cells(tab, "#questions tbody tr:not([hidden])")
+    assert line[:2] == ["Second?", "refused\nwrong answer led"]
+    change(tab, "#search", "gone")
+    assert [line[1:3] for line in cells(tab, "#questions tbody tr:not([hidden])")] == [["failed", "AgentError: gone"]]
+
+
+def test_filters_order_and_pages(pipe, one):
+    tab = opened(pipe, one)
+    tab.run("document.querySelector('#after').click()")
+    assert text(tab, "#page") == "21 to 40 of 48"
+    change(tab, "#state-of", "wrong")
+    assert text(tab, "#page") == "1 to 12 of 12"
+    tab.run("document.querySelector('#questions th[data-key=coe] button').click()")
+    assert shown(tab)[:3] == ["Question 44?", "Question 40?", "Question 36?"]
+    assert tab.run("document.querySelector('#questions th[data-key=coe]').ariaSort") == "descending"
+    change(tab, "#state-of", "")
+    assert text(tab, "#page").endswith(" of 48")
+    change(tab, "#rounds", "more")
+    assert shown(tab) == ["Debated?"]
+    change(tab, "#regime", "conflict")
+    assert text(tab, "#page") == "no question matches"
+
+
+def test_a_question_opens_by_key_to_its_rounds(pipe, one):
+    tab = opened(pipe, one)
+    change(tab, "#search", "debated")
+    drawn = tab.run("document.querySelector('#questions .trajectory').ariaLabel")
+    assert drawn == (
+        "round 1: aleatoric 0.100, epistemic 0.600; round 2: aleatoric 0.100, epistemic 0.100, conformity 50.0 %"
+    )
+    heights = tab.run(
+        "[...document.querySelectorAll('#questions .trajectory rect')].map((bar) => Number(bar.getAttribute('height')))"
+    )
+    assert heights[1] == pytest.approx(6 * heights[0])  # 0.6 and 0.1 nats
+    assert heights[2] == heights[3] == pytest.approx(heights[0])
+    tab.run("document.querySelector('.open').focus()")
+    tab.press("Enter", 13)
+    tab.wait("document.querySelector('.detail')")
+    _, second = cells(tab, ".rounds tbody tr")
+    assert second[6:] == ["Paris ✓ right", "Paris", "Paris took over", "4", "20"]
+    tab.press("Enter", 13)
+    assert tab.run("document.querySelector('.detail').offsetHeight") == 0
+
+
+def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, both):
+    tab = opened(pipe, both)
+    heads, *_ = cells(tab, "#changes thead tr")
+    assert heads == ["", "right", "wrong", "refused", "escalated", "not in it"]
+    table = {row[0]: row[1:] for row in cells(tab, "#changes tbody tr")}
+    assert table["refused"] == ["1", "1", "–", "–", "–"]
+    assert table["right"] == ["1", "–", "1", "–", "1"]
+    # what changed comes first
+    assert set(shown(tab)[:5]) == {"One?", "Two?", "Three?", "Gone?", "New?"}
+    tab.run("document.querySelector('#changes button[aria-label^=\"refused → wrong\"]').click()")
+    (line,) = cells(tab, "#questions tbody tr:not([hidden])")
+    assert line[0] == "Three?"
+    assert line[1] == "refused → ✕ wrong"
+    assert text(tab, "#change option:checked") == "refused → wrong"
+    change(tab, "#change", "any change")
+    assert len(shown(tab)) == 5
+    change(tab, "#search", "two?")
+    assert cells(tab, "#questions tbody tr:not([hidden])")[0][4] == "+120"  # 150 tokens instead of 30
+    open_first(tab)
+    assert tab.run("[...document.querySelectorAll('.side h3')].map((head) => head.textContent)") == ["before", "after"]
+    sides = tab.run("[...document.querySelectorAll('.side')].map((side) => side.textContent)")
+    assert "Refused" in sides[0]
+    assert "Answered: Paris ✓ right" in sides[1]
+    change(tab, "#search", "gone?")
+    open_first(tab)
+    assert "This run does not have the question." in text(tab, ".detail")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("of", ["one", "both"])
+def test_it_fits_the_screen_and_every_control_has_a_name(pipe, request, of, width):
+    tab = opened(pipe, request.getfixturevalue(of), width=width)
+    open_first(tab)
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
+    controls = [
+        (node["role"]["value"], node["name"]["value"].strip())
+        for node in nodes
+        if node["role"]["value"] in {"button", "searchbox", "combobox", "table", "image"} and not node["ignored"]
+    ]
+    assert len(controls) > 15
+    assert [role for role, name in controls if not name] == []

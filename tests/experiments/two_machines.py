@@ -1,0 +1,61 @@
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_ADDRESS": ""}
+ROOT = Path(__file__).parents[2]
+
+
+class TwoMachines:
+    """A cluster in a process of its own, and what is done to it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.address = process.stdout.readline().strip()
+        assert self.address.startswith("127.0.0.1:"), process.communicate()
+
+    def workers(self) -> list[int]:
+        """The processes of the pool."""
+        processes = psutil.Process(self._process.pid).children(recursive=True)
+        return [each.pid for each in processes if any("ray::MapWorker" in word for word in each.cmdline()[:1])]
+
+    @contextmanager
+    def without_one(self) -> Iterator[None]:
+        """The second machine is lost; another one comes after the context."""
+        self._order("lose")
+        try:
+            yield
+        finally:
+            self._order("add")
+
+    def _order(self, order: str) -> None:
+        self._process.stdin.write(f"{order}\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline() == "done\n"
+
+
+@pytest.fixture(scope="package")
+def machines(tmp_path_factory):
+    told = tmp_path_factory.mktemp("cluster") / "stderr"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.experiments.two_nodes"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with (
+        told.open("w") as stderr,
+        subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stderr=stderr, **pipes) as process,
+    ):
+        try:
+            yield TwoMachines(process)
+        finally:
+            below = psutil.Process(process.pid).children(recursive=True)
+            process.stdin.close()
+            process.wait(300)
+            for each in below:  # as nothing must be left
+                if each.is_running():
+                    each.kill()

@@ -17,6 +17,8 @@ MAX_DEPTH = 32
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _FIXED = ("enum", "const", "format")
 """What says in a schema what a text may be."""
+_PLAIN = (str, int, bool, type(None))
+"""The types of most values, which are their own canonical form and copy."""
 _STEP = 8
 """The characters that a step of work counts as: it bounds the time, too."""
 
@@ -168,9 +170,12 @@ def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
             raise ValueError(f"numbers must be finite; got {number}. Refuse the proposal")
         return number + 0.0
     if isinstance(value, Mapping):
-        if not all(isinstance(name, str) for name in value):
+        if not all(issubclass(kind, str) for kind in {*map(type, value)}):
             raise TypeError("the names of arguments must be strings. Convert them")
-        return {name: copy_json(own, most=most, depth=depth + 1) for name, own in value.items()}
+        return {
+            name: own if type(own) in _PLAIN else copy_json(own, most=most, depth=depth + 1)
+            for name, own in value.items()
+        }
     if isinstance(value, list | tuple):
         return [copy_json(own, most=most, depth=depth + 1) for own in value]
     raise TypeError(f"arguments must be JSON values; got {type(value).__name__}. Convert it")
@@ -309,7 +314,7 @@ class _Form:
 def _by_value(value: Any) -> Any:
     """Returns a JSON value in which 1.0 is 1."""
     if isinstance(value, dict):
-        return {name: _by_value(own) for name, own in value.items()}
+        return {name: own if type(own) in _PLAIN else _by_value(own) for name, own in value.items()}
     if isinstance(value, list):
         return list(map(_by_value, value))
     return int(value) if isinstance(value, float) and value.is_integer() else value

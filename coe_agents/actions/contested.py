@@ -90,24 +90,32 @@ def contested(
     shown = [own for own in split.arguments if own.is_contested and own.one.name in order]
     shown.sort(key=lambda own: order[own.one.name])
     texts = sorted({own.one.path for own in shown if own.one.is_text})
-    found = {
+    found: dict[str, Any] = {
         **split.entropy,
         "arguments": {name: entropies[name] for name in names},
         "candidates": _Proposals(actions, agents, values, split).list_candidates(shown),
         **({"texts": texts} if texts else {}),
     }
-    # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
-    plain: dict[str, Any] = json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
-    return plain
+    line = json.dumps(found, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
+        found = json.loads(line.encode(errors="replace"))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """One argument of one call in aligned actions, and its part of the entropy."""
+    """One argument of one call in aligned actions, and its part of the entropy.
+
+    Attributes:
+        parts: The actions that share a value of it, by the place of the first.
+    """
 
     group: AlignedActions
     one: ArgumentComparison
     nats: float
+    parts: Mapping[int, frozenset[str]]
     is_contested: bool
 
 
@@ -161,22 +169,27 @@ class _Split:
         for own in self.arguments:
             if lead in (texts := own.group.texts):
                 first = own.one.firsts[texts.index(lead)]
-                against[own.one.name] |= {
-                    text for text, other in zip(texts, own.one.firsts, strict=True) if other != first
-                }
+                against[own.one.name].update(*(part for other, part in own.parts.items() if other != first))
         return {name: math.fsum(self.mass[text] for text in texts) for name, texts in against.items()}
 
     def _compare(self, group: AlignedActions, question: str) -> list[_Argument]:
         """Returns the arguments' parts of the entropy: m(x) log m(x) telescopes, so no part needs dividing by p(t)."""
         masses = [self.mass[text] for text in group.texts]
-        parts: list[Any] = [None] * len(masses)
+        joint: list[Any] = [None] * len(masses)
         before, found = _entropy([math.fsum(masses)]), []
+        known: dict[tuple[int, ...], tuple[dict[int, frozenset[str]], bool]] = {}
         for one in self.match.compare_arguments(group, question, reuse=True):
-            parts = by_first_appearance(zip(parts, one.firsts, strict=True))
-            after = _entropy(_sums(parts, masses).values())
-            is_contested = sum(mass > _NOTHING for mass in _sums(one.firsts, masses).values()) > 1
-            found.append(_Argument(group, one, max(0.0, after - before), is_contested))
-            before = after
+            nats, firsts = 0.0, tuple(one.firsts)
+            if firsts not in known:  # what splits the actions as an argument before it explains nothing more
+                joint = by_first_appearance(zip(joint, firsts, strict=True))
+                after = _entropy(_sums(joint, masses).values())
+                nats, before = max(0.0, after - before), after
+                parts: dict[int, set[str]] = defaultdict(set)
+                for text, first in zip(group.texts, firsts, strict=True):
+                    parts[first].add(text)
+                is_contested = sum(mass > _NOTHING for mass in _sums(firsts, masses).values()) > 1
+                known[firsts] = {first: frozenset(part) for first, part in parts.items()}, is_contested
+            found.append(_Argument(group, one, nats, *known[firsts]))
         return found
 
 
@@ -195,6 +208,7 @@ class _Proposals:
         self._places = {text: place for place, text in enumerate(sorted(set(actions)))}
         for text, agent in zip(actions, agents, strict=True):
             self._agents[text].add(agent)
+        self._ranked: dict[frozenset[str], tuple[tuple[int, int], list[str]]] = {}
         written: dict[str, str] = {}
         for text, calls in zip(actions, values or (), strict=False):
             if calls is None:
@@ -202,43 +216,55 @@ class _Proposals:
             with suppress(TypeError, ValueError):  # calls that cannot be shown as they were proposed
                 line = canonical_action(calls)
                 written[text] = min(line, written.get(text, line))  # of several ways to write it the first by text
-        self._written = {text: json.loads(line) for text, line in written.items()}
+        self._written = {text: _single_calls(line) for text, line in written.items()}
 
     def list_candidates(self, arguments: Sequence[_Argument]) -> dict[str, list[dict[str, Any]]]:
         """Returns the candidates of the tool, if that is contested, and of some arguments."""
         split = self._split
-        found: dict[str, dict[str | None, tuple[Any, set[str]]]] = {}
+        found: dict[str, dict[str | None, tuple[Any, frozenset[str]]]] = {}
+
+        def add(key: str, line: str | None, value: Any, texts: frozenset[str]) -> None:
+            candidates = found.setdefault(key, {})
+            first, known = candidates.get(line, (value, texts))
+            candidates[line] = first, known | texts
+
         if split.entropy["tool"] > _NOTHING:
-            found["tool"] = {}
             for text, tools in split.tools.items():
                 value = None if not tools else tools[0] if len(tools) == 1 else list(tools)
-                found["tool"].setdefault(to_line(value), (value, set()))[1].add(text)
+                add("tool", to_line(value), value, frozenset({text}))
         for own in arguments:
-            candidates, one = found.setdefault(own.one.path, {}), own.one
-            for text, first in zip(own.group.texts, one.firsts, strict=True):
-                line = None if one.values[first] is MISSING else to_line(one.values[first])
-                candidates.setdefault(line, (self._value(one, own.group.texts[first], first), set()))[1].add(text)
+            for first, texts in own.parts.items():
+                one, value = own.one, own.one.values[first]
+                line = None if value is MISSING else to_line(value)
+                add(one.path, line, self._value(one, own.group.texts[first], line, value), texts)
         return {key: self._rank(list(candidates.values())) for key, candidates in found.items()}
 
-    def _rank(self, candidates: list[tuple[Any, set[str]]]) -> list[dict[str, Any]]:
-        def rank(candidate: tuple[Any, set[str]]) -> tuple[int, int]:
-            mass = math.fsum(self._split.mass[text] for text in candidate[1])
-            return -round(mass / TIE), min(self._places[text] for text in candidate[1])
+    def _rank(self, candidates: list[tuple[Any, frozenset[str]]]) -> list[dict[str, Any]]:
+        ranked = sorted(candidates, key=lambda candidate: self._stand(candidate[1])[0])
+        return [{"value": value, "agents": [*self._stand(texts)[1]]} for value, texts in ranked]
 
-        return [
-            {"value": value, "agents": sorted(set().union(*(self._agents[text] for text in texts)))}
-            for value, texts in sorted(candidates, key=rank)
-        ]
+    def _stand(self, texts: frozenset[str]) -> tuple[tuple[int, int], list[str]]:
+        """Returns the rank of a value that these actions have, and who proposed it."""
+        if texts not in self._ranked:
+            mass = math.fsum(self._split.mass[text] for text in texts)
+            rank = -round(mass / TIE), min(self._places[text] for text in texts)
+            self._ranked[texts] = rank, sorted(set().union(*(self._agents[text] for text in texts)))
+        return self._ranked[texts]
 
-    def _value(self, one: ArgumentComparison, text: str, first: int) -> Any:
+    def _value(self, one: ArgumentComparison, text: str, line: str | None, canonical: Any) -> Any:
         """Returns a value as it was proposed, if that is known to be the same, or in canonical form."""
-        canonical = one.values[first]
-        if canonical is MISSING:
+        if line is None:
             return None
-        own = [call["args"] for call in self._written.get(text, ()) if call["name"] == one.tool]
-        raw = own[0].get(one.name, canonical) if len(own) == 1 else canonical
-        is_same = raw == canonical or '"$' in to_line(canonical)  # 5 for 5.0, or what JSON has no value for
+        raw = self._written.get(text, {}).get(one.tool, {}).get(one.name, canonical)
+        is_same = raw == canonical or '"$' in line  # 5 for 5.0, or what JSON has no value for
         return raw if is_same else canonical
+
+
+def _single_calls(action: str) -> dict[str, dict[str, Any]]:
+    """Returns the arguments of each tool that an action calls once."""
+    calls = json.loads(action)
+    names = [call["name"] for call in calls]
+    return {call["name"]: call["args"] for call in calls if names.count(call["name"]) == 1}
 
 
 def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Sequence[int]) -> str:

@@ -18,6 +18,7 @@ from coe_agents.clustering.protocols import by_first_appearance, check_batch
 
 _Where = tuple[str, str, str]
 """A tool, an argument and a question."""
+_EXACT = Exact()
 MISSING: Any = object()
 """The value of an argument in an action that omits it."""
 
@@ -164,25 +165,33 @@ class ActionMatch:
         """
         for place, tool in enumerate(actions.tools):
             calls = [own[place] for own in actions.calls]
-            for name in self._argument_names(tool, [call["args"] for call in calls]):
-                values = [call["args"].get(name, MISSING) for call in calls]
+            args = [call["args"] for call in calls]
+            exact = [call.get("exact", ()) for call in calls]
+            for name in self._argument_names(tool, args):
+                values = [own.get(name, MISSING) for own in args]
                 lines = [None if value is MISSING else to_line(value) for value in values]
                 if len(set(lines)) == 1:
                     continue
-                fixed = {line for line, call in zip(lines, calls, strict=True) if name in call.get("exact", ())}
-                rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or Exact()
+                fixed = {line for line, names in zip(lines, exact, strict=True) if name in names}
+                rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or _EXACT
                 equal = self._equal(rule, lines, fixed, where=(tool, name, question), reuse=reuse)
                 firsts = list(map(lines.index, lines)) if equal is None else first_equals(equal)
-                are_texts = all(value is MISSING or isinstance(value, str) for value in values)
-                is_text = are_texts and isinstance(rule, Exact) and not fixed and len({*lines} - {None}) > 1
+                is_text = (
+                    isinstance(rule, Exact)
+                    and not fixed
+                    and all(value is MISSING or isinstance(value, str) for value in values)
+                    and len({*lines} - {None}) > 1
+                )
                 yield ArgumentComparison(tool, name, values, firsts, equal, is_text)
 
     def _equal(
         self, rule: Rule, lines: Sequence[str | None], fixed: Collection[str | None], *, where: _Where, reuse: bool
     ) -> Equalities | None:
         """Returns whether values, as lines of JSON, are equal by a rule; None if lines need only be compared."""
+        if isinstance(rule, Exact):
+            return None
         ruled = sorted({line for line in lines if line is not None and (line not in fixed or isinstance(rule, Ignore))})
-        if isinstance(rule, Exact) or not ruled:
+        if not ruled:
             return None
         may_ask = not isinstance(rule, _WITHOUT_MODEL)
         equal = self._known.find(where, ruled) if reuse and may_ask else None

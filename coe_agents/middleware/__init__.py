@@ -4,8 +4,8 @@ try:
     from coe_agents.middleware.council import CoECouncil
     from coe_agents.middleware.deliberation import CouncilDecision
     from coe_agents.middleware.gate import CoEMiddleware
-    from coe_agents.middleware.verdict import Verdict, is_approval, verdict_of
-    from coe_agents.middleware.verdicts import CoEVerdicts, describe_call, lacks_approval
+    from coe_agents.middleware.judged_calls import CoEVerdicts, describe_call, lacks_approval
+    from coe_agents.middleware.verdict import Verdict, is_approval
 except ModuleNotFoundError as error:
     if error.name is None or error.name.split(".")[0] != "langchain":
         raise
@@ -20,5 +20,4 @@ __all__ = [
     "describe_call",
     "is_approval",
     "lacks_approval",
-    "verdict_of",
 ]

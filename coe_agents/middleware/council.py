@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
-from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import (
     AgentState,
     ExtendedModelResponse,
@@ -27,26 +26,24 @@ from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.decision.data import view
 from coe_agents.errors import is_control_flow
-from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies
-from coe_agents.middleware.council_review import Pending, ask_person, mark_pending, settle, take_back
+from coe_agents.middleware.council_request import AsyncHandler, Handler, Replies, TurnRequest
+from coe_agents.middleware.council_review import PendingProposal, apply_decisions, ask_person, mark_pending, take_back
 from coe_agents.middleware.deliberation import (
     DRIVER,
     CouncilDecision,
+    CouncilResult,
     Deliberation,
     Mode,
-    Ruling,
     check_reply,
 )
-from coe_agents.middleware.guard import GuardsTools, check_names, is_edited, is_same_call, refuse
+from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, is_same_call, refuse
 from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, n_places, new_action
-from coe_agents.middleware.unanswered import close_calls
+from coe_agents.middleware.open_calls import close_calls
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
 from coe_agents.policy import Policy, SupportPolicy
 from coe_agents.types import Agent, AgentReply
-
-OnUncertain = Literal["block", "interrupt"]
 
 _KEY = "coe_council"
 
@@ -82,7 +79,7 @@ class _Turn(TypedDict, total=False):
     outputs: list[str]
     n_blocked: int
     jump: Literal["model", "end"] | None
-    pending: Pending | None
+    pending: PendingProposal | None
 
 
 def _merge(former: Mapping[str, _Turn] | None, new: Mapping[str, _Turn]) -> dict[str, _Turn]:
@@ -213,13 +210,10 @@ class CoECouncil(GuardsTools[CouncilState]):
         trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, tools)
         members = _check_agents(agents)
         one_of(mode, '"mode"', get_args(Mode))
         one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
-        self._gated = None if tools is None else check_names(tools)
-        must = '"tools" must name at least one tool'
-        require(self._gated is None or bool(self._gated), must, tools, "Omit it to judge every turn")
         policy = _check_votes(members, policy, min_votes)
         if adaptive and (mode != "verify" or type(policy) is not SupportPolicy):
             raise ValueError(
@@ -240,21 +234,17 @@ class CoECouncil(GuardsTools[CouncilState]):
         self._gated_keys = frozenset(map(tool_key, tools or ()))
         self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes)
 
-    def before_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Forgets the former run: what nobody decided on is not run any more."""
+    def _before_agent(self, state: CouncilState) -> dict[str, Any]:
+        """Forgets the former run, too: what nobody decided on is not run any more."""
         names = {
             call["name"]
             for message in state["messages"]
             if isinstance(message, AIMessage)
             for call in message.tool_calls
         }
-        closed = close_calls(state["messages"], names if self._gated is None else self._gated) or {}
+        closed = close_calls(state["messages"], self._gated or names) or {}
         turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None)
         return {**closed, _KEY: {self.name: turn}, "council": None}
-
-    async def abefore_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Forgets the former run; see `before_agent`."""
-        return self.before_agent(state, runtime)
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members, and passes on the message that the council lets pass."""
@@ -264,10 +254,10 @@ class CoECouncil(GuardsTools[CouncilState]):
         if (message := self._judged(asked, response)) is None:
             return self._returned(asked, response, None)
         if self._adaptive:
-            return self._settle(asked, response, run_steps(self._ask_in_turn(asked, message, response)))
+            return self._settle(asked, message, response, run_steps(self._ask_in_turn(asked, message, response)))
         answers = [future.result() for future in early or self._start(asked)]
         proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
-        return self._settle(asked, response, self._deliberation.rule(proposals))
+        return self._settle(asked, message, response, self._deliberation.rule(proposals))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members; see `wrap_model_call`."""
@@ -278,7 +268,8 @@ class CoECouncil(GuardsTools[CouncilState]):
             if (message := self._judged(asked, response)) is None:
                 return self._returned(asked, response, None)
             if self._adaptive:
-                return self._settle(asked, response, await arun_steps(self._ask_in_turn(asked, message, response)))
+                result = await arun_steps(self._ask_in_turn(asked, message, response))
+                return self._settle(asked, message, response, result)
             tasks = tasks or self._create_tasks(asked)
             answers = await asyncio.gather(*tasks)
         finally:
@@ -286,45 +277,35 @@ class CoECouncil(GuardsTools[CouncilState]):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
-        ruling = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
-        return self._settle(asked, response, ruling)
-
-    @hook_config(can_jump_to=["model", "end"])
-    def after_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Asks a person about a proposal that awaits one, and continues where the turn says."""
-        return run_steps(self._after_model(state, runtime))
-
-    @hook_config(can_jump_to=["model", "end"])
-    async def aafter_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Asks a person; see `after_model`."""
-        return await arun_steps(self._after_model(state, runtime))
+        result = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
+        return self._settle(asked, message, response, result)
 
     def _after_model(self, state: CouncilState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         turn = self._turn(state)
         if (pending := turn.get("pending")) is None:
             return {"jump_to": turn["jump"]} if turn.get("jump") else None
-        settled = settle(pending, ask_person(pending, self.name))
-        if settled.calls:
-            reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))
+        reviewed = apply_decisions(pending, ask_person(pending, self.name))
+        if reviewed.calls:
+            reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))  # of replies, one counts
             if (why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))) is not None:
-                settled = take_back(settled, why_not)
-        _emit(runtime, settled.decision)
-        vouched = self._vouch(pending["action_key"], settled.message_id, settled.calls, "person")
+                reviewed = take_back(reviewed, why_not)
+        _emit(runtime, reviewed.decision)
+        vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, "person")
         now = {**turn, "vouched": vouched, "n_blocked": 0, "jump": None, "pending": None}
-        return {**settled.update, _KEY: {self.name: now}, "council": settled.decision}
+        return {**reviewed.update, _KEY: {self.name: now}, "council": reviewed.decision}
 
     @property
     def _asks_at_once(self) -> bool:
         """Whether the members are asked while the driver is: all are, and about every turn."""
-        return self._gated is None and not self._adaptive
+        return not self._gated and not self._adaptive
 
-    def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> Asked:
+    def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> TurnRequest:
         own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not own, must, own, "Give these members other models")
-        return Asked(request, self._gated_keys or None, n_places(is_async=is_async))
+        return TurnRequest(request, self._gated_keys or None, n_places(is_async=is_async))
 
-    def _ask(self, agent: Agent, asked: Asked) -> Steps[AgentReply | Exception]:
+    def _ask(self, agent: Agent, asked: TurnRequest) -> Steps[AgentReply | Exception]:
         try:
             reply: Any = yield Call(agent.sample, agent.asample, (asked.for_member(agent), asked.config))
             return check_reply(reply)
@@ -333,48 +314,59 @@ class CoECouncil(GuardsTools[CouncilState]):
                 raise
             return error
 
-    def _ask_in_turn(self, asked: Asked, message: AIMessage, response: ModelResponse[Any]) -> Steps[Ruling]:
-        """Asks one member after another until no vote can change what goes on, and rules on what they proposed."""
+    def _ask_in_turn(
+        self, asked: TurnRequest, message: AIMessage, response: ModelResponse[Any]
+    ) -> Steps[CouncilResult]:
+        """Asks one member after another until no vote can change what goes on."""
         replies: Replies = {}
         for agent in [agent for agent in self._agents if agent.weight > 0]:
             replies[agent.name] = yield from self._ask(agent, asked)
             proposals = asked.proposals(message, response, replies)
             if (yield Call(self._deliberation.is_settled, None, (proposals,))):  # a clusterer may ask a model
                 break
-        ruling: Ruling = yield Call(self._deliberation.rule, None, (proposals,))
-        return ruling
+        result: CouncilResult = yield Call(self._deliberation.rule, None, (proposals,))
+        return result
 
-    def _start(self, asked: Asked) -> list[Future[AgentReply | Exception]]:
+    def _start(self, asked: TurnRequest) -> list[Future[AgentReply | Exception]]:
         return [start_call(run_steps, self._ask(agent, asked)) for agent in self._agents]
 
-    def _create_tasks(self, asked: Asked) -> list[asyncio.Task[AgentReply | Exception]]:
+    def _create_tasks(self, asked: TurnRequest) -> list[asyncio.Task[AgentReply | Exception]]:
         return [asyncio.create_task(arun_steps(self._ask(agent, asked))) for agent in self._agents]
 
-    def _judged(self, asked: Asked, response: ModelResponse[Any]) -> AIMessage | None:
+    def _judged(self, asked: TurnRequest, response: ModelResponse[Any]) -> AIMessage | None:
         """Returns the driver's message if the council is to judge it."""
         message = asked.message_of(response)
         if any(isinstance(one, ToolMessage) and is_refusal(one) for one in response.result):
             return None  # another council behind this one has withheld it
-        if message is None or self._gated is None:
+        if message is None or not self._gated:
             return message
         names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
         return message if any(tool_key(name or "") in self._gated_keys for name in names) else None
 
-    def _settle(self, asked: Asked, response: ModelResponse[Any], ruling: Ruling) -> ExtendedModelResponse[Any]:
-        driver = asked.message_of(response)
-        ruling = self._check_places(asked, driver, ruling)
-        decision = ruling.decision
-        if ruling.message is not None:
-            chosen = response if ruling.message is driver else asked.respond(ruling.message)
+    def _settle(
+        self, asked: TurnRequest, driver: AIMessage, response: ModelResponse[Any], result: CouncilResult
+    ) -> ExtendedModelResponse[Any]:
+        """Returns the response with the message that goes on, or with what takes its place."""
+        asks_person = self._on_uncertain == "interrupt" and result.is_readable
+        decision, message = result.decision, result.message
+        waiting = driver if message is None and asks_person else message
+        calls = [] if waiting is None else waiting.tool_calls
+        n_calls = sum(self._gates(call["name"]) and call["name"] not in asked.outputs for call in calls)
+        if n_calls > asked.n_places:
+            asks_person, message = False, None
+            reason = (
+                f"{n_calls} calls of one message would have to run together, and this run has places for "
+                f'{asked.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
+            )
+            decision = _closed(decision, reason)
+        if message is not None:
+            chosen = response if message is driver else asked.respond(message)
             if chosen is not None:
                 return self._returned(asked, chosen, decision, vouched=asked.message_of(chosen))
-            reason = "the chosen message gives no structured answer that can be read"
-            decision = _closed(decision, reason)
-        if driver is None:
-            return self._returned(asked, response, None)
-        if self._on_uncertain == "interrupt" and ruling.is_readable:
+            decision = _closed(decision, "the chosen message gives no structured answer that can be read")
+        if asks_person:
             called = {tool_key(call["name"]) for call in driver.tool_calls}
-            pending = Pending(
+            pending = PendingProposal(
                 messages=[*response.result],
                 structured_response=response.structured_response,
                 outputs=[name for name in asked.outputs if tool_key(name) in called],
@@ -383,40 +375,24 @@ class CoECouncil(GuardsTools[CouncilState]):
                 action_key=new_action(self.name, driver.id),
                 mark="",
             )
-            pending = mark_pending(pending, self.name)
-            return self._returned(asked, ModelResponse([]), decision, pending=pending)
+            return self._returned(asked, ModelResponse([]), decision, pending=mark_pending(pending, self.name))
         n_blocked = self._turn(asked.request.state).get("n_blocked", 0) + 1
-        calls = [*driver.tool_calls, *driver.invalid_tool_calls]
-        if not calls or n_blocked >= self._max_blocked:
+        if not [*driver.tool_calls, *driver.invalid_tool_calls] or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([refusal(decision)])
             return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="end")
         withheld = ModelResponse(list(block_calls(driver, decision)))
         return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="model")
 
-    def _check_places(self, asked: Asked, driver: AIMessage | None, ruling: Ruling) -> Ruling:
-        """Returns the ruling; one that lets nothing pass if more calls would wait for each other than ever can."""
-        asks_person = self._on_uncertain == "interrupt" and ruling.is_readable
-        message = driver if ruling.message is None and asks_person else ruling.message
-        calls = [] if message is None else message.tool_calls
-        n_calls = sum(self._gates(call["name"]) and call["name"] not in asked.outputs for call in calls)
-        if n_calls <= asked.n_places:
-            return ruling
-        reason = (
-            f"{n_calls} calls of one message would have to run together, and this run has places for "
-            f'{asked.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
-        )
-        return Ruling(_closed(ruling.decision, reason), None, is_readable=False)
-
     def _returned(
         self,
-        asked: Asked,
+        asked: TurnRequest,
         response: ModelResponse[Any],
         decision: CouncilDecision | None,
         *,
         vouched: AIMessage | None = None,
         n_blocked: int | None = None,
         jump: Literal["model", "end"] | None = None,
-        pending: Pending | None = None,
+        pending: PendingProposal | None = None,
     ) -> ExtendedModelResponse[Any]:
         """Returns a response with what the council remembers.
 
@@ -429,13 +405,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         if vouched is not None:
             calls = [call for call in vouched.tool_calls if call["name"] not in asked.outputs]
             may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, "group")
-        turn = _Turn(
-            vouched=may_run,
-            outputs=[*asked.outputs],
-            n_blocked=n_blocked,
-            jump=jump,
-            pending=pending,
-        )
+        turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=pending)
         update: dict[str, Any] = {_KEY: {self.name: turn}}
         if decision is not None:
             update["council"] = decision
@@ -455,32 +425,31 @@ class CoECouncil(GuardsTools[CouncilState]):
         mark = make_mark("vouched", self.name, message_id, gated, [action, decided_by])
         return _Vouched(action_key=action, ids=[call["id"] or "" for call in gated], decided_by=decided_by, mark=mark)
 
-    def _refuse_early(self, request: ToolCallRequest) -> ToolMessage | None:
-        if self._gated is not None:
-            self._check_names(self._gated, request, self._turn(request.state).get("outputs", ()))
-        return None
+    def _outputs(self, state: Any) -> Collection[str]:
+        return self._turn(state).get("outputs", ())
 
     def _gates(self, name: str) -> bool:
-        return self._gated is None or tool_key(name) in self._gated_keys
+        return not self._gated or tool_key(name) in self._gated_keys
 
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
-        vouched, found = self._turn(request.state).get("vouched"), last_reply(request.state["messages"])
+        messages = request.state["messages"]
+        vouched, found = self._turn(request.state).get("vouched"), last_reply(messages)
         if vouched is None or found is None:
-            return refuse(call, request.state["messages"])
+            return refuse(call, messages)
         place, message = found
         calls = [one for one in message.tool_calls if one["id"] in vouched["ids"]]
         key, decided_by = vouched["action_key"], vouched["decided_by"]
         if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, [key, decided_by])):
-            return refuse(call, request.state["messages"])
-        answered = {one.tool_call_id for one in request.state["messages"][place + 1 :] if isinstance(one, ToolMessage)}
+            return refuse(call, messages)
+        answered = {one.tool_call_id for one in messages[place + 1 :] if isinstance(one, ToolMessage)}
         if not answered.isdisjoint(vouched["ids"]):
             REGISTER.refuse(key)
-            return not_run(call["name"], call["id"] or "", INCOMPLETE)
+            return not_run(call, INCOMPLETE)
         own = next((one for one in calls if one["id"] == call["id"]), None)
         is_trusted = self._trust_edits and is_edited(call, request.state)
         if own is None or not (is_same_call(own, call) or is_trusted):
             REGISTER.refuse(key)
-            return refuse(call, request.state["messages"])
+            return refuse(call, messages)
         return VouchedAction(key, frozenset(vouched["ids"]))
 
 

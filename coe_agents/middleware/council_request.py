@@ -1,6 +1,7 @@
 """Owns one turn of an agent with a council: what the driver and the members are asked, and how."""
 
 import asyncio
+import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Collection
 from functools import cached_property
@@ -8,8 +9,10 @@ from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler, BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_openai_messages
+from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -18,7 +21,6 @@ from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
 from coe_agents.middleware.parsing import parsers_of
-from coe_agents.middleware.unseen import hide_replies
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.types import Agent, AgentReply, AgentRequest
 
@@ -30,7 +32,7 @@ _USUAL = {"n_samples": 1, "timeout": 30.0}
 """What a member is asked for where its own settings leave it open: a person, or a run, waits for it at each call."""
 
 
-class Asked:
+class TurnRequest:
     """One turn: what the driver and the members are asked, and how.
 
     Args:
@@ -52,7 +54,7 @@ class Asked:
         self.tools = [schema for schema in schemas if schema is not None]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
         self.parsers = parsers_of(request.tools)
-        self.config: RunnableConfig = hide_replies(disable_streaming(ensure_config()))
+        self.config: RunnableConfig = _hide_replies(disable_streaming(ensure_config()))
         self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
 
     def for_member(self, agent: Agent) -> AgentRequest:
@@ -181,3 +183,40 @@ def _to_schema(tool: Any) -> dict[str, Any] | None:
     except ValueError:
         return None
     return schema if isinstance(schema.get("function"), dict) else None
+
+
+def _hide_replies(config: RunnableConfig) -> RunnableConfig:
+    """Returns a config under which `astream_events` and `astream_log` show no reply of a model; traces do."""
+    found = config.get("callbacks")
+    if not isinstance(found, BaseCallbackManager):
+        return {**config, "callbacks": [_hidden(one) for one in found or []]}
+    manager = found.copy()
+    for one in found.handlers:
+        if (hidden := _hidden(one)) is not one:
+            manager.remove_handler(one)
+            manager.add_handler(hidden)
+    return {**config, "callbacks": manager}
+
+
+def _hidden(handler: BaseCallbackHandler) -> BaseCallbackHandler:
+    return _WithoutReplies(handler) if hasattr(handler, "tap_output_iter") else handler
+
+
+class _WithoutReplies(AsyncCallbackHandler):
+    """Tells a handler that streams what a run does when a model is asked, and when it has replied, but not what."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler, self.run_inline = handler, handler.run_inline
+
+    async def on_chat_model_start(self, *args: Any, **options: Any) -> None:
+        await _call(self._handler.on_chat_model_start, *args, **options)
+
+    async def on_llm_end(self, response: LLMResult, **options: Any) -> None:
+        nothing = LLMResult(generations=[[ChatGeneration(message=AIMessage(""))]])
+        await _call(self._handler.on_llm_end, nothing, **options)
+
+
+async def _call(method: Any, *args: Any, **options: Any) -> None:
+    outcome = method(*args, **options)
+    if inspect.isawaitable(outcome):
+        await outcome

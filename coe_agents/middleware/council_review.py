@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from coe_agents.actions import check_calls
+from coe_agents.actions.proposals import check_calls
 from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.guard import is_same_call
@@ -23,7 +23,7 @@ _VALUE = 300
 """The most characters of a value that somebody proposed; the call to decide on is shown whole."""
 
 
-class Pending(TypedDict):
+class PendingProposal(TypedDict):
     """A withheld proposal on which a person is to decide.
 
     Attributes:
@@ -46,7 +46,7 @@ class Pending(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ReviewedProposal:
     """What follows from a person's decisions.
 
     Attributes:
@@ -62,19 +62,19 @@ class Settled:
     message_id: str | None
 
 
-def settle(pending: Pending, decided: Sequence[Review]) -> Settled:
+def apply_decisions(pending: PendingProposal, decided: Sequence[Review]) -> ReviewedProposal:
     """Returns what follows from the decisions on a pending proposal; the message is the same but for edits."""
     message = _proposed(pending)
     decision: CouncilDecision = {**pending["decision"], "decided_by": "person"}
     if not message.tool_calls:
-        return _settle_text(pending, message, decision, decided[0])
+        return _apply_to_text(pending, message, decision, decided[0])
     calls, going, replies = list[ToolCall](), list[ToolCall](), list[ToolMessage]()
     for call, one in zip(message.tool_calls, decided, strict=True):
         now: ToolCall = {**call, "args": one.edited_action.args} if isinstance(one, Edit) else call
         calls.append(now)
         if isinstance(one, Reject):
             told = f"a person rejected it{': ' if one.message else ''}{one.message}"
-            replies.append(not_run(call["name"], call["id"] or "", told))
+            replies.append(not_run(call, told))
         else:
             going.append(now)
     if not all(map(is_same_call, calls, message.tool_calls)):
@@ -89,18 +89,22 @@ def settle(pending: Pending, decided: Sequence[Review]) -> Settled:
         update["structured_response"] = pending["structured_response"]
     if not going:
         update["jump_to"] = "model"
-        return Settled(update, {**decision, "reason": f"a person rejected it; {decision['reason']}"}, (), message.id)
+        return ReviewedProposal(
+            update, {**decision, "reason": f"a person rejected it; {decision['reason']}"}, (), message.id
+        )
     shown = [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in going]
     reason = f"a person approved it; {decision['reason']}"
     allowed: CouncilDecision = {**decision, "action": "answer", "reason": reason, "proposer": DRIVER, "calls": shown}
-    return Settled(update, allowed, going, message.id)
+    return ReviewedProposal(update, allowed, going, message.id)
 
 
-def _settle_text(pending: Pending, message: AIMessage, decision: CouncilDecision, decided: Review) -> Settled:
+def _apply_to_text(
+    pending: PendingProposal, message: AIMessage, decision: CouncilDecision, decided: Review
+) -> ReviewedProposal:
     if isinstance(decided, Reject):
         reason = f"a person rejected it{': ' if decided.message else ''}{for_log(decided.message)}"
         rejected: CouncilDecision = {**decision, "reason": reason, "contested": None}
-        return Settled({"messages": [refusal(rejected)], "jump_to": "end"}, rejected, (), None)
+        return ReviewedProposal({"messages": [refusal(rejected)], "jump_to": "end"}, rejected, (), None)
     update: dict[str, Any] = {"messages": pending["messages"]}
     if isinstance(decided, Edit):
         update["messages"] = [message.model_copy(update={"content": decided.edited_action.args["text"]})]
@@ -109,36 +113,36 @@ def _settle_text(pending: Pending, message: AIMessage, decision: CouncilDecision
     how = "wrote" if isinstance(decided, Edit) else "approved"
     reason = f"a person {how} it; {decision['reason']}"
     allowed: CouncilDecision = {**decision, "action": "answer", "reason": reason, "proposer": DRIVER, "calls": []}
-    return Settled(update, allowed, (), message.id)
+    return ReviewedProposal(update, allowed, (), message.id)
 
 
-def take_back(settled: Settled, why_not: str) -> Settled:
+def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:
     """Returns what follows if another reply to the same request came first: nothing runs because of this one."""
-    replies = [not_run(call["name"], call["id"] or "", why_not) for call in settled.calls]
-    update = {**settled.update, "messages": [*settled.update["messages"], *replies], "jump_to": "model"}
-    reason = f"another reply decided on it already; {settled.decision['reason']}"
-    decision: CouncilDecision = {**settled.decision, "action": "abstain", "reason": reason, "calls": None}
-    return Settled(update, decision, (), settled.message_id)
+    replies = [not_run(call, why_not) for call in reviewed.calls]
+    update = {**reviewed.update, "messages": [*reviewed.update["messages"], *replies], "jump_to": "model"}
+    reason = f"another reply decided on it already; {reviewed.decision['reason']}"
+    decision: CouncilDecision = {**reviewed.decision, "action": "abstain", "reason": reason, "calls": None}
+    return ReviewedProposal(update, decision, (), reviewed.message_id)
 
 
-def mark_pending(pending: Pending, gate: str) -> Pending:
+def mark_pending(pending: PendingProposal, gate: str) -> PendingProposal:
     """Returns a proposal under the mark of a council; see `make_mark`."""
     message = _proposed(pending)
     return {**pending, "mark": make_mark("waits", gate, message.id, message.tool_calls, _contents(pending))}
 
 
-def _contents(pending: Pending) -> dict[str, Any]:
+def _contents(pending: PendingProposal) -> dict[str, Any]:
     rest = {key: value for key, value in pending.items() if key not in ("mark", "messages", "structured_response")}
     messages = [message.model_dump(mode="json") for message in pending["messages"]]
     return {**rest, "messages": messages, "structured": structured_text(pending["structured_response"])}
 
 
-def _proposed(pending: Pending) -> AIMessage:
+def _proposed(pending: PendingProposal) -> AIMessage:
     """Returns the withheld message."""
     return next(message for message in reversed(pending["messages"]) if isinstance(message, AIMessage))
 
 
-def ask_person(pending: Pending, gate: str) -> list[Review]:
+def ask_person(pending: PendingProposal, gate: str) -> list[Review]:
     """Interrupts the run until the reply holds a fitting decision on each call, or on the text.
 
     Where the mark is not that of the council of this name, what was replied so far is not used: it may be about another
@@ -155,7 +159,7 @@ def ask_person(pending: Pending, gate: str) -> list[Review]:
     return ask_for_decisions([_asked(name, args, pending) for name, args in actions], check, anew=anew)
 
 
-def _check_edit(name: str, decision: Edit, pending: Pending, *, is_text: bool) -> None:
+def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text: bool) -> None:
     action = decision.edited_action
     if name in pending["outputs"]:
         raise ValueError(f'"{name}" gives the structured answer, which cannot be edited. Approve it or reject it')
@@ -171,7 +175,7 @@ def _check_edit(name: str, decision: Edit, pending: Pending, *, is_text: bool) -
         raise ValueError(str(error)) from error
 
 
-def _asked(name: str, args: dict[str, Any], pending: Pending) -> ActionRequest:
+def _asked(name: str, args: dict[str, Any], pending: PendingProposal) -> ActionRequest:
     """Returns what a person is asked, as Markdown in which no text of a model is rendered; first what is contested."""
     decision, parts = pending["decision"], list[str]()
     if about := contested_in_words(decision["contested"]):

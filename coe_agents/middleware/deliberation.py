@@ -1,4 +1,4 @@
-"""Owns the judgement of one turn of an agent: from the proposals of the driver and the members to a ruling.
+"""Owns the judgement of one turn of an agent: from the proposals of the driver and the members to a decision.
 
 All of it is pure, but for the clusterer and the policy that are given.
 """
@@ -12,8 +12,9 @@ from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
 
-from coe_agents.actions import check_proposal, compare_actions
+from coe_agents.actions import check_proposal
 from coe_agents.actions.canonical import Parser, to_line, tool_key
+from coe_agents.actions.match import compare_actions
 from coe_agents.agents._requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.decision.data import Proposed
@@ -70,7 +71,7 @@ class CouncilDecision(Proposed):
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class CouncilResult:
     """What follows from the proposals of one turn.
 
     Attributes:
@@ -109,7 +110,7 @@ class Proposals:
 
 
 class Deliberation:
-    """Rules on the proposals of one turn.
+    """Decides on the proposals of one turn.
 
     Args:
         agents: The members.
@@ -134,8 +135,8 @@ class Deliberation:
         self._aleatoric_threshold, self._epistemic_threshold = regime_thresholds(policy)
         self._weights = {agent.name: agent.weight for agent in agents} | {DRIVER: 1.0}
 
-    def rule(self, proposals: Proposals) -> Ruling:
-        """Returns the ruling; nothing goes on if anything fails."""
+    def rule(self, proposals: Proposals) -> CouncilResult:
+        """Returns the decision, with the message that goes on; nothing does if anything fails."""
         failed, rows = self._read_members(proposals)
         unasked = self._unasked(proposals)
         decision = CouncilDecision(
@@ -158,8 +159,8 @@ class Deliberation:
         except InvalidReplyError as error:
             if self._mode == "verify":
                 decision["reason"] = for_log(str(error).partition("\n")[0])
-                return Ruling(decision, None, is_readable=False)
-        blocked = Ruling(decision, None, is_readable=own is not None)
+                return CouncilResult(decision, None, is_readable=False)
+        blocked = CouncilResult(decision, None, is_readable=own is not None)
         driver = _failure(DRIVER, "it cannot be read") if own is None else own
         missing = [_failure(name, "it was not asked") for name in unasked]  # `is_settled`: as any other votes
         try:
@@ -258,9 +259,9 @@ class Deliberation:
         return failed, rows
 
     def _choose(
-        self, ruling: Ruling, action: str, *, most: Any, rows: Sequence[Response], proposals: Proposals
-    ) -> Ruling:
-        """Returns the ruling that lets a member's message with this very action go on; `most` is how most write it."""
+        self, blocked: CouncilResult, action: str, *, most: Any, rows: Sequence[Response], proposals: Proposals
+    ) -> CouncilResult:
+        """Returns the result that lets a member's message with this very action go on; `most` is how most write it."""
         reason = "no member's message has the chosen action"
         same = [row for row in usable(rows) if row["answer"] == action and self._weights[row["agent"]] > 0]
 
@@ -271,9 +272,9 @@ class Deliberation:
         for row in sorted(same, key=rank):
             message = _message(row, proposals)
             if (problem := faulty_ids(message.tool_calls)) is None:
-                return _goes_on(ruling.decision, row["agent"], message)
+                return _goes_on(blocked.decision, row["agent"], message)
             reason = f"the message of the chosen action is invalid: {problem}"
-        return replace(ruling, decision={**ruling.decision, "action": "abstain", "reason": reason})
+        return replace(blocked, decision={**blocked.decision, "action": "abstain", "reason": reason})
 
 
 def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
@@ -393,10 +394,10 @@ def _message(row: Response, proposals: Proposals) -> AIMessage:
     return AIMessage(row["text"], tool_calls=numbered)
 
 
-def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> Ruling:
+def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> CouncilResult:
     calls = [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in message.tool_calls]
     votes = [name for name in decision["votes"] or [] if name != proposer]
-    return Ruling({**decision, "proposer": proposer, "calls": calls, "votes": votes}, message)
+    return CouncilResult({**decision, "proposer": proposer, "calls": calls, "votes": votes}, message)
 
 
 def _tokens(proposals: Proposals) -> dict[str, Usage]:

@@ -2,31 +2,28 @@
 
 import hashlib
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Command
-from typing_extensions import TypedDict
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.checks import one_of
-from coe_agents.graph.people import Approve, Edit, Reject, Respond, ask_for_decisions
 from coe_agents.graph.runnables import OneForm, steps_node
-from coe_agents.middleware.approval import about_uncertain
-from coe_agents.middleware.guard import Reply, edit_of
+from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
+from coe_agents.middleware.guard import OnUncertain
+from coe_agents.middleware.judged_calls import Asks, CoEVerdicts, OnError, VerdictState
 from coe_agents.middleware.marks import is_mark, make_mark
-from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
+from coe_agents.middleware.open_calls import ProposedCalls
+from coe_agents.middleware.reviewer import about_answer, structured_text
 from coe_agents.middleware.verdict import (
-    Outcome,
     Verdict,
     create_unmeasured,
     fingerprint,
@@ -35,36 +32,6 @@ from coe_agents.middleware.verdict import (
     last_reply,
     mark_verdict,
 )
-from coe_agents.middleware.verdicts import (
-    DUPLICATES,
-    SAME_ID,
-    Asks,
-    CoEVerdicts,
-    OnError,
-    Pending,
-    VerdictState,
-    block_call,
-)
-from coe_agents.middleware.withheld import not_run
-
-OnUncertain = Literal["block", "interrupt"]
-
-_WRITTEN = "a person wrote it"
-"""The reason of the verdict on a call that a person edited; it stays "uncertain" until the group has judged it."""
-
-
-class _Settling(TypedDict):
-    """The state of the steps by which the calls of one message are settled; by the calls' ids.
-
-    Attributes:
-        edits: The calls that a person edited, by their place in the message.
-        verdicts: The verdict of the group, or a person, on each call.
-        answers: What the model is told in a tool's place, where a person rejected the call or answered.
-    """
-
-    edits: dict[str, Any]
-    verdicts: dict[str, Verdict]
-    answers: dict[str, ToolMessage]
 
 
 class CoEMiddleware(CoEVerdicts):
@@ -151,25 +118,16 @@ class CoEMiddleware(CoEVerdicts):
             name=name,
         )
 
-    @hook_config(can_jump_to=["end"])
-    def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Asks the group about the final answer, if this is one, and about the calls of the model's last message."""
-        return run_steps(self._after_model(state, runtime))
-
-    @hook_config(can_jump_to=["end"])
-    async def aafter_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Asks the group; see `after_model`."""
-        return await arun_steps(self._after_model(state, runtime))
-
     def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_answer(state)) is not None:
             return self._decide_answer(state, (yield from self._review(asks, get_config())))
-        pending = Pending(state, self._gated)
-        if self._on_uncertain == "block" or not self._judged(pending):
+        proposed = ProposedCalls(state, self._gated)
+        if self._on_uncertain == "block" or not self._judged(proposed):
             return (yield from super()._after_model(state, runtime))
-        start = _Settling(edits={}, verdicts={}, answers={})
-        settled = yield invoke(self._steps(pending, runtime), start, get_config())
-        return self._update_settled(state, pending, settled)
+        start = ReviewState(edits={}, verdicts={}, answers={})
+        decided = yield invoke(self._steps(proposed, runtime), start, get_config())
+        proposed.replace(decided["edits"])
+        return self._update(state, proposed, decided["verdicts"], [*decided["answers"].values()])
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Withholds the final answer unless the group has approved exactly this answer."""
@@ -184,32 +142,20 @@ class CoEMiddleware(CoEVerdicts):
             return None
         return self._decide_answer(state, (yield from self._review(asks, get_config())), jump=False)
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
-        """Runs the tool if the group, or a person where the group is uncertain, approves the call as it runs."""
-        reply: Reply = _note_edit(super().wrap_tool_call(request, handler), request)
-        return reply
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
-    ) -> Reply:
-        """Runs the tool if it may; see `wrap_tool_call`."""
-        reply: Reply = _note_edit(await super().awrap_tool_call(request, handler), request)
-        return reply
-
-    def _steps(self, pending: Pending, runtime: Runtime[Any]) -> Runnable[Any, Any]:
+    def _steps(self, proposed: ProposedCalls, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
 
         It is a graph of its own so that a run resumed after the interrupt finds the verdicts.
         """
-        message_id = pending.reply.id if pending.reply else None
+        message_id = proposed.reply.id if proposed.reply else None
 
-        def marked(state: _Settling) -> dict[str | None, Verdict]:
+        def marked(state: ReviewState) -> dict[str | None, Verdict]:
             """Returns the verdicts that this gate wrote, by the calls' ids."""
-            pending.replace({int(place): call for place, call in state["edits"].items()})
-            found = [(call, state["verdicts"].get(call["id"] or "")) for call in pending.calls]
+            proposed.replace(state["edits"])
+            found = [(call, state["verdicts"].get(call["id"] or "")) for call in proposed.calls]
             return {call["id"]: one for call, one in found if one and has_mark(one, self.name, call, message_id)}
 
-        def judge(state: _Settling, _: RunnableConfig) -> Steps[dict[str, Any]]:
+        def judge(state: ReviewState, _: RunnableConfig) -> Steps[dict[str, Any]]:
             verdicts, found = {**state["verdicts"]}, marked(state)
             written = {
                 id_ for id_, one in found.items() if (one["decided_by"], one["outcome"]) == ("person", "uncertain")
@@ -217,35 +163,28 @@ class CoEMiddleware(CoEVerdicts):
             judged = {id_: verdict for id_, verdict in found.items() if id_ not in written}
             known = {
                 fingerprint(call, message_id): {self.name: judged[call["id"]]}
-                for call in pending.calls
+                for call in proposed.calls
                 if call["id"] in judged
             }
             settled = judged.keys() | state["answers"].keys()
-            for call in [call for call in self._judged(pending) if call["id"] not in settled]:
-                verdict = yield from self._review_call(pending.request(call, runtime, known))
+            for call in [call for call in self._judged(proposed) if call["id"] not in settled]:
+                verdict = yield from self._review_call(proposed.request(call, runtime, known))
                 if verdict["outcome"] == "uncertain" and call["id"] in written:
-                    allowed = _by_person(verdict, "approved", f"{_WRITTEN}; {in_words(verdict)}")
+                    allowed = by_person(verdict, "approved", f"{WRITTEN}; {in_words(verdict)}")
                     verdict = mark_verdict(allowed, self.name, call, message_id)
                 verdicts[call["id"] or ""] = verdict
             return {"verdicts": verdicts}
 
-        def ask(state: _Settling) -> dict[str, Any]:
-            return _ask_person(pending, state, self.name, marked(state))
+        def ask(state: ReviewState) -> dict[str, Any]:
+            return ask_person(proposed, state, self.name, marked(state))
 
-        steps = StateGraph(_Settling)
+        steps = StateGraph(ReviewState)
         steps.add_node("judge", steps_node(judge, name="judge"))
         steps.add_node("person", OneForm(ask))
         steps.add_node("judge_edits", steps_node(judge, name="judge_edits"))
         for one, other in pairwise((START, "judge", "person", "judge_edits", END)):
             steps.add_edge(one, other)
         return steps.compile()
-
-    def _update_settled(
-        self, state: VerdictState, pending: Pending, settled: Mapping[str, Any]
-    ) -> dict[str, Any] | None:
-        if settled["edits"]:
-            pending.replace({int(place): call for place, call in settled["edits"].items()})
-        return self._update(state, pending, settled["verdicts"], [*settled["answers"].values()])
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
         """Returns the maker of the question about the final answer; None before the agent has answered.
@@ -258,7 +197,7 @@ class CoEMiddleware(CoEVerdicts):
         place, reply = found
         structured = state.get("structured_response")
         # without one, a message with calls is no answer, even if something else replied to all of them
-        if reply.tool_calls and (structured is None or Pending(state, self._gated).calls):
+        if reply.tool_calls and (structured is None or ProposedCalls(state, self._gated).calls):
             return None
         return partial(about_answer, reply, structured, state["messages"][:place])
 
@@ -321,73 +260,8 @@ class CoEMiddleware(CoEVerdicts):
             update["structured_response"] = None
         return update
 
-    def _refuse_early(self, request: ToolCallRequest) -> ToolMessage | None:
-        self._check_names(self._gated, request)
-        if request.tool_call["id"] in (request.state.get(DUPLICATES) or ()):
-            return block_call(request.tool_call, create_unmeasured("failed", SAME_ID))
-        return None
-
     def _lets_pass(self, verdict: Verdict) -> bool:
         return verdict["outcome"] == "approved"
-
-
-def _ask_person(pending: Pending, state: _Settling, gate: str, marked: Mapping[str | None, Verdict]) -> dict[str, Any]:
-    """Asks a person about all calls that the group is uncertain about, and returns the decisions.
-
-    Where the mark of a verdict is not the gate's, what was replied so far is not used: it may be about another call.
-    """
-    verdicts, answers, edits = dict(state["verdicts"]), dict[str, ToolMessage](), dict[str, Any]()
-    uncertain = [
-        (call, verdicts[id_])
-        for call in pending.calls
-        if (id_ := call["id"]) in verdicts and id_ not in pending.duplicates and verdicts[id_]["outcome"] == "uncertain"
-    ]
-    if not uncertain or pending.reply is None:
-        return {}
-    message_id = pending.reply.id
-    places = {call["id"]: place for place, call in enumerate(pending.reply.tool_calls)}
-    is_own = all(call["id"] in marked for call, _ in uncertain)
-    asked = [call for call, _ in uncertain]
-    anew = None if is_own else make_mark("waits", gate, message_id, asked, [verdict for _, verdict in uncertain])
-    decisions = ask_for_decisions([about_uncertain(call, verdict) for call, verdict in uncertain], anew=anew)
-    for (call, verdict), decision in zip(uncertain, decisions, strict=True):
-        id_ = call["id"] or ""
-        now = call
-        outcome: Outcome = "rejected"
-        match decision:
-            case Edit(edited_action=action):
-                edits[str(places[id_])] = now = {**call, "name": action.name, "args": action.args}
-                outcome, why = "uncertain", _WRITTEN
-            case Approve():
-                outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
-            case Reject(message=message):
-                why = f"a person rejected it{': ' if message else ''}{message}"
-                answers[id_] = not_run(call["name"], id_, why)
-            case Respond(message=message):
-                why = "a person answered in its place"
-                answers[id_] = ToolMessage(
-                    message, name=call["name"], tool_call_id=id_, response_metadata={NOT_RUN: True}
-                )
-        verdicts[id_] = mark_verdict(_by_person(verdict, outcome, why), gate, now, message_id)
-    return {"verdicts": verdicts, "answers": answers, "edits": edits}
-
-
-def _by_person(verdict: Verdict, outcome: Outcome, why: str) -> Verdict:
-    return {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
-
-
-def _note_edit(result: Any, request: ToolCallRequest) -> Any:
-    """Returns a tool's result, with the call that ran if a person edited it elsewhere: the message holds the former."""
-    edit = edit_of(request.tool_call, request.state)
-    if edit is None:
-        return result
-    for part in result if isinstance(result, list) else [result]:
-        update = part.update if isinstance(part, Command) and isinstance(part.update, dict) else {}
-        messages = update.get("messages", [])
-        for message in [part, *(messages if isinstance(messages, list) else [messages])]:
-            if isinstance(message, ToolMessage) and message.tool_call_id == request.tool_call["id"]:
-                message.response_metadata = {**message.response_metadata, EXECUTED: dict(edit)}
-    return result
 
 
 def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:

@@ -1,25 +1,34 @@
-"""Owns the last check before a gated tool runs: where it is called, behind all other middleware."""
+"""Owns the last check before a gated tool runs: where it is called, behind all other middleware.
+
+A call runs if `_admit` returns the action that it belongs to: the gate has vouched for exactly this call
+(`_find_vouched`), and the action has not run before and is at its tools as a whole (`Register.start`).
+"""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_origin, get_type_hints
 
+from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ToolCallRequest
 from langchain_core.messages import AnyMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolArg
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolRuntime
+from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import BaseModel
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
+from coe_agents.checks import require
 from coe_agents.middleware.marks import to_text
 from coe_agents.middleware.once import REGISTER, VouchedAction
+from coe_agents.middleware.reviewer import EXECUTED
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import not_run
 from coe_agents.text import for_log
 
-Reply = ToolMessage | Command[Any]
+ToolResult = ToolMessage | Command[Any]
+OnUncertain = Literal["block", "interrupt"]
 _State = TypeVar("_State", bound=AgentState[Any])
 
 _INJECTED = "coe_injected"
@@ -33,57 +42,90 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     is it known what runs.
     """
 
-    def __init__(self, name: str | None = None) -> None:
+    def __init__(self, name: str | None, tools: Collection[str] | None, *, may_gate_none: bool = False) -> None:
         super().__init__()
         self._name = name or type(self).__name__
+        if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools or ()):
+            raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+        must = '"tools" must name at least one tool'
+        require(tools is None or bool(tools) or may_gate_none, must, tools, 'Write tools=["transfer_money"]')
+        self._gated = frozenset(tools or ())
 
     @property
     def name(self) -> str:
         """The name, by which create_agent tells middleware apart."""
         return self._name
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
+    def before_agent(self, state: _State, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Answers calls on which the user, asked to decide, wrote another message instead: they were not run."""
+        return self._before_agent(state)
+
+    async def abefore_agent(self, state: _State, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Answers calls without a decision; see `before_agent`."""
+        return self._before_agent(state)
+
+    @hook_config(can_jump_to=["model", "end"])
+    def after_model(self, state: _State, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Decides on what the model proposes, or asks a person about it, before the tools are reached."""
+        return run_steps(self._after_model(state, runtime))
+
+    @hook_config(can_jump_to=["model", "end"])
+    async def aafter_model(self, state: _State, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Decides on what the model proposes; see `after_model`."""
+        return await arun_steps(self._after_model(state, runtime))
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolResult]) -> ToolResult:
         """Runs the tool if exactly this call may run; otherwise says why not."""
-        return run_steps(self._refuse(request)) or handler(self._guarded(request))
+        return run_steps(self._refuse(request)) or _note_edit(handler(self._guarded(request)), request)
 
     async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
-    ) -> Reply:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolResult]]
+    ) -> ToolResult:
         """Runs the tool if it may; see `wrap_tool_call`."""
-        return await arun_steps(self._refuse(request)) or await handler(self._guarded(request))
+        return await arun_steps(self._refuse(request)) or _note_edit(await handler(self._guarded(request)), request)
+
+    def _before_agent(self, state: _State) -> dict[str, Any] | None:
+        raise NotImplementedError
+
+    def _after_model(self, state: _State, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
+        raise NotImplementedError
 
     def _gates(self, name: str) -> bool:
         """Returns whether a tool is gated."""
         raise NotImplementedError
 
+    def _outputs(self, state: Any) -> Collection[str]:
+        """Returns the names of the tools by which a structured answer is given."""
+        return ()
+
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
         """Returns what was vouched for together with a gated call that is about to run, or its refusal."""
         raise NotImplementedError
 
-    def _refuse_early(self, request: ToolCallRequest) -> ToolMessage | None:
-        """Returns the refusal of a call that is known before its tool is reached; None if it may go on."""
-        return None
-
     def _refuse(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
-        if (refusal := self._refuse_early(request)) is not None:
-            return refusal
+        """Returns the refusal of a call whose tool cannot be guarded, since other middleware brings it."""
+        known = {tool.name for tool in request.runtime.tools}
+        missing = sorted(self._gated.difference(known, self._outputs(request.state)))
+        if missing and known:  # a misspelt name would gate nothing
+            raise ValueError(
+                f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
+                f"Its tools are {', '.join(sorted(known))}"
+            )
         call = request.tool_call
-        if request.tool is None and self._gates(call["name"]):  # other middleware brings it: it cannot be guarded
-            return (yield from self._admit(request, call))[1]
+        if request.tool is None and self._gates(call["name"]):
+            found = yield from self._admit(request, call)
+            return found if isinstance(found, ToolMessage) else None
         return None
 
-    def _admit(
-        self, request: ToolCallRequest, call: ToolCall
-    ) -> Steps[tuple[VouchedAction | None, ToolMessage | None]]:
-        """Returns the action of a call that may run now, or the refusal of one that may not."""
+    def _admit(self, request: ToolCallRequest, call: ToolCall) -> Steps[VouchedAction | ToolMessage]:
+        """Returns the action of a call that may run now, or the refusal of one that may not: here it is decided."""
         action = self._find_vouched(request, call)
         if isinstance(action, ToolMessage):
-            return None, action
-        id_ = call["id"] or ""
-        why_not = yield from REGISTER.start(action, id_, request.runtime, request.runtime.store)
+            return action
+        why_not = yield from REGISTER.start(action, call["id"] or "", request.runtime, request.runtime.store)
         if why_not is None:
-            return action, None
-        return None, not_run(call["name"], id_, why_not, advice="Propose it again if it is still to be done.")
+            return action
+        return not_run(call, why_not, advice="Propose it again if it is still to be done.")
 
     def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
         """Returns the request with this check before every tool that it could run."""
@@ -103,9 +145,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
             hidden = _injected(tool) if input["name"] == tool.name else set[str]()
             shown = {key: value for key, value in input["args"].items() if key not in hidden}
             call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
-            action, refusal = yield from self._admit(request, call)
-            if action is None:
-                return refusal
+            action = yield from self._admit(request, call)
+            if isinstance(action, ToolMessage):
+                return action
             try:
                 return (yield Call(tool.invoke, tool.ainvoke, (input, *args), options))
             except GraphInterrupt:
@@ -133,23 +175,6 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
-
-    def _check_names(self, gated: Collection[str], request: ToolCallRequest, outputs: Collection[str] = ()) -> None:
-        """Raises ValueError if the agent lacks a gated tool, which a misspelt name would leave ungated."""
-        known = {tool.name for tool in request.runtime.tools}
-        missing = sorted({*gated}.difference(known, outputs))
-        if missing and known:
-            raise ValueError(
-                f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
-                f"Its tools are {', '.join(sorted(known))}"
-            )
-
-
-def check_names(tools: Collection[str]) -> frozenset[str]:
-    """Returns the names of the gated tools; raises TypeError if they are no names."""
-    if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools):
-        raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
-    return frozenset(tools)
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -179,6 +204,20 @@ def is_edited(call: ToolCall, state: Mapping[str, Any]) -> bool:
     return edit is not None and is_same_call(edit, call)
 
 
+def _note_edit(result: Any, request: ToolCallRequest) -> Any:
+    """Returns a tool's result, with the call that ran if a person edited it elsewhere: the message holds the former."""
+    edit = edit_of(request.tool_call, request.state)
+    if edit is None:
+        return result
+    for part in result if isinstance(result, list) else [result]:
+        update = part.update if isinstance(part, Command) and isinstance(part.update, dict) else {}
+        messages = update.get("messages", [])
+        for message in [part, *(messages if isinstance(messages, list) else [messages])]:
+            if isinstance(message, ToolMessage) and message.tool_call_id == request.tool_call["id"]:
+                message.response_metadata = {**message.response_metadata, EXECUTED: dict(edit)}
+    return result
+
+
 def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
     """Returns the reply to a call that nobody vouched for: what differs from the model's own, to be proposed again."""
     proposed = proposal_of(call, messages)
@@ -191,12 +230,8 @@ def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
         nothing = object()
         names = [name for name in {**was, **now} if to_text(was.get(name, nothing)) != to_text(now.get(name, nothing))]
         differs = f"since then, {', '.join(map(_named, names))} changed" if names else "it was changed meanwhile"
-    return not_run(
-        call["name"],
-        call["id"] or "",
-        f"the group has not vouched for this call; {differs}",
-        advice="Propose the call again, as it is meant to run.",
-    )
+    why = f"the group has not vouched for this call; {differs}"
+    return not_run(call, why, advice="Propose the call again, as it is meant to run.")
 
 
 def _named(name: str) -> str:

@@ -16,12 +16,12 @@ from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
 from coe_agents.types import DECIDERS, Uncertainty
 
-Outcome = Literal["approved", "rejected", "uncertain", "failed"]
+VerdictOutcome = Literal["approved", "rejected", "uncertain", "failed"]
 
 VERDICTS = "coe_verdicts"
 """The key of the agent's private state that holds the verdicts of its last message: by `fingerprint`, then by gate."""
 
-_WORDS: dict[Outcome, str] = {
+_WORDS: dict[VerdictOutcome, str] = {
     "approved": "the group approves",
     "rejected": "the group is confident and does not approve",
     "uncertain": "the group is not confident",
@@ -45,7 +45,7 @@ class Verdict(Grounds, Uncertainty):
         mark: By which the gate knows that it wrote this, about this call.
     """
 
-    outcome: Outcome
+    outcome: VerdictOutcome
     answer: str | None
     divergence: NotRequired[str | None]  # a verdict that an earlier version stored lacks it
     question: str | None
@@ -130,7 +130,7 @@ def _check_responses(result: Mapping[str, Any]) -> None:
         )
 
 
-def create_unmeasured(outcome: Outcome, reason: str) -> Verdict:
+def create_unmeasured(outcome: VerdictOutcome, reason: str) -> Verdict:
     """Returns a verdict without a measurement: the group was not, or could not be, asked."""
     nothing = GroupDecision(action="abstain", answer=None, reason=reason).data
     return {**view(nothing, Verdict), "outcome": outcome, "question": None, "votes": {}, "failed_judges": {}}
@@ -168,7 +168,8 @@ def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
 def mark_verdict(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> Verdict:
     """Returns a verdict under the mark of a gate; see `make_mark`."""
     kept: Verdict = {"action_key": new_action(gate, message_id, call["id"]), **verdict}
-    return {**kept, "mark": make_mark("verdict", gate, message_id, [call], _unmarked(kept))}
+    decided = {key: value for key, value in kept.items() if key != "mark"}
+    return {**kept, "mark": make_mark("verdict", gate, message_id, [call], decided)}
 
 
 def has_mark(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> bool:
@@ -176,21 +177,16 @@ def has_mark(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None
     return is_mark(verdict.get("mark"), mark_verdict(verdict, gate, call, message_id)["mark"])
 
 
-def _unmarked(verdict: Verdict) -> dict[str, Any]:
-    return {key: value for key, value in verdict.items() if key != "mark"}
-
-
-def verdicts_of(state: Any, call: ToolCall) -> dict[str, Verdict]:
+def verdicts_of(state: Mapping[str, Any], call: ToolCall) -> dict[str, Verdict]:
     """Returns the verdicts on a call of the agent's last message, by the gate's name; those that the gates wrote."""
-    found: dict[str, dict[str, Verdict]] = _get(state, VERDICTS) or {}
-    messages: list[AnyMessage] = _get(state, "messages") or []
-    reply = last_reply(messages)
+    found: dict[str, dict[str, Verdict]] = state.get(VERDICTS) or {}
+    reply = last_reply(state.get("messages") or [])
     message_id = None if reply is None else reply[1].id
     verdicts = found.get(fingerprint(call, message_id), {})
     return {gate: one for gate, one in verdicts.items() if has_mark(one, gate, call, message_id)}
 
 
-def verdict_of(state: Any, call: ToolCall) -> Verdict | None:
+def verdict_of(state: Mapping[str, Any], call: ToolCall) -> Verdict | None:
     """Returns the verdict on a call of the agent's last message; None where no group has judged exactly this call.
 
     With several gates, it is the first verdict that does not approve.
@@ -198,7 +194,3 @@ def verdict_of(state: Any, call: ToolCall) -> Verdict | None:
     verdicts = list(verdicts_of(state, call).values())
     refusing = [verdict for verdict in verdicts if verdict["outcome"] != "approved"]
     return next(iter(refusing or verdicts), None)
-
-
-def _get(state: Any, key: str) -> Any:
-    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)

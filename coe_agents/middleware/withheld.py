@@ -43,7 +43,7 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
     calls: list[ToolCall] = [with_own_id(call, place) for place, call in enumerate(message.tool_calls)]
     unread = [with_own_id(call, len(calls) + place) for place, call in enumerate(message.invalid_tool_calls)]
     changes = {"content": without_text(message.content), "tool_calls": calls, "invalid_tool_calls": unread}
-    replies = [not_run(call["name"] or "", call["id"], _why(decision)) for call in [*calls, *unread]]
+    replies = [not_run(call, _why(decision)) for call in [*calls, *unread]]
     return [message.model_copy(update=changes), *replies]
 
 
@@ -77,14 +77,21 @@ def without_withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def not_run(
-    name: str, call_id: str, why: str, *, advice: str = "Do not repeat the call unchanged.", artifact: Any = None
+    call: Mapping[str, Any],
+    why: str,
+    *,
+    advice: str = "Do not repeat the call unchanged.",
+    artifact: Any = None,
 ) -> ToolMessage:
     """Returns the reply to a call that was not run, with what the model should do."""
-    name = for_log(name, limit=MAX_NAME)
-    text = f"{name} was not run: {why}. {advice}"
-    mark = {NOT_RUN: True}
+    name = for_log(call["name"] or "", limit=MAX_NAME)
     return ToolMessage(
-        text.strip(), name=name, tool_call_id=call_id, status="error", artifact=artifact, response_metadata=mark
+        f"{name} was not run: {why}. {advice}".strip(),
+        name=name,
+        tool_call_id=call["id"] or "",
+        status="error",
+        artifact=artifact,
+        response_metadata={NOT_RUN: True},
     )
 
 

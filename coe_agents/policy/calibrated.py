@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from coe_agents.actions import called_tools
+from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, instance, integer, number, one_of, require, share
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.files import write

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coe_agents.actions import called_tools
+from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, require
 from coe_agents.policy.measurement import Measurement
 from coe_agents.uncertainty.ties import shares_lead

@@ -210,26 +210,23 @@ def measure(
     leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
     leading = leaders[0][1]
     firsts, columns = _first_places(responses), distributions.T.tolist()
-    answer, kind, calls, disagreement = texts[leading], answer_kind(texts[leading]), None, None
-    proposed = [response.get("calls") for response in responses]
-    writings: dict[str, list[dict[str, Any]]] = {}
-    if any(calls is not None for calls in proposed):
-        writings = _writings(responses, labels, mass, texts, representatives)
-        chosen = writings.get(representatives[leading])
-        answer, kind, calls = _leading_proposal(responses, labels, mass, leading, answer, calls=chosen)
-        if with_contested and any(mass[place] > 0 for place, calls in enumerate(proposed) if calls is not None):
-            given = [place for place, response in enumerate(responses) if response["error"] is None]
-            judged = None if proposer is None else firsts.get(proposer)
-            disagreement = contested(
-                [response_text(responses[place]) for place in given],
-                mass[given] if len(given) == len(responses) else mass[given] / mass[given].sum(),
-                [responses[place]["agent"] for place in given],
-                [labels[place] for place in given],
-                leading=given.index(judged) if judged in given else None,
-                values=[proposed[place] for place in given],
-                clusterer=clusterer,
-                question=question,
-            )
+    writings = _writings(responses, labels, mass, texts, representatives)
+    chosen = writings.get(representatives[leading])
+    answer, kind, calls = _leading_proposal(responses, labels, mass, leading, texts[leading], calls=chosen)
+    disagreement, proposed = None, [response.get("calls") for response in responses]
+    if with_contested and any(mass[place] > 0 for place, calls in enumerate(proposed) if calls is not None):
+        given = [place for place, response in enumerate(responses) if response["error"] is None]
+        judged = None if proposer is None else firsts.get(proposer)
+        disagreement = contested(
+            [response_text(responses[place]) for place in given],
+            mass[given] if len(given) == len(responses) else mass[given] / mass[given].sum(),
+            [responses[place]["agent"] for place in given],
+            [labels[place] for place in given],
+            leading=given.index(judged) if judged in given else None,
+            values=[proposed[place] for place in given],
+            clusterer=clusterer,
+            question=question,
+        )
     scale = epistemic_scale(measured.weights, divergence)
     return Measurement(
         coe=coe.total,

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from coe_agents.actions import called_tools, describe_action
+from coe_agents.actions.proposals import called_tools, describe_action
 
 _MOST_VALUES = 4
 _LONGEST_VALUE = 60

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from functools import partial
 
-from coe_agents.actions import called_tools
 from coe_agents.actions.canonical import tool_key
+from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import integer, share
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise, count_votes, without_tie
 from coe_agents.policy.measurement import Measurement

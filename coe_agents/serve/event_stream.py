@@ -11,7 +11,7 @@ from typing import Any
 from starlette.types import Scope
 
 from coe_agents import GroupDecision
-from coe_agents.actions import describe_action
+from coe_agents.actions.proposals import describe_action
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.graph.context import CallersLimits
 from coe_agents.policy.weighting import rank_texts

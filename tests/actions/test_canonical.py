@@ -12,20 +12,20 @@ from coe_agents.actions import canonical_action, read_action
 from coe_agents.actions.canonical import MAX_CHARS
 
 
-def call(name="pay", **args):
+def call(name="f", **args):
     return {"name": name, "args": args}
 
 
-def schema(name="pay", **properties):
+def schema(name="f", **properties):
     return {"name": name, "parameters": {"type": "object", "properties": properties}}
+
+
+def action(args, *tools):
+    return canonical_action([{"name": "f", "args": args}], tools=tools)
 
 
 def same(a, b, *tools):
     return canonical_action([a], tools=tools) == canonical_action([b], tools=tools)
-
-
-def action(args, *, tools):
-    return canonical_action([{"name": "f", "args": args}], tools=tools)
 
 
 JSON = st.recursive(
@@ -42,19 +42,15 @@ CALLS = st.lists(
 
 
 @given(CALLS, st.randoms(use_true_random=False))
-def test_it_is_one_line_and_depends_on_no_order_of_calls_or_keys(calls, rng):
+def test_it_is_one_line_that_is_read_back_and_depends_on_no_order_of_calls_or_keys(calls, rng):
     action = canonical_action(calls)
     assert action.splitlines() == [action]
     assert canonical_action(json.loads(action)) == action  # canonical already
+    assert sorted(map(json.dumps, read_action(action))) == sorted(map(json.dumps, json.loads(action)))
     shuffled = [
         {"args": dict(rng.sample(list(one["args"].items()), len(one["args"]))), "name": one["name"]} for one in calls
     ]
     assert canonical_action(rng.sample(shuffled, len(shuffled))) == action
-
-
-def test_the_order_of_calls_counts_if_asked():
-    calls = [call("b"), call("a")]
-    assert canonical_action(calls) == canonical_action(calls[::-1]) == '[{"args":{},"name":"a"},{"args":{},"name":"b"}]'
 
 
 def test_repeated_calls_count():
@@ -77,7 +73,6 @@ def test_ids_and_dots_in_names_do_not_count():
         (None, "null", False),
         ("New York", "new york", False),
         ("New  York", "New York", False),
-        ("DELETE FROM t -- old\nWHERE id = 1", "DELETE FROM t -- old WHERE id = 1", False),
         ("if x:\n    a()\nb()", "if x:\n    a()\n    b()", False),
         ("a,b", "a b", False),
         ([1, 2], [2, 1], False),
@@ -89,41 +84,77 @@ def test_ids_and_dots_in_names_do_not_count():
 )
 def test_values(a, b, equal):
     assert same(call(x=a), call(x=b)) is equal
+    assert not same(call(x=[a]), call(x=[b]), schema(x={"type": "array", "uniqueItems": True})) or equal
 
 
-def test_a_default_is_filled_in_wherever_the_schema_states_it():
-    unit = {"type": "string", "default": "EUR"}
-    assert same(call(), call(unit="EUR"), schema(unit=unit))
-    assert not same(call(), call(unit="USD"), schema(unit=unit))
-    nested = schema(to={"type": "dict", "properties": {"unit": unit}})
-    assert same(call(to={"name": "Ann"}), call(to={"name": "Ann", "unit": "EUR"}), nested)
-    items = schema(parts={"type": "array", "items": {"type": "object", "properties": {"unit": unit}}})
-    assert same(call(parts=[{}]), call(parts=[{"unit": "EUR"}]), items)
+# schemas
+
+UNIT = {"type": "string", "default": "EUR"}
+EUR = {"unit": "EUR"}
 
 
-def test_a_default_of_one_tool_is_not_of_another():
-    tools = [schema(unit={"default": "EUR"})]
-    assert canonical_action([call("ask")], tools=tools) == '[{"args":{},"name":"ask"}]'
+@pytest.mark.parametrize(
+    ("properties", "given", "filled"),
+    [
+        ({"unit": UNIT}, {}, EUR),
+        ({"x": {"type": "dict", "properties": {"unit": UNIT}}}, {"x": {}}, {"x": EUR}),
+        ({"x": {"type": "array", "items": {"properties": {"unit": UNIT}}}}, {"x": [{}]}, {"x": [EUR]}),
+        ({"x": {"prefixItems": [{}, {"properties": {"unit": UNIT}}]}}, {"x": [{}, {}]}, {"x": [{}, EUR]}),
+        (
+            {"x": {"anyOf": [{"type": "array", "items": {"properties": {"unit": UNIT}}}, {"type": "string"}]}},
+            {"x": [{}]},
+            {"x": [EUR]},
+        ),
+        ({"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}}, {}, {"x": {"a": 1}}),  # as it is stated
+        ({"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}}, {"x": {"a": 1}}, {"x": {"a": 1, "b": 2}}),
+    ],
+)
+def test_a_default_is_filled_in_wherever_the_schema_states_it(properties, given, filled):
+    assert json.loads(action(given, schema(**properties)))[0]["args"] == filled
+    assert action(given, schema("other", **properties)) == action(given)
+    assert not same(call(unit="USD"), call(), schema(unit=UNIT))
 
 
-def test_the_texts_that_a_schema_fixes_are_named():
-    fixed = [{"enum": ["A", "a"]}, {"const": "A"}, {"format": "date"}, {"anyOf": [{"type": "null"}, {"enum": ["A"]}]}]
-    for own in fixed:
-        assert action({"x": "A", "y": "A"}, tools=[schema("f", x=own, y={})]) == (
-            '[{"args":{"x":"A","y":"A"},"exact":["x"],"name":"f"}]'
-        )
+def test_defaults_come_through_references_patterns_and_all_of():
+    unit = {"properties": {"unit": {"$ref": "#/$defs/unit"}}}
+    tool = {
+        "name": "f",
+        "parameters": {
+            "$defs": {"unit": {"default": "EUR"}, "a/b": unit},
+            "allOf": [{"properties": {"x": {"$ref": "#/$defs/a~1b"}}}, {"properties": {"y": {"default": -0.0}}}],
+            "patternProperties": {"^p": {"allOf": [{"type": "object"}, unit]}},
+            "additionalProperties": {"$ref": "#/$defs/a~1b"},
+        },
+    }
+    written = action({"x": {}, "p1": {}, "other": {}}, tool)
+    assert json.loads(written)[0]["args"] == {"x": EUR, "p1": EUR, "other": EUR, "y": 0}
 
 
-def test_the_order_of_an_array_counts_whatever_the_schema_says():
-    tags = schema(x={"type": "array", "uniqueItems": True})
-    assert not same(call(x=["b", "a"]), call(x=["a", "b"]), tags)
+def test_several_defaults_are_refused_where_they_are_needed():
+    stated = {"properties": {"x": {"default": 1}}, "allOf": [{"properties": {"x": {"default": 2}}}]}
+    tool = {"name": "f", "parameters": stated}
+    assert action({"x": 1}, tool) != action({"x": 2}, tool)
+    with pytest.raises(ValueError, match="several defaults of 'x'"):
+        action({}, tool)
 
 
-def test_alternatives_are_read_by_the_type_of_the_value():
-    numbers = {"type": "array", "items": {"type": "object", "properties": {"unit": {"default": 1}}}}
-    either = schema(x={"anyOf": [numbers, {"type": "string"}]})
-    assert same(call(x=[{}]), call(x=[{"unit": 1}]), either)
-    assert same(call(x="All"), call(x="All"), either)
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"enum": ["A", "a"]},
+        {"const": "A"},
+        {"format": "date"},
+        {"anyOf": [{"type": "null"}, {"enum": ["A"]}]},
+        {"enum": ["A", "a"], "anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"enum": ["A", "a"], "$ref": "#/$defs/text"},
+        {"anyOf": [{"allOf": [{"$ref": "#/$defs/text"}, {"enum": ["A", "a"]}]}]},
+    ],
+)
+def test_the_texts_that_a_schema_fixes_are_named(stated):
+    tool = {"name": "f", "parameters": {"$defs": {"text": {"type": "string"}}, "properties": {"x": stated, "y": {}}}}
+    assert action({"x": "A", "y": "A"}, tool) == '[{"args":{"x":"A","y":"A"},"exact":["x"],"name":"f"}]'
+    tool["parameters"]["anyOf"] = [{"required": ["x"]}, {"required": ["z"]}]
+    assert '"exact":["x"]' in action({"x": "A"}, tool)
 
 
 NOTE = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -143,16 +174,15 @@ WIPE = {"type": "object", "properties": {**NOTE["properties"], "dry_run": {"type
 def test_what_fits_several_alternatives_differently_or_none_is_refused(stated):
     tool = {"name": "f", "parameters": {"$defs": {"note": NOTE, "wipe": WIPE}, "properties": {"x": stated}}}
     wrap = (lambda one: {"in": one}) if {"properties", "additionalProperties"} & stated.keys() else (lambda one: one)
-    with pytest.raises(ValueError, match="fits several alternatives in the tool's schema differently"):
-        action({"x": wrap({"text": "a"})}, tools=[tool])
+    # a server that takes the first alternative drops what it does not name
+    for several in ({"text": "a"}, {"text": "a", "loud": True}):
+        with pytest.raises(ValueError, match="fits several alternatives in the tool's schema differently"):
+            action({"x": wrap(several)}, tool)
     for neither in ({"text": 1}, "a"):
         with pytest.raises(ValueError, match="fits none of the alternatives"):
-            action({"x": wrap(neither)}, tools=[tool])
-    # a server that takes the first alternative drops what it does not name
-    with pytest.raises(ValueError, match="fits several alternatives in the tool's schema differently"):
-        action({"x": wrap({"text": "a", "loud": True})}, tools=[tool])
+            action({"x": wrap(neither)}, tool)
     dry, wet = ({"x": wrap({"text": "a", "dry_run": value})} for value in (True, False))
-    assert action(dry, tools=[tool]) != action(wet, tools=[tool])
+    assert action(dry, tool) != action(wet, tool)
 
 
 def test_an_alternative_that_is_closed_has_no_other_fields():
@@ -161,66 +191,69 @@ def test_an_alternative_that_is_closed_has_no_other_fields():
     sms = {"properties": {"to": {}, "number": {}, "dry_run": {"default": False}}}
     text = {"x": {"to": "Ann", "number": 5}}
     with pytest.raises(ValueError, match="several alternatives"):
-        action(text, tools=[schema("f", x={"anyOf": [mail, sms]})])
-    assert '"dry_run":false' in action(text, tools=[schema("f", x={"anyOf": [{**mail, **closed}, sms]})])
+        action(text, schema(x={"anyOf": [mail, sms]}))
+    assert '"dry_run":false' in action(text, schema(x={"anyOf": [{**mail, **closed}, sms]}))
     parts = {"allOf": [{**mail, **closed}, {"properties": {"number": {}}}]}
-    assert '"dry_run":true' in action(text, tools=[schema("f", x={"anyOf": [parts, {"type": "null"}]})])
-
-
-def test_a_default_is_compared_as_it_is_stated():
-    tool = schema("f", x={"default": {"a": 1.0}, "properties": {"b": {"default": 2}}})
-    assert action({}, tools=[tool]) == '[{"args":{"x":{"a":1}},"name":"f"}]'
-    assert action({"x": {"a": 1}}, tools=[tool]) == '[{"args":{"x":{"a":1,"b":2}},"name":"f"}]'
+    assert '"dry_run":true' in action(text, schema(x={"anyOf": [parts, {"type": "null"}]}))
 
 
 def test_a_misfit_beside_a_doubt_rules_an_alternative_out():
     doubtful = {"anyOf": [NOTE, WIPE]}
     first = {"type": "object", "properties": {"x": doubtful, "kind": {"const": "a"}}}
     second = {"type": "object", "properties": {"x": {"type": "object"}, "kind": {"const": "b"}}}
-    tool = schema("f", y={"anyOf": [first, second]})
-    assert action({"y": {"x": {"text": "t"}, "kind": "b"}}, tools=[tool])
+    tool = schema(y={"anyOf": [first, second]})
+    assert action({"y": {"x": {"text": "t"}, "kind": "b"}}, tool)
     with pytest.raises(ValueError, match="several alternatives"):
-        action({"y": {"x": {"text": "t"}, "kind": "a"}}, tools=[tool])
+        action({"y": {"x": {"text": "t"}, "kind": "a"}}, tool)
 
 
-def test_constants_are_told_apart_by_type():
-    either = schema(
-        "f",
-        x={
-            "anyOf": [
-                {"properties": {"k": {"const": 1}, "d": {"default": 1}}},
-                {"properties": {"k": {"const": True}, "d": {"default": 2}}},
-            ]
-        },
-    )
-    assert '"d":2' in action({"x": {"k": True}}, tools=[either])
-    assert '"d":1' in action({"x": {"k": 1.0}}, tools=[either])
+@pytest.mark.parametrize(
+    ("one", "other", "given"), [(1, True, 1.0), ("a", "b", "a"), ([1, {"k": 1}], [True], [1, {"k": 1.0}])]
+)
+def test_alternatives_are_told_apart_by_their_constants_and_their_types(one, other, given):
+    options = [{"properties": {"k": {"const": k}, "d": {"default": d}}} for k, d in ((one, 1), (other, 2))]
+    either = schema(x={"oneOf": options})
+    assert '"d":1' in action({"x": {"k": given}}, either)
+    assert '"d":2' in action({"x": {"k": other}}, either)
 
 
-def test_defaults_come_through_references_patterns_and_all_of():
-    unit = {"properties": {"unit": {"$ref": "#/$defs/unit"}}}
-    tool = {
-        "name": "f",
-        "parameters": {
-            "$defs": {"unit": {"default": "EUR"}, "a/b": unit},
-            "allOf": [{"properties": {"x": {"$ref": "#/$defs/a~1b"}}}, {"properties": {"y": {"default": -0.0}}}],
-            "patternProperties": {"^p": {"allOf": [{"type": "object"}, unit]}},
-            "additionalProperties": {"$ref": "#/$defs/a~1b"},
-        },
-    }
-    written = action({"x": {}, "p1": {}, "other": {}}, tools=[tool])
-    eur = {"unit": "EUR"}
-    assert json.loads(written)[0]["args"] == {"x": eur, "p1": eur, "other": eur, "y": 0}
+def test_references_and_alternatives_are_followed_and_may_not_turn_in_circles():
+    node = {"type": "object", "properties": {"unit": {"default": 1}, "next": {"$ref": "#/$defs/node"}}}
+    tool = {"name": "f", "parameters": {"properties": {"x": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}}
+    assert same(call(x={"next": {}}), call(x={"next": {"unit": 1}, "unit": 1}), tool)
+    own = {"$ref": "#/properties/x"}
+    for stated in (own, {"$ref": "#/nowhere"}, *({key: [own, own]} for key in ("anyOf", "oneOf", "allOf"))):
+        assert same(call(x=1), call(x=1.0), schema(x=stated))
 
 
-def test_several_defaults_are_refused_where_they_are_needed():
-    tool = {
-        "name": "f",
-        "parameters": {"properties": {"x": {"default": 1}}, "allOf": [{"properties": {"x": {"default": 2}}}]},
-    }
-    assert action({"x": 1}, tools=[tool]) != action({"x": 2}, tools=[tool])
-    with pytest.raises(ValueError, match="several defaults of 'x'"):
-        action({}, tools=[tool])
+@pytest.mark.parametrize(
+    "stated",
+    [
+        *(None, [], "x", {"properties": []}, {"properties": {"x": 3}}, {"type": ["float", "null"]}),
+        *({"properties": {"x": {"prefixItems": places}}} for places in ({"a": 1}, 3, "ab", [3])),
+    ],
+)
+def test_a_schema_that_says_nothing_changes_nothing(stated):
+    for one, other in ((1, 1.0), ([1, 2], [1.0, 2.0])):
+        assert same(call(x=one), call(x=other), {"name": "f", "parameters": stated})
+
+
+def test_tools_of_langchain():
+    @tool
+    def f(to: str, unit: Annotated[str, "the currency"] = "EUR", speed: Literal["Slow", "Fast"] = "Slow") -> str:
+        """Pays."""
+        return to + unit + speed
+
+    assert same(call(to="Ann"), call(to="Ann", unit="EUR", speed="Slow"), f)
+    assert not same(call(to="Ann", speed="slow"), call(to="Ann"), f)
+
+
+@pytest.mark.parametrize("where", [{"function": {"parameters": 0}}, {"input_schema": 0}, {"inputSchema": 0}])
+def test_schemas_of_providers(where):
+    stated = {"properties": {"unit": UNIT}}
+    tools = json.loads(json.dumps(where).replace("0", json.dumps(stated)))
+    (tools.get("function") or tools)["name"] = "f"
+    assert same(call(), call(unit="EUR"), tools)
 
 
 def test_a_parser_says_what_is_compared_and_may_change_what_it_is_given():
@@ -228,102 +261,14 @@ def test_a_parser_says_what_is_compared_and_may_change_what_it_is_given():
         args["x"] = float(args["x"])
         return args
 
-    calls = [call("f", x="10")]
+    calls = [call(x="10")]
     assert canonical_action(calls, parsers={"f": parse}) == '[{"args":{"x":10.0},"name":"f"}]'
-    assert calls == [call("f", x="10")]
+    assert calls == [call(x="10")]
     with pytest.raises(ValueError, match="must be finite"):
-        canonical_action([call("f", x="nan")], parsers={"f": parse})
+        canonical_action([call(x="nan")], parsers={"f": parse})
 
 
-@given(CALLS)
-def test_an_action_is_read_back(calls):
-    written = canonical_action(calls)
-    assert sorted(map(json.dumps, read_action(written))) == sorted(map(json.dumps, json.loads(written)))
-
-
-def test_references_are_followed_and_may_not_turn_in_circles():
-    node = {"type": "object", "properties": {"unit": {"default": 1}, "next": {"$ref": "#/$defs/node"}}}
-    tools = {"name": "pay", "parameters": {"properties": {"x": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}}
-    assert same(call(x={"next": {}}), call(x={"next": {"unit": 1}, "unit": 1}), tools)
-    circle = {
-        "name": "pay",
-        "parameters": {"properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
-    }
-    assert same(call(x=1), call(x=1.0), circle)
-    assert same(call(x=1), call(x=1.0), schema(x={"$ref": "#/nowhere"}))
-
-
-@pytest.mark.parametrize(
-    "stated",
-    [
-        {"enum": ["A", "a"], "anyOf": [{"type": "string"}, {"type": "null"}]},
-        {"enum": ["A", "a"], "$ref": "#/$defs/text"},
-        {"allOf": [{"type": "string"}, {"enum": ["A", "a"]}]},
-        {"anyOf": [{"allOf": [{"$ref": "#/$defs/text"}, {"enum": ["A", "a"]}]}]},
-    ],
-)
-def test_what_is_stated_beside_references_and_alternatives_counts(stated):
-    tool = {"name": "f", "parameters": {"$defs": {"text": {"type": "string"}}, "properties": {"x": stated}}}
-    assert '"exact":["x"]' in action({"x": "A"}, tools=[tool])
-
-
-def test_the_fields_of_an_object_with_alternatives_count():
-    path = {"path": {"enum": ["A", "a"]}}
-    tool = {"name": "f", "parameters": {"properties": path, "anyOf": [{"required": ["path"]}, {"required": ["x"]}]}}
-    assert '"exact":["path"]' in action({"path": "A"}, tools=[tool])
-
-
-def test_the_alternatives_of_an_object_are_told_apart_by_their_constants():
-    first = {"type": "object", "properties": {"kind": {"const": "a"}, "to": {"default": "Eve"}}}
-    second = {"type": "object", "properties": {"kind": {"const": "b"}, "to": {"type": "string"}}}
-    tool = {"name": "f", "parameters": {"properties": {"x": {"oneOf": [first, second]}}}}
-    for kind, equal in (("a", True), ("b", False)):
-        written = action({"x": {"kind": kind}}, tools=[tool]), action({"x": {"kind": kind, "to": "Eve"}}, tools=[tool])
-        assert (written[0] == written[1]) is equal
-
-
-@pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
-def test_alternatives_may_not_turn_in_circles(key):
-    own = {"$ref": "#/properties/x"}
-    tool = {"name": "f", "parameters": {"properties": {"x": {key: [own, own]}}}}
-    assert action({"x": 1}, tools=[tool]) == action({"x": 1.0}, tools=[tool])
-
-
-def test_defaults_that_multiply_are_bounded():
-    tool = schema("f", x={"items": {"properties": {"y": {"default": "a" * 1000}}}})
-    with pytest.raises(ValueError, match="at most 100000 characters, and take no more work"):
-        action({"x": [{}] * 1000}, tools=[tool])
-
-
-def test_tools_of_langchain():
-    @tool
-    def pay(to: str, unit: Annotated[str, "the currency"] = "EUR", speed: Literal["Slow", "Fast"] = "Slow") -> str:
-        """Pays."""
-        return to + unit + speed
-
-    assert same(call(to="Ann"), call(to="Ann", unit="EUR", speed="Slow"), pay)
-    assert not same(call(to="Ann", speed="slow"), call(to="Ann"), pay)
-
-
-@pytest.mark.parametrize("where", [{"function": {"parameters": 0}}, {"input_schema": 0}, {"inputSchema": 0}])
-def test_schemas_of_providers(where):
-    stated = {"properties": {"unit": {"default": "EUR"}}}
-    tools = json.loads(json.dumps(where).replace("0", json.dumps(stated)))
-    (tools.get("function") or tools)["name"] = "pay"
-    assert same(call(), call(unit="EUR"), tools)
-
-
-@pytest.mark.parametrize(
-    "stated", [None, [], "x", {"properties": []}, {"properties": {"x": 3}}, {"type": ["float", "null"]}]
-)
-def test_a_schema_that_says_nothing_changes_nothing(stated):
-    assert same(call(x=1), call(x=1.0), {"name": "pay", "parameters": stated})
-
-
-@pytest.mark.parametrize("places", [{"a": 1}, 3, "ab", [3]])
-def test_places_that_are_no_list_of_schemas_say_nothing(places):
-    stated = {"properties": {"x": {"prefixItems": places}}}
-    assert same(call(x=[1, 2]), call(x=[1.0, 2.0]), {"name": "pay", "parameters": stated})
+# what is refused
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
@@ -332,20 +277,19 @@ def test_numbers_are_finite(number):
         canonical_action([call(x=[number])])
 
 
-def test_size_and_depth_are_bounded():
-    deep = 1
-    for _ in range(40):
-        deep = [deep]
+def test_size_depth_and_work_are_bounded():
     with pytest.raises(ValueError, match="nested at most 32 levels"):
-        canonical_action([call(x=deep)])
+        canonical_action([call(x=json.loads("[" * 40 + "]" * 40))])
     with pytest.raises(ValueError, match="at most 100000 characters; got"):
         canonical_action([call(x="x" * MAX_CHARS)])
-    for tools in (
-        [],
-        [{"name": "pay", "parameters": {"properties": {"a": {"default": 1}}, "additionalProperties": {}}}],
-    ):
+    many = {f"a{place}": place for place in range(12_000)}
+    free = {"name": "f", "parameters": {"properties": {"a": {"default": 1}}, "additionalProperties": {}}}
+    for tools in ([], [free]):
         with pytest.raises(ValueError, match="at most 100000 characters"):
-            canonical_action([call(**{f"a{place}": place for place in range(12_000)})], tools=tools)
+            canonical_action([call(**many)], tools=tools)
+    multiplying = schema(x={"items": {"properties": {"y": {"default": "a" * 1000}}}})
+    with pytest.raises(ValueError, match="at most 100000 characters, and take no more work"):
+        action({"x": [{}] * 1000}, multiplying)
 
 
 @pytest.mark.parametrize(

@@ -55,60 +55,48 @@ def find(proposals, mass=None, agents=None, clusterer=None, **options):
 # The parts of the entropy
 
 
-def test_the_tool_first_then_its_argument():
-    # half call nothing, the others pay 5 or 6: H(tool) = log 2, H(sum | pay) = log 2 with p(pay) = 1/2
-    parts = decompose(lines([call(sum=5)], [call(sum=6)], [], []))
-    assert parts.total == pytest.approx(1.5 * LOG2)
-    assert parts.tool == parts.call == pytest.approx(LOG2)
-    assert parts.arguments == {"sum": pytest.approx(LOG2 / 2)}
-    assert parts.rest == pytest.approx(0, abs=1e-12)
+WITHIN = {"a": Within(absolute=0.1)}
+ORDERED = {"name": "pay", "parameters": {"properties": {"to": {}, "sum": {}, "bank": {}}}}
+TWO = [[call(to="ann", bank="x")], [call(to="bob", bank="y")]]
 
 
-def test_whether_anything_is_called_is_a_part_of_the_tool():
-    # tools pay, mail, none with 1/2, 1/4, 1/4: 1.5 log 2; called with 3/4: log 4 - 3/4 log 3
-    parts = decompose(lines([call()], [call("mail")], []), [0.5, 0.25, 0.25])
-    assert parts.tool == parts.total == pytest.approx(1.5 * LOG2)
-    assert parts.call == pytest.approx(2 * LOG2 - 0.75 * math.log(3))
-
-
-def test_what_two_arguments_explain_together_counts_for_the_first_in_the_schema_else_by_name():
-    texts = lines([call(to="ann", bank="x")], [call(to="bob", bank="y")])
-    assert decompose(texts).arguments == {"bank": pytest.approx(LOG2), "to": 0.0}
-    pay = {"name": "pay", "parameters": {"properties": {"to": {}, "sum": {}, "bank": {}}}}
-    assert decompose(texts, clusterer=ActionMatch([pay])).arguments == {"to": pytest.approx(LOG2), "bank": 0.0}
-
-
-def test_arguments_of_one_name_are_added_up_over_tools_and_calls():
-    # each of the two tools has half of the mass, and within it log 2
-    texts = lines(*([call(name, sum=amount)] for name in ("pay", "lend") for amount in (5, 6)))
-    assert decompose(texts).arguments == {"sum": pytest.approx(LOG2)}
-    # two payments: 5 and 7, 5 and 8, 6 and 9: H(first) = H(2/3, 1/3), then H(second | first) = 2/3 log 2
-    texts = lines(*([call(sum=a), call(sum=b)] for a, b in ((5, 7), (8, 5), (6, 9))))
-    assert decompose(texts).arguments == {"sum": pytest.approx(math.log(3))}
-
-
-def test_repeated_calls_are_other_tools():
-    assert decompose(lines([call()], [call(), call()])).tool == pytest.approx(LOG2)
-
-
-def test_an_argument_that_is_omitted_differs_from_null():
-    assert decompose(lines([call()], [call(x=None)])).arguments == {"x": pytest.approx(LOG2)}
-
-
-def test_a_tolerance_that_is_not_transitive_leaves_a_rest():
-    # a: 1.1 joins 1, and 1.2 does not; b: 1 | 5, 5. Together three groups, log 3. As actions the second and the
-    # third are equal: log 3 - 2/3 log 2
-    texts = lines([call(a=1, b=1)], [call(a=1.1, b=5)], [call(a=1.2, b=5)])
-    parts = decompose(texts, clusterer=ActionMatch(compare={"a": Within(absolute=0.1)}))
-    assert parts.total == pytest.approx(math.log(3) - 2 / 3 * LOG2)
-    assert parts.rest == pytest.approx(-2 / 3 * LOG2)
-
-
-def test_what_is_ignored_has_no_part():
-    texts = lines([call(note="x", tags=[1, 2])], [call(note="y", tags=[2, 1])], [call(tags=[3])])
-    parts = decompose(texts, clusterer=ActionMatch(compare={"note": Ignore(), "tags": AnyOrder()}))
-    assert parts.arguments == {"note": 0.0, "tags": pytest.approx(math.log(3) - 2 / 3 * LOG2)}
-    assert parts.rest == pytest.approx(0, abs=1e-12)
+@pytest.mark.parametrize(
+    ("proposals", "clusterer", "tool", "arguments", "rest"),
+    [
+        # half call nothing, the others pay 5 or 6: H(tool) = log 2, H(sum | pay) = log 2 with p(pay) = 1/2
+        ([[call(sum=5)], [call(sum=6)], [], []], None, LOG2, {"sum": LOG2 / 2}, 0),
+        # what two arguments explain together counts for the first, by name or in the schema
+        (TWO, None, 0, {"bank": LOG2, "to": 0}, 0),
+        (TWO, ActionMatch([ORDERED]), 0, {"to": LOG2, "bank": 0}, 0),
+        # each of two tools has half of the mass, and within it log 2
+        ([[call(name, sum=n)] for name in ("pay", "lend") for n in (5, 6)], None, LOG2, {"sum": LOG2}, 0),
+        # two payments: 5 and 7, 5 and 8, 6 and 9: H(first) = H(2/3, 1/3), then H(second | first) = 2/3 log 2
+        ([[call(sum=a), call(sum=b)] for a, b in ((5, 7), (8, 5), (6, 9))], None, 0, {"sum": math.log(3)}, 0),
+        # an argument that is omitted is not null
+        ([[call()], [call(x=None)]], None, 0, {"x": LOG2}, 0),
+        # a: 1.1 joins 1, and 1.2 does not; b: 1 | 5, 5. Together three groups, log 3. As actions the second and the
+        # third are equal: log 3 - 2/3 log 2
+        (
+            [[call(a=1, b=1)], [call(a=1.1, b=5)], [call(a=1.2, b=5)]],
+            ActionMatch(compare=WITHIN),
+            0,
+            {"a": math.log(3) - 2 / 3 * LOG2, "b": 2 / 3 * LOG2},
+            -2 / 3 * LOG2,
+        ),
+        (
+            [[call(note="x", tags=[1, 2])], [call(note="y", tags=[2, 1])], [call(tags=[3])]],
+            ActionMatch(compare={"note": Ignore(), "tags": AnyOrder()}),
+            0,
+            {"note": 0, "tags": math.log(3) - 2 / 3 * LOG2},
+            0,
+        ),
+    ],
+)
+def test_the_parts_of_the_entropy(proposals, clusterer, tool, arguments, rest):
+    parts = decompose(lines(*proposals), clusterer=clusterer)
+    assert parts.tool == pytest.approx(tool, abs=1e-12)
+    assert parts.arguments == pytest.approx(arguments, abs=1e-12)
+    assert parts.rest == pytest.approx(rest, abs=1e-12)
 
 
 def test_texts_that_are_no_actions_call_nothing_and_differ_in_the_rest():
@@ -139,13 +127,6 @@ def asking():
 
     clusterer = Clusterer()
     return clusterer, ActionMatch(compare={"x": Meaning(clusterer)})
-
-
-def test_rules_read_the_question(asking):
-    clusterer, match = asking
-    texts = lines([call(x="one")], [call(x="two")])
-    decompose_entropy(texts, [0.5, 0.5], [0, 1], clusterer=match, question="How many?")
-    assert clusterer.asked == [("How many?", "one", "two")]
 
 
 def test_a_model_is_not_asked_again_about_what_was_clustered(asking):
@@ -234,16 +215,52 @@ def test_with_tolerances_the_rest_makes_up_the_total_and_order_and_names_change_
 # What is contested
 
 
-def test_the_values_of_a_contested_argument_and_who_proposed_them():
+def test_what_is_contested_is_plain_data():
     found = find([[call(to="Ann", sum=5)], [call(to="Ann", sum=900)], [call(to="Ann", sum=5)]])
-    part = pytest.approx(math.log(3) - 2 / 3 * LOG2)
     assert found == {
         "tool": 0.0,
         "call": 0.0,
-        "arguments": {"sum": part},
+        "arguments": {"sum": pytest.approx(math.log(3) - 2 / 3 * LOG2)},
         "candidates": {"pay.sum": [{"value": 5, "agents": ["a", "c"]}, {"value": 900, "agents": ["b"]}]},
         "rest": pytest.approx(0, abs=1e-12),
     }
+
+
+CENTS = ActionMatch(compare={"sum": Within(absolute=0.01)})
+
+
+@pytest.mark.parametrize(
+    ("proposals", "options", "candidates"),
+    [
+        # equal votes come by name, and an argument that another one explains is listed for its votes
+        ([[call(b=1, a=1)], [call(b=2, a=2)]], {}, {"pay.a": [(1, "a"), (2, "b")], "pay.b": [(1, "a"), (2, "b")]}),
+        (
+            [[call("mail")], [call(), call("ask")], [], [], []],
+            {},
+            {"tool": [(None, "cde"), (["ask", "pay"], "b"), ("mail", "a")]},
+        ),
+        # both pay 5 first; the second payment is contested
+        ([[call(sum=5), call(sum=7)], [call(sum=8), call(sum=5)]], {}, {"pay.sum": [(7, "a"), (8, "b")]}),
+        # one value stands for those that equal it; in the order of the lines, "5.01}" comes before "5}"
+        ([[call(sum=5.01)], [call(sum=5)], [call(sum=6)]], {"clusterer": CENTS}, {"pay.sum": [(5.01, "ab"), (6, "c")]}),
+        # omitted
+        ([[call()], [call(sum=5)], [call(sum=5)]], {}, {"pay.sum": [(5, "bc"), (None, "a")]}),
+        # an agent without weight is among the proposers
+        ([[call(n=5)], [call(n=6)], [call(n=7)]], {"mass": [0.5, 0.5, 0]}, {"pay.n": [(5, "a"), (6, "b"), (7, "c")]}),
+        # raw calls that do not belong to the action are not shown
+        ([[call(sum=5)], [call(sum=6)]], {"values": [[call(sum=7)], []]}, {"pay.sum": [(5, "a"), (6, "b")]}),
+        ([[call(sum=5)], [call(sum=6)]], {"values": [[call("mail")], None]}, {"pay.sum": [(5, "a"), (6, "b")]}),
+        ([[call(n=5)], [call(n=6)]], {"values": [[call(n=math.nan)], [{"name": 3}]]}, {"pay.n": [(5, "a"), (6, "b")]}),
+    ],
+)
+def test_candidates(proposals, options, candidates):
+    shown = {key: [{"value": value, "agents": [*who]} for value, who in own] for key, own in candidates.items()}
+    assert find(proposals, **options)["candidates"] == shown
+
+
+def test_an_argument_is_contested_among_the_proposals_of_the_same_tools():
+    found = find([[call(sum=5)], [call(sum=6)], [call(sum=7), call("mail")], [call(sum=5)]])
+    assert [one["value"] for one in found["candidates"]["pay.sum"]] == [5, 6]
 
 
 def test_arguments_come_in_the_order_of_votes_against_the_leading_proposal():
@@ -255,41 +272,6 @@ def test_arguments_come_in_the_order_of_votes_against_the_leading_proposal():
     assert found["arguments"]["a"] > found["arguments"]["b"] > 0
     assert list(found["candidates"]) == ["pay.b", "pay.a"]
     assert list(find(proposals, [0.5, 0.2, 0.2, 0.1], leading=3)["arguments"]) == ["a", "b"]
-
-
-def test_equal_votes_come_by_name():
-    assert list(find([[call(b=1, a=1)], [call(b=2, a=1)], [call(b=1, a=2)]])["arguments"]) == ["a", "b"]
-
-
-def test_an_argument_that_another_one_explains_is_listed_for_its_votes():
-    found = find([[call(a=1, b=1)], [call(a=2, b=2)]])
-    assert found["arguments"] == {"a": pytest.approx(LOG2), "b": 0.0}
-    assert set(found["candidates"]) == {"pay.a", "pay.b"}
-
-
-def test_contested_tools():
-    found = find([[call("mail")], [call(), call("ask")], [], [], []])
-    assert found["arguments"] == {}
-    assert found["candidates"] == {
-        "tool": [
-            {"value": None, "agents": ["c", "d", "e"]},
-            {"value": ["ask", "pay"], "agents": ["b"]},
-            {"value": "mail", "agents": ["a"]},
-        ]
-    }
-
-
-def test_an_argument_is_contested_among_the_proposals_of_the_same_tools():
-    found = find([[call(sum=5)], [call(sum=6)], [call(sum=7), call("mail")], [call(sum=5)]])
-    assert [one["value"] for one in found["candidates"]["pay.sum"]] == [5, 6]
-
-
-def test_the_call_that_is_in_dispute_is_named_and_its_twin_is_not():
-    # both pay 5 first; the second payment is contested
-    found = find([[call(sum=5), call(sum=7)], [call(sum=8), call(sum=5)]])
-    assert found["candidates"] == {
-        "pay.sum": [{"value": 7, "agents": ["a"]}, {"value": 8, "agents": ["b"]}],
-    }
 
 
 def test_what_json_has_no_value_for_is_shown_as_the_first_by_text_wrote_it():
@@ -312,34 +294,11 @@ def test_the_texts_that_a_rule_would_loosen_are_named():
     assert "texts" not in find([[call(to="Ann")], [call()], [call(to=3)]])
 
 
-def test_raw_calls_that_do_not_belong_to_the_action_are_not_shown():
-    proposals = [[call(sum=5)], [call(sum=6)]]
-    for values in ([[call(sum=7)], []], [[call("mail")], None], [[call(sum=math.nan)], [{"name": 3}]]):
-        assert [one["value"] for one in find(proposals, values=values)["candidates"]["pay.sum"]] == [5, 6]
-
-
-def test_one_value_stands_for_those_that_equal_it():
-    clusterer = ActionMatch(compare={"sum": Within(absolute=0.01)})
-    found = find([[call(sum=5.01)], [call(sum=5)], [call(sum=6)]], clusterer=clusterer)
-    # in canonical order, which is the order of the lines: "5.01}" comes before "5}"
-    assert found["candidates"]["pay.sum"] == [{"value": 5.01, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
-
-
-def test_an_omitted_argument_is_null():
-    found = find([[call()], [call(sum=5)], [call(sum=5)]])
-    assert found["candidates"]["pay.sum"] == [{"value": 5, "agents": ["b", "c"]}, {"value": None, "agents": ["a"]}]
-
-
 def test_nothing_is_contested_in_one_action_nor_by_agents_without_weight_nor_in_texts():
     assert find([[call(sum=5)], [call(sum=5.0)]]) is None
     assert find([[call(sum=5)], [call(sum=6)]], [1.0, 0.0]) is None
     assert find([[], []]) is None
     assert contested(["Paris", "Lyon", "[]"], [0.4, 0.4, 0.2], "abc", [0, 1, 2]) is None
-
-
-def test_agents_without_weight_are_among_the_proposers():
-    found = find([[call(sum=5)], [call(sum=6)], [call(sum=7)]], [0.5, 0.5, 0.0])
-    assert found["candidates"]["pay.sum"][-1] == {"value": 7, "agents": ["c"]}
 
 
 def test_a_text_among_actions_calls_nothing():

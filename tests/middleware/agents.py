@@ -3,13 +3,16 @@
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from coe_agents import CoEMiddleware, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.middleware import describe_call, lacks_approval
 from coe_agents.testing.driver import ScriptedDriver
 from tests.doubles import ScriptedAgent
 
@@ -24,6 +27,25 @@ def call(tool="transfer_money", /, id="c1", **args):
 
 def says(*calls, text="I will."):
     return AIMessage(text, tool_calls=list(calls))
+
+
+DONE = says(text="Done.")
+LOOKS = {"name": "balance", "args": {}, "id": "b1"}
+APPROVE = {"type": "approve"}
+
+
+def edit(name="transfer_money", /, **args):
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
+
+
+def decide(*decisions):
+    return Command(resume={"decisions": list(decisions)})
+
+
+def requests(state):
+    """What a person is asked about, a request for each call."""
+    (asked,) = state["__interrupt__"]
+    return asked.value["action_requests"]
 
 
 def judges(*replies):
@@ -68,6 +90,12 @@ def agent(graph, bank, *messages, middleware=None, saver=True, **options):
     return create_agent(ScriptedDriver(script=script), bank.tools, middleware=gate, checkpointer=checkpointer)
 
 
+def people(*, when=lacks_approval, mode="batched"):
+    """LangChain's own middleware, which asks a person about a transfer."""
+    review = {"allowed_decisions": ["approve", "edit", "reject"], "when": when, "description": describe_call}
+    return HumanInTheLoopMiddleware({"transfer_money": review}, interrupt_mode=mode)
+
+
 async def run(mode, compiled, given, config=THREAD):
     """Returns the last state, in any of the modes."""
     if mode == "invoke":
@@ -84,6 +112,7 @@ async def run(mode, compiled, given, config=THREAD):
 
 
 def replies(state):
+    """The tools' replies."""
     return [message for message in state["messages"] if isinstance(message, ToolMessage)]
 
 

@@ -8,18 +8,14 @@ import os
 import sys
 
 import pytest
-from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from coe_agents import CoECouncil, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, MODES, PAY, Bank, call, replies, run, says
+from tests.middleware.agents import ANN, APPROVE, BOB, DONE, PAY, THREAD, Bank, call, decide, replies, says
 from tests.middleware.council import members
 
 pytestmark = pytest.mark.clients
-every_mode = pytest.mark.parametrize("mode", MODES)
-DONE = AIMessage("Done.")
 
 
 @pytest.fixture
@@ -39,15 +35,14 @@ def deep_agent(create_deep_agent, agents, bank, *messages, **options):
     return create_deep_agent(driver, bank.tools, middleware=[council], checkpointer=InMemorySaver())
 
 
-@every_mode
 @pytest.mark.parametrize("tools", [None, ["transfer_money"]])
-async def test_in_a_deep_agent(create_deep_agent, mode, tools):
+async def test_in_a_deep_agent(create_deep_agent, tools):
     bank = Bank()
     agents = members([[call(**ANN)], "Done."])  # they are not shown the call that is withheld
     agent = deep_agent(
         create_deep_agent, agents, bank, says(call(**ANN)), says(call(id="c2", **BOB)), DONE, tools=tools
     )
-    state = await run(mode, agent, PAY)
+    state = await agent.ainvoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1.0)]
     assert [reply.status for reply in replies(state)] == ["success", "error"]
     assert state["messages"][-1].text == "Done."
@@ -55,13 +50,12 @@ async def test_in_a_deep_agent(create_deep_agent, mode, tools):
     assert {"transfer_money", "ls", "task"} <= shown
 
 
-@every_mode
-async def test_a_person_decides_in_a_deep_agent(create_deep_agent, mode):
+async def test_a_person_decides_in_a_deep_agent(create_deep_agent):
     bank = Bank()
     agent = deep_agent(
         create_deep_agent, members([[call(**BOB)], "Done."]), bank, says(call(**ANN)), DONE, on_uncertain="interrupt"
     )
-    assert "__interrupt__" in await run(mode, agent, PAY)
-    state = await run(mode, agent, Command(resume={"decisions": [{"type": "approve"}]}))
+    assert "__interrupt__" in await agent.ainvoke(PAY, THREAD)
+    state = await agent.ainvoke(decide(APPROVE), THREAD)
     assert bank.transfers == [("Ann", 1.0)]
     assert state["messages"][-1].text == "Done."

@@ -1,19 +1,20 @@
 import asyncio
+import json
 import threading
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import PAY, THREAD, Bank, call, says
+from tests.middleware.agents import DONE, PAY, THREAD, Bank, call, says
 from tests.middleware.council import Member, council_agent, members
 from tests.waiting import until
 
-DONE = AIMessage("Done.")
 TEN = {"to": "Ann", "amount": 10}
 
 
@@ -28,17 +29,9 @@ class Streaming(ScriptedDriver):
                 run_manager.on_llm_new_token(word, chunk=chunk)
             yield chunk
         if message.tool_calls:
-            parts = [
-                {
-                    "name": one["name"],
-                    "args": '{"to": "Ann", "amount": 10}',
-                    "id": one["id"],
-                    "index": 0,
-                    "type": "tool_call_chunk",
-                }
-                for one in message.tool_calls
-            ]
-            yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=parts, id="streamed"))
+            (one,) = message.tool_calls
+            part = tool_call_chunk(name=one["name"], args=json.dumps(one["args"]), id=one["id"], index=0)
+            yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=[part], id="streamed"))
 
 
 def model_members(*scripts):
@@ -77,9 +70,8 @@ async def test_nothing_of_a_withheld_text_or_of_the_members_is_streamed(mode):
     assert "SECRET" not in repr([part for kind, part in parts if kind == "custom"])
 
 
-@pytest.mark.parametrize("mode", ["stream", "astream"])
 @pytest.mark.parametrize("is_inside", [True, False])
-async def test_a_fallback_streams_nothing_before_the_gate_either(mode, is_inside):
+async def test_a_fallback_streams_nothing_before_the_gate_either(is_inside):
     def fail(messages):
         raise ConnectionError("down")
 
@@ -87,7 +79,7 @@ async def test_a_fallback_streams_nothing_before_the_gate_either(mode, is_inside
     council = CoECouncil(model_members(theirs, theirs), policy=SupportPolicy(0.6))
     fallback = ModelFallbackMiddleware(Streaming(script=[AIMessage("SECRET text")]))
     order = [council, fallback] if is_inside else [fallback, council]
-    parts = await streamed(create_agent(Streaming(script=fail), Bank().tools, middleware=order), mode)
+    parts = await streamed(create_agent(Streaming(script=fail), Bank().tools, middleware=order), "astream")
     assert "SECRET" not in repr(parts)
 
 
@@ -118,47 +110,58 @@ def test_the_event_holds_no_proposal():
     }
 
 
-class Waiting(Member):
-    """A member that waits until all of a group are asked."""
+class Meeting:
+    """Participants that wait for each other, in threads or tasks."""
 
-    barrier: threading.Barrier
-    arrived: list
-    everybody: asyncio.Event
+    def __init__(self, n):
+        self.barrier, self.missing, self.everybody = threading.Barrier(n), n, asyncio.Event()
 
-    def sample(self, request, config=None):
+    def meet(self):
         self.barrier.wait(timeout=60)
-        return super().sample(request, config)
 
-    async def asample(self, request, config=None):
-        self.arrived.append(self.name)
-        if len(self.arrived) == 3:
+    async def ameet(self):
+        self.missing -= 1
+        if not self.missing:
             self.everybody.set()
         await asyncio.wait_for(self.everybody.wait(), 60)
-        return super().sample(request, config)
 
 
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
 async def test_the_driver_and_the_members_are_asked_at_the_same_time(mode):
-    agents = [Waiting("a", "Hi."), Waiting("b", "Hi.")]
-    barrier, arrived, everybody = threading.Barrier(3), [], asyncio.Event()
-    for agent in agents:
-        agent.barrier, agent.arrived, agent.everybody = barrier, arrived, everybody
+    meeting = Meeting(3)
 
-    class Meeting(ScriptedDriver):
+    class Waiting(Member):
+        def sample(self, request, config=None):
+            meeting.meet()
+            return super().sample(request, config)
+
+        async def asample(self, request, config=None):
+            await meeting.ameet()
+            return super().sample(request, config)
+
+    class Driver(ScriptedDriver):
         def _generate(self, *args, **options):
-            barrier.wait(timeout=60)
+            meeting.meet()
             return super()._generate(*args, **options)
 
         async def _agenerate(self, *args, **options):
-            arrived.append("driver")
-            if len(arrived) == 3:
-                everybody.set()
-            await asyncio.wait_for(everybody.wait(), 60)
+            await meeting.ameet()
             return super()._generate(*args, **options)
 
-    agent = council_agent(agents, Bank(), driver=Meeting(script=[AIMessage("Hi.")]), saver=False)
+    agents = [Waiting("a", "Hi."), Waiting("b", "Hi.")]
+    agent = council_agent(agents, Bank(), driver=Driver(script=[AIMessage("Hi.")]), saver=False)
     state = await agent.ainvoke(PAY) if mode == "ainvoke" else await asyncio.to_thread(agent.invoke, PAY)
     assert state["messages"][-1].text == "Hi."
+
+
+def test_what_the_driver_raises_is_raised():
+    def fail(messages):
+        raise ConnectionError("down")
+
+    for options in ({}, {"tools": ["transfer_money"]}):
+        agent = council_agent(members(["Hi."]), Bank(), driver=ScriptedDriver(script=fail), **options)
+        with pytest.raises(ConnectionError, match="down"):
+            agent.invoke(PAY, THREAD)
 
 
 async def test_a_failing_driver_ends_the_members():

@@ -1,4 +1,4 @@
-"""A council beside other middleware: LangChain's, and our own gate."""
+"""A council beside other middleware: LangChain's, our own gate, and other councils."""
 
 import pytest
 from langchain.agents.middleware import (
@@ -14,106 +14,115 @@ from langchain_core.messages import AIMessage
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from coe_agents import CoEMiddleware
-from tests.middleware.agents import ANN, BOB, MODES, PAY, SURE, THREAD, Bank, call, judges, replies, run, says
-from tests.middleware.council import council_agent, members
+from coe_agents import CoECouncil, CoEMiddleware
+from tests.middleware.agents import (
+    ANN,
+    APPROVE,
+    BOB,
+    DONE,
+    LOOKS,
+    PAY,
+    SURE,
+    THREAD,
+    Bank,
+    call,
+    decide,
+    edit,
+    judges,
+    replies,
+    says,
+)
+from tests.middleware.council import Member, council_agent, members
 
-every_mode = pytest.mark.parametrize("mode", MODES)
-DONE = AIMessage("Done.")
 AGREE = [[call(**ANN)], "Done."]
 AGAINST = [[call(**BOB)], "Done."]
+GATED = ["transfer_money"]
+ASKING = {"on_uncertain": "interrupt"}
 
 
-def decide(*decisions):
-    return Command(resume={"decisions": list(decisions)})
+def people(**options):
+    return HumanInTheLoopMiddleware({"transfer_money": True}, **options)
 
 
-def edit(**args):
-    return {"type": "edit", "edited_action": {"name": "transfer_money", "args": args}}
-
-
-@every_mode
-async def test_people_are_asked_only_about_what_the_council_lets_pass(mode):
-    bank, person = Bank(), HumanInTheLoopMiddleware({"transfer_money": True})
-    agent = council_agent(members(AGAINST), bank, says(call(**ANN)), DONE, before=[person])
-    state = await run(mode, agent, PAY)
-    assert "__interrupt__" not in state
-    assert bank.transfers == []
-    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[person])
-    assert "__interrupt__" in await run(mode, agent, PAY)
-    state = await run(mode, agent, decide({"type": "approve"}))
-    assert bank.transfers == [("Ann", 1.0)]
+@pytest.mark.parametrize(
+    ("script", "options", "n_asked"), [(AGAINST, {}, 0), (AGREE, {}, 1), (AGREE, ASKING, 1), (AGAINST, ASKING, 2)]
+)
+def test_people_are_asked_only_about_what_the_council_or_a_person_at_it_lets_pass(script, options, n_asked):
+    bank = Bank()
+    options = {**options, "tools": GATED, "before": [people()]}
+    agent = council_agent(members(script), bank, says(call(**ANN)), DONE, **options)
+    state = agent.invoke(PAY, THREAD)
+    for _ in range(n_asked):
+        assert "__interrupt__" in state
+        assert bank.transfers == []
+        state = agent.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 1.0)] * (n_asked > 0)
     assert state["messages"][-1].text == "Done."
 
 
-@every_mode
 @pytest.mark.parametrize("trusts", [False, True])
-async def test_a_persons_edit_of_a_call_that_was_vouched_for_runs_where_it_is_trusted(mode, trusts):
-    bank, person = Bank(), HumanInTheLoopMiddleware({"transfer_money": True})
-    agents, options = members(AGREE), {"trust_edits": True} if trusts else {}
-    agent = council_agent(agents, bank, says(call(**ANN)), DONE, before=[person], **options)
-    await run(mode, agent, PAY)
-    state = await run(mode, agent, decide(edit(**BOB)))
+def test_a_persons_edit_of_a_call_that_was_vouched_for_runs_where_it_is_trusted(trusts):
+    bank, options = Bank(), {"trust_edits": True} if trusts else {}
+    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[people()], **options)
+    agent.invoke(PAY, THREAD)
+    state = agent.invoke(decide(edit(**BOB)), THREAD)
     assert bank.transfers == ([("Bob", 2.0)] if trusts else [])
     assert ("to, amount changed" in replies(state)[0].text) != trusts
 
 
-@every_mode
-async def test_a_person_who_is_asked_at_each_call(mode):
-    bank, person = Bank(), HumanInTheLoopMiddleware({"transfer_money": True}, interrupt_mode="per_call")
-    for place, (decision, ran) in enumerate(
-        [({"type": "approve"}, [("Ann", 1.0)]), (edit(**BOB), []), ({"type": "reject"}, [])]
-    ):
-        bank.transfers.clear()
-        agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[person], trust_edits=True)
-        thread = {"configurable": {"thread_id": str(place)}}
-        paused = await run(mode, agent, PAY, thread)
-        (asked,) = paused["__interrupt__"]
-        await run(mode, agent, Command(resume={asked.id: decision}), thread)
-        # an edit made there cannot be told from a change by other middleware, and does not run
-        assert bank.transfers == ran
+@pytest.mark.parametrize(("decision", "ran"), [(APPROVE, [("Ann", 1.0)]), (edit(**BOB), []), ({"type": "reject"}, [])])
+def test_a_person_who_is_asked_at_each_call(decision, ran):
+    bank, before = Bank(), [people(interrupt_mode="per_call")]
+    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True)
+    (asked,) = agent.invoke(PAY, THREAD)["__interrupt__"]
+    agent.invoke(Command(resume={asked.id: decision}), THREAD)
+    # an edit made there cannot be told from a change by other middleware, and does not run
+    assert bank.transfers == ran
 
 
-@every_mode
-async def test_the_gate_judges_what_the_council_lets_pass(mode):
-    _, graph = judges(*SURE)
-    bank = Bank()
-    gate = CoEMiddleware(graph, tools=["transfer_money"])
-    await run(mode, council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[gate]), PAY)
-    assert bank.transfers == [("Ann", 1.0)]
-    bank = Bank()
+@pytest.mark.parametrize(("script", "transfers"), [(AGREE, [("Ann", 1.0)]), (AGAINST, [])])
+def test_the_gate_judges_what_the_council_lets_pass(script, transfers):
     judge, graph = judges(*SURE)
-    gate = CoEMiddleware(graph, tools=["transfer_money"], final_answer=True)
-    await run(mode, council_agent(members(AGAINST), bank, says(call(**ANN)), DONE, before=[gate]), PAY)
-    assert bank.transfers == []
-    assert len(judge[0].requests) == 1  # the final answer
+    bank, gate = Bank(), CoEMiddleware(graph, tools=GATED, final_answer=True)
+    council_agent(members(script), bank, says(call(**ANN)), DONE, before=[gate]).invoke(PAY, THREAD)
+    assert bank.transfers == transfers
+    assert len(judge[0].requests) == 1 + len(transfers)  # the final answer, too
 
 
-@every_mode
-async def test_the_gate_asks_people_and_the_council_does_not_ask_again(mode):
+def test_the_gate_asks_people_and_the_council_does_not_ask_again():
     _, graph = judges(["approve"], ["reject"])
     bank, agents = Bank(), members(AGREE)
-    gate = CoEMiddleware(graph, tools=["transfer_money"], on_uncertain="interrupt")
+    gate = CoEMiddleware(graph, tools=GATED, on_uncertain="interrupt")
     agent = council_agent(agents, bank, says(call(**ANN)), DONE, before=[gate])
-    assert "__interrupt__" in await run(mode, agent, PAY)
-    await run(mode, agent, decide({"type": "approve"}))
+    assert "__interrupt__" in agent.invoke(PAY, THREAD)
+    agent.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == [("Ann", 1.0)]
     assert len(agents[0].requests) == 2
 
 
-def test_both_ask_a_person_one_after_the_other():
-    bank, person = Bank(), HumanInTheLoopMiddleware({"transfer_money": True})
-    agent = council_agent(members(AGAINST), bank, says(call(**ANN)), DONE, before=[person], on_uncertain="interrupt")
-    agent.invoke(PAY, THREAD)
-    assert "__interrupt__" in agent.invoke(decide({"type": "approve"}), THREAD)
-    assert bank.transfers == []
-    agent.invoke(decide({"type": "approve"}), THREAD)
+@pytest.mark.parametrize(("first", "second"), [(AGREE, AGREE), (AGREE, AGAINST), (AGAINST, AGREE)])
+def test_several_councils_of_one_agent_must_all_vouch(first, second):
+    bank = Bank()
+    outer = CoECouncil([Member("o", *first)], tools=GATED, name="outer")
+    agent = council_agent([Member("i", *second)], bank, says(call(**ANN)), DONE, tools=GATED, before=[outer])
+    state = agent.invoke(PAY, THREAD)
+    assert bool(bank.transfers) == (first is second)
+    assert state["messages"][-1].text == "Done."
+    assert len(replies(state)) == 1
+
+
+def test_councils_of_other_tools_have_other_members():
+    bank, looking, payers = Bank(), Member("looker", [LOOKS]), members([[call(**ANN)]])
+    outer = CoECouncil([looking], tools=["balance"], name="looking")
+    agent = council_agent(payers, bank, says(LOOKS), says(call(**ANN)), DONE, tools=GATED, before=[outer])
+    state = agent.invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1.0)]
+    assert (len(looking.requests), len(payers[0].requests)) == (1, 1)
+    assert [reply.status for reply in replies(state)] == ["success"] * 2
 
 
-@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("on_uncertain", ["block", "interrupt"])
-async def test_beside_langchains_other_middleware(mode, on_uncertain):
+async def test_beside_langchains_other_middleware(on_uncertain):
     bank = Bank()
     before = [
         TodoListMiddleware(),
@@ -123,11 +132,11 @@ async def test_beside_langchains_other_middleware(mode, on_uncertain):
     ]
     script = [says(call(**ANN)), says(call(id="c2", **BOB)), DONE]
     agents = members([[call(**ANN)], [call(**ANN)], "Done."])
-    agent = council_agent(agents, bank, *script, before=before, on_uncertain=on_uncertain, tools=["transfer_money"])
-    state = await run(mode, agent, PAY)
+    agent = council_agent(agents, bank, *script, before=before, on_uncertain=on_uncertain, tools=GATED)
+    state = await agent.ainvoke(PAY, THREAD)
     if on_uncertain == "interrupt":
         assert "__interrupt__" in state
-        state = await run(mode, agent, decide({"type": "reject"}))
+        state = await agent.ainvoke(decide({"type": "reject"}), THREAD)
     assert bank.transfers == [("Ann", 1.0)]
     assert state["messages"][-1].text == "Done."
 
@@ -142,55 +151,36 @@ def weather(sky, id="w1"):
     return {"name": "Weather", "args": {"sky": sky}, "id": id}
 
 
-@every_mode
 @pytest.mark.parametrize("response_format", [ToolStrategy(Weather), AutoStrategy(Weather), Weather])
-async def test_a_structured_answer_is_an_action(mode, response_format):
-    agents = members([[weather("clear")]], [[weather("clear")]])
-    agent = council_agent(agents, Bank(), says(weather("clear")), response_format=response_format)
-    state = await run(mode, agent, PAY)
-    assert state["structured_response"] == Weather(sky="clear")
-    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]][-1] == "Weather"
+@pytest.mark.parametrize("tools", [None, ["Weather"]])
+def test_a_structured_answer_is_an_action(response_format, tools):
     agents = members([[weather("grey")]], [[weather("grey")]])
-    agent = council_agent(
-        agents, Bank(), says(weather("clear")), says(weather("grey", "w2")), response_format=response_format
-    )
-    state = await run(mode, agent, PAY)
+    script = [says(weather("clear")), says(weather("grey", "w2"))]
+    agent = council_agent(agents, Bank(), *script, response_format=response_format, tools=tools)
+    state = agent.invoke(PAY, THREAD)
     assert state["structured_response"] == Weather(sky="grey")
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "ai", "tool"]
+    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]][-1] == "Weather"
 
 
-@every_mode
-async def test_a_structured_answer_that_is_always_withheld_ends_the_run(mode):
+@pytest.mark.parametrize("tools", [Bank().tools, []])
+def test_a_structured_answer_that_is_always_withheld_ends_the_run(tools):
+    bank = Bank()
+    bank.tools = tools
     agents = members([[weather("grey")]], [[weather("grey")]])
-    for tools in (Bank().tools, []):
-        bank = Bank()
-        bank.tools = tools
-        agent = council_agent(agents, bank, says(weather("clear")), response_format=ToolStrategy(Weather))
-        state = await run(mode, agent, PAY)
-        assert state.get("structured_response") is None
-        assert state["messages"][-1].text.startswith("I will not answer this")
-
-
-@every_mode
-async def test_a_structured_answer_in_the_providers_own_way_is_a_text(mode):
-    said = AIMessage('{"sky": "clear"}')
-    agent = council_agent(members(["x"], ["y"]), Bank(), said, response_format=ProviderStrategy(Weather))
-    assert (await run(mode, agent, PAY))["structured_response"] == Weather(sky="clear")
-    agent = council_agent(members([[call(**ANN)]]), Bank(), said, response_format=ProviderStrategy(Weather))
-    state = await run(mode, agent, PAY)
+    agent = council_agent(agents, bank, says(weather("clear")), response_format=ToolStrategy(Weather))
+    state = agent.invoke(PAY, THREAD)
     assert state.get("structured_response") is None
     assert state["messages"][-1].text.startswith("I will not answer this")
 
 
-@every_mode
-async def test_only_the_structured_answer_is_judged(mode):
-    agents = members([[weather("grey")]], [[weather("grey")]])
-    script = [says(call("balance", id="b1")), says(weather("clear")), says(weather("grey", "w2"))]
-    script[0].tool_calls[0]["args"] = {}
-    options = {"response_format": ToolStrategy(Weather), "tools": ["Weather"]}
-    state = await run(mode, council_agent(agents, Bank(), *script, **options), PAY)
-    assert state["structured_response"] == Weather(sky="grey")
-    assert len(agents[0].requests) == 2
+@pytest.mark.parametrize(("script", "given"), [(["x"], Weather(sky="clear")), ([[call(**ANN)]], None)])
+def test_a_structured_answer_in_the_providers_own_way_is_a_text(script, given):
+    said = AIMessage('{"sky": "clear"}')
+    agent = council_agent(members(script, script), Bank(), said, response_format=ProviderStrategy(Weather))
+    state = agent.invoke(PAY, THREAD)
+    assert state.get("structured_response") == given
+    assert state["messages"][-1].text.startswith("I will not answer this") is (given is None)
 
 
 class Changing(AgentMiddleware):
@@ -207,47 +197,37 @@ class Changing(AgentMiddleware):
         return {"messages": [message.model_copy(update={"tool_calls": self.change(message.tool_calls)})]}
 
 
-CHANGES = {
-    "other arguments": lambda calls: [{**calls[0], "args": {"to": "Eve", "amount": 1000}}],
-    "a call more": lambda calls: [*calls, {**calls[0], "id": "c9", "args": {"to": "Eve", "amount": 1000}}],
-    "another id": lambda calls: [{**calls[0], "id": "c9", "args": {"to": "Eve", "amount": 1000}}],
-}
+def adds(calls):
+    return [*calls, {**calls[0], "id": "c9", "args": {"to": "Eve", "amount": 1000}}]
 
 
-@pytest.mark.parametrize("tools", [None, ["transfer_money"]])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_call_that_other_middleware_changed_does_not_run(change, tools):
+@pytest.mark.parametrize("change", [adds, lambda calls: adds(calls)[1:]], ids=["a call more", "another id"])
+def test_a_call_that_other_middleware_added_does_not_run(change):
     bank = Bank()
-    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[Changing(change)], tools=tools)
+    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[Changing(change)])
     state = agent.invoke(PAY, THREAD)
     assert "Eve" not in str(bank.transfers)
     assert any("has not vouched for this call" in reply.text for reply in replies(state))
 
 
 def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
-    bank, person = Bank(), HumanInTheLoopMiddleware({"transfer_money": True})
-    before = [person, Changing(CHANGES["a call more"])]
+    bank, before = Bank(), [people(), Changing(adds)]
     agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True)
     agent.invoke(PAY, THREAD)
-    agent.invoke(decide({"type": "approve"}, edit(**BOB)), THREAD)
+    agent.invoke(decide(APPROVE, edit(**BOB)), THREAD)
     assert bank.transfers == [("Ann", 1.0)]
 
 
-class Replaying(AgentMiddleware):
-    """Middleware that repeats the model's first message without asking it, as a cache would."""
+def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothing():
+    class Replaying(AgentMiddleware):
+        """Repeats the model's first message without asking it, as a cache would."""
 
-    def wrap_model_call(self, request, handler):
-        if len(request.messages) == 1:
-            self.first = handler(request)
-            return self.first
-        if len(request.messages) < 4:
-            return AIMessage("", tool_calls=[call(**ANN)], id="again")
-        return handler(request)
+        def wrap_model_call(self, request, handler):
+            if 1 < len(request.messages) < 4:
+                return AIMessage("", tool_calls=[call(**ANN)], id="again")
+            return handler(request)
 
-
-def test_a_vouched_call_runs_once():
     bank = Bank()
     agents = members([[call(**ANN)], "Done.", "Done."])
-    agent = council_agent(agents, bank, says(call(**ANN)), DONE, before=[Replaying()])
-    agent.invoke(PAY, THREAD)
+    council_agent(agents, bank, says(call(**ANN)), DONE, before=[Replaying()]).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1.0)]

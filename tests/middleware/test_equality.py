@@ -335,4 +335,4 @@ def test_the_work_grows_with_the_number_of_arguments(is_parsed, step):
     (few, decision), (many, _) = rule(100), rule(400)
     assert decision["action"] == ("abstain" if step else "answer")
     assert many < 4.2 * few
-    assert many < 400 * 4 * 150
+    assert many < 400 * 4 * 100

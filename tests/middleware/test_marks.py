@@ -11,13 +11,27 @@ from langgraph.types import Command
 from coe_agents.errors import ConfigurationError
 from coe_agents.middleware import marks
 from coe_agents.middleware.verdict import fingerprint
-from tests.middleware.agents import ANN, BOB, PAY, SURE, THREAD, UNSURE, Bank, agent, call, judges, says
+from tests.middleware.agents import (
+    ANN,
+    APPROVE,
+    BOB,
+    DONE,
+    PAY,
+    SURE,
+    THREAD,
+    UNSURE,
+    Bank,
+    agent,
+    call,
+    decide,
+    judges,
+    requests,
+    says,
+)
 from tests.middleware.council import council_agent, members
 
-DONE = says(text="Done.")
 AGREE = [[call(**ANN)], "Done."]
 AGAINST = [[call(**BOB)], "Done."]
-APPROVE = Command(resume={"decisions": [{"type": "approve"}]})
 
 
 def elsewhere(thread):
@@ -119,12 +133,11 @@ def test_in_another_process_a_person_is_asked_anew_unless_the_secret_is_shared(s
     for compiled, bank in (asking_council(), asking_gate()):
         compiled.invoke(PAY, THREAD)
         other_process()
-        state = compiled.invoke(APPROVE, THREAD)
+        state = compiled.invoke(decide(APPROVE), THREAD)
         if not shared:
             assert bank.transfers == []
-            [asked] = state["__interrupt__"]
-            assert asked.value["action_requests"][0]["args"] == ANN
-            compiled.invoke(APPROVE, THREAD)
+            assert requests(state)[0]["args"] == ANN
+            compiled.invoke(decide(APPROVE), THREAD)
         assert bank.transfers == [("Ann", 1.0)]
 
 
@@ -141,19 +154,9 @@ def asking_gate():
 def test_a_proposal_that_was_put_in_place_of_the_one_a_person_saw_is_shown_first():
     compiled, bank = asking_council()
     compiled.invoke(PAY, THREAD)
-    turn = compiled.get_state(THREAD).values["coe_council"]
-    text = repr(turn)
-    assert "pending" in text
-    evil = says(call(**BOB))
-
-    def swap(value):
-        if isinstance(value, dict):
-            if "messages" in value and "mark" in value:
-                return {**value, "messages": [evil]}
-            return {key: swap(one) for key, one in value.items()}
-        return value
-
-    compiled.update_state(THREAD, {"coe_council": swap(turn)}, as_node="model")
-    state = compiled.invoke(APPROVE, THREAD)
+    turns = compiled.get_state(THREAD).values["coe_council"]
+    turns["CoECouncil"]["pending"]["messages"] = [says(call(**BOB))]
+    compiled.update_state(THREAD, {"coe_council": turns}, as_node="model")
+    state = compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == []
-    assert state["__interrupt__"][0].value["action_requests"][0]["args"] == BOB
+    assert requests(state)[0]["args"] == BOB

@@ -11,7 +11,7 @@ from itertools import islice
 from statistics import fmean
 from typing import Protocol, runtime_checkable
 
-from coe_agents.actions import has_proposals
+from coe_agents.actions.proposals import has_proposals
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many, normalize_answer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.scoring.statistics import BATCH, Statistics

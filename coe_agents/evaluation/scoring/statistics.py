@@ -8,7 +8,8 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from coe_agents.actions import compare_actions, compared_answer, has_proposals
+from coe_agents.actions.match import compare_actions
+from coe_agents.actions.proposals import compared_answer, has_proposals
 from coe_agents.clustering import Clusterer, EntailmentModel, canonical_answer, cluster_many
 from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray

@@ -1,6 +1,5 @@
 """Owns the step that judges tool calls: after the model, before a person is asked or a tool runs."""
 
-import hashlib
 import inspect
 import logging
 import re
@@ -8,21 +7,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware.types import AgentState, PrivateStateAttr, ToolCallRequest
-from langchain_core.messages import AIMessage, ToolCall, ToolMessage
+from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.config import get_config
-from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 
-from coe_agents._steps import Steps, arun_steps, invoke, run_steps
-from coe_agents.checks import one_of, require
+from coe_agents._steps import Steps, invoke
+from coe_agents.checks import one_of
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.people import fence
 from coe_agents.graph.runnables import check_compiled
-from coe_agents.middleware.guard import GuardsTools, check_names, is_edited, proposal_of, refuse
+from coe_agents.middleware.guard import GuardsTools, is_edited, proposal_of, refuse
 from coe_agents.middleware.once import VouchedAction, new_action
+from coe_agents.middleware.open_calls import DUPLICATES, ProposedCalls, close_calls
 from coe_agents.middleware.reviewer import about_call
-from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
@@ -46,8 +43,6 @@ OnError = Literal["block", "raise"]
 Asks = Callable[[], str | Verdict]
 """Returns the question for the group, or a verdict where there is nothing to ask."""
 
-DUPLICATES = "coe_duplicates"
-"""The key of the agent's private state that holds the new ids of calls that had the id of an earlier one."""
 SAME_ID = "another call of the same message has its id"
 
 
@@ -97,7 +92,8 @@ class CoEVerdicts(GuardsTools[VerdictState]):
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
-        ValueError: If the graph has a checkpointer, or there is nothing to judge.
+        ValueError: If the graph has a checkpointer, or there is nothing to judge; at the first tool call if the agent
+            lacks a named tool, since a misspelt name would have nothing judged.
     """
 
     state_schema = VerdictState
@@ -115,29 +111,14 @@ class CoEVerdicts(GuardsTools[VerdictState]):
         trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
-        super().__init__(name)
-        self._gated, must = check_names(tools), '"tools" must name at least one tool'
-        require(bool(tools) or self._judges_answers, must, tools, 'Write tools=["transfer_money"]')
+        super().__init__(name, tools, may_gate_none=self._judges_answers)
         one_of(on_error, '"on_error"', get_args(OnError), advice='"block" is safe')
         self._graph = check_compiled(graph)
         self._question, self._approves, self._on_error = question, approves, on_error
         self._include_results, self._trust_edits = include_results, trust_edits
 
-    def before_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Answers calls on which the user, asked to decide, wrote another message instead: they were not run."""
+    def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
         return close_calls(state["messages"], self._gated)
-
-    async def abefore_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Answers calls without a decision; see `before_agent`."""
-        return close_calls(state["messages"], self._gated)
-
-    def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Asks the group about each call of the model's last message that is to be judged."""
-        return run_steps(self._after_model(state, runtime))
-
-    async def aafter_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Asks the group; see `after_model`."""
-        return await arun_steps(self._after_model(state, runtime))
 
     def _gates(self, name: str) -> bool:
         return name in self._gated
@@ -168,12 +149,12 @@ class CoEVerdicts(GuardsTools[VerdictState]):
         return verdict["action_key"] if verdict is not None and self._lets_pass(verdict) else None
 
     def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
-        pending = Pending(state, self._gated)
+        proposed = ProposedCalls(state, self._gated)
         verdicts = dict[str | None, Verdict]()
         # one after another, so that each finds its own run if the group's graph is resumed
-        for call in self._judged(pending):
-            verdicts[call["id"]] = yield from self._review_call(pending.request(call, runtime))
-        return self._update(state, pending, verdicts)
+        for call in self._judged(proposed):
+            verdicts[call["id"]] = yield from self._review_call(proposed.request(call, runtime))
+        return self._update(state, proposed, verdicts)
 
     def _review_call(self, request: ToolCallRequest) -> Steps[Verdict]:
         """Asks the group about a call, and returns its verdict, marked."""
@@ -214,115 +195,38 @@ class CoEVerdicts(GuardsTools[VerdictState]):
         approved = {id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"}
         return about_call(request, approved, include_results=self._include_results)
 
-    def _judged(self, pending: "Pending") -> list[ToolCall]:
+    def _judged(self, proposed: ProposedCalls) -> list[ToolCall]:
         """Returns the calls that need a verdict; one without an id can have none."""
-        return [call for call in pending.calls if call["name"] in self._gated and call["id"]]
+        return [call for call in proposed.calls if call["name"] in self._gated and call["id"]]
 
     def _update(
         self,
         state: VerdictState,
-        pending: "Pending",
+        proposed: ProposedCalls,
         verdicts: Mapping[str | None, Verdict],
         answers: Sequence[ToolMessage] = (),
     ) -> dict[str, Any] | None:
-        if pending.reply is None or not (verdicts or answers or pending.is_changed):
+        if proposed.reply is None or not (verdicts or answers or proposed.is_changed):
             return None
         # of the other verdicts, only those of another gate on the same calls
         known = state.get("coe_verdicts", {})
-        current = {fingerprint(call, pending.reply.id): call for call in pending.calls}
+        current = {fingerprint(call, proposed.reply.id): call for call in proposed.calls}
         kept = {key: known[key] for key in current if key in known}
         for key, call in current.items():
             if (verdict := verdicts.get(call["id"])) is not None:
-                if call["id"] in pending.duplicates:
+                if call["id"] in proposed.duplicates:
                     failed: Verdict = {**verdict, "outcome": "failed", "reason": SAME_ID}
-                    verdict = mark_verdict(failed, self.name, call, pending.reply.id)
+                    verdict = mark_verdict(failed, self.name, call, proposed.reply.id)
                 kept[key] = {**kept.get(key, {}), self.name: verdict}
-        changed = [pending.reply] if pending.is_changed else []
-        update: dict[str, Any] = {VERDICTS: kept, DUPLICATES: pending.duplicates}
+        changed = [proposed.reply] if proposed.is_changed else []
+        update: dict[str, Any] = {VERDICTS: kept, DUPLICATES: proposed.duplicates}
         return {**update, "messages": [*changed, *answers]} if changed or answers else update
-
-
-class Pending:
-    """The calls of the model's last message that nothing has replied to yet, each with an id of its own.
-
-    Attributes:
-        reply: The message; None before there is one.
-        calls: Its calls without a reply.
-        duplicates: The new ids of gated calls that had the id of an earlier call.
-        is_changed: Whether the message is not the one in the state.
-    """
-
-    def __init__(self, state: VerdictState, gated: Collection[str]) -> None:
-        """Reads them from the state; an id that a gated call shares stays with the first call that has it.
-
-        An ungated call that loses it still runs, and a gated one does not.
-        """
-        self._state, self.is_changed = state, False
-        self.reply: AIMessage | None = None
-        self.calls, self.duplicates = list[ToolCall](), list[str]()
-        if (found := last_reply(state["messages"])) is None:
-            return
-        place, self.reply = found
-        after, known = state["messages"][place + 1 :], state.get("coe_duplicates", ())
-        answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
-        self.calls = [call for call in self.reply.tool_calls if call["id"] not in answered]
-        self.duplicates = [call["id"] for call in self.calls if call["id"] and call["id"] in known]
-        shared = {call["id"] for call in self.calls if call["name"] in gated}
-        seen, renamed = set[str | None](), dict[int, ToolCall]()
-        for index, call in enumerate(self.reply.tool_calls):
-            id_ = call["id"]
-            if id_ and id_ in seen & shared:
-                # deterministic: a resumed run repeats this
-                digest = hashlib.sha256(f"{self.reply.id} {index} {id_}".encode(errors="replace")).hexdigest()
-                id_ = f"call_{digest[:24]}"
-                renamed[index] = {**call, "id": id_}
-                if call["name"] in gated:
-                    self.duplicates.append(id_)
-            seen.add(id_)
-        if renamed:
-            self.replace(renamed)
-
-    def replace(self, calls: Mapping[int, ToolCall]) -> None:
-        """Replaces the calls at these places of the message."""
-        if self.reply is None:
-            return
-        former = self.reply.tool_calls
-        now = [calls.get(index, call) for index, call in enumerate(former)]
-        ids = {call["id"] for call in self.calls}
-        changed = {new["id"] for new, old in zip(now, former, strict=True) if new != old}
-        self.reply = self.reply.model_copy(update={"tool_calls": now})
-        self.calls = [call for call in now if call["id"] in ids | changed]
-        self.is_changed = True
-
-    def request(
-        self, call: ToolCall, runtime: Runtime[Any], verdicts: Mapping[str, dict[str, Verdict]] | None = None
-    ) -> ToolCallRequest:
-        """Returns the request for one of the calls, as it would reach its tool; `verdicts` take the state's place."""
-        messages = self._state["messages"]
-        if self.is_changed and self.reply is not None:
-            messages = [self.reply if message.id == self.reply.id else message for message in messages]
-        state: dict[str, Any] = {**self._state, "messages": messages}
-        if verdicts is not None:
-            state[VERDICTS] = verdicts
-        return ToolCallRequest(
-            tool_call=call,
-            tool=None,
-            state=state,
-            runtime=ToolRuntime(
-                state=state,
-                context=runtime.context,
-                config=get_config(),
-                stream_writer=runtime.stream_writer,
-                tool_call_id=call["id"],
-                store=runtime.store,
-            ),
-        )
 
 
 def block_call(call: ToolCall, verdict: Verdict) -> ToolMessage:
     """Returns the message for the driving model instead of the tool's result."""
     silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
-    return not_run(call["name"], call["id"] or "", in_words(verdict), artifact=silent)
+    return not_run(call, in_words(verdict), artifact=silent)
 
 
 def lacks_approval(request: ToolCallRequest) -> bool:

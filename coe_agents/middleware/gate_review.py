@@ -1,0 +1,100 @@
+"""Owns the decision of a person on the calls that the group is uncertain about: what is shown, and what follows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import ToolCall, ToolMessage
+from typing_extensions import TypedDict
+
+from coe_agents.graph.people import ActionRequest, Approve, Edit, Reject, Respond, ask_for_decisions, fence
+from coe_agents.middleware.marks import make_mark
+from coe_agents.middleware.open_calls import ProposedCalls
+from coe_agents.middleware.reviewer import NOT_RUN
+from coe_agents.middleware.verdict import Verdict, VerdictOutcome, call_as_json, in_words, mark_verdict
+from coe_agents.middleware.withheld import not_run
+from coe_agents.policy.wording import decomposition
+from coe_agents.text import for_prompt
+
+WRITTEN = "a person wrote it"
+"""The reason of the verdict on a call that a person edited; it stays "uncertain" until the group has judged it."""
+
+
+class ReviewState(TypedDict):
+    """The state of the steps by which the calls of one message are settled; by the calls' ids.
+
+    Attributes:
+        edits: The calls that a person edited, by their place in the message.
+        verdicts: The verdict of the group, or a person, on each call.
+        answers: What the model is told in a tool's place, where a person rejected the call or answered.
+    """
+
+    edits: dict[str, Any]
+    verdicts: dict[str, Verdict]
+    answers: dict[str, ToolMessage]
+
+
+def ask_person(
+    proposed: ProposedCalls, state: ReviewState, gate: str, marked: Mapping[str | None, Verdict]
+) -> dict[str, Any]:
+    """Asks a person about all calls that the group is uncertain about, and returns the update of the decisions.
+
+    Where the mark of a verdict is not the gate's, what was replied so far is not used: it may be about another call.
+    """
+    verdicts, answers, edits = dict(state["verdicts"]), dict[str, ToolMessage](), dict[str, Any]()
+    uncertain = [
+        (call, verdicts[id_])
+        for call in proposed.calls
+        if (id_ := call["id"]) in verdicts.keys() - proposed.duplicates and verdicts[id_]["outcome"] == "uncertain"
+    ]
+    if not uncertain or proposed.reply is None:
+        return {}
+    message_id = proposed.reply.id
+    places = {call["id"]: str(place) for place, call in enumerate(proposed.reply.tool_calls)}
+    is_own = all(call["id"] in marked for call, _ in uncertain)
+    asked = [call for call, _ in uncertain]
+    anew = None if is_own else make_mark("waits", gate, message_id, asked, [verdict for _, verdict in uncertain])
+    decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain], anew=anew)
+    for (call, verdict), decision in zip(uncertain, decisions, strict=True):
+        id_ = call["id"] or ""
+        now = call
+        outcome: VerdictOutcome = "rejected"
+        match decision:
+            case Edit(edited_action=action):
+                edits[places[id_]] = now = {**call, "name": action.name, "args": action.args}
+                outcome, why = "uncertain", WRITTEN
+            case Approve():
+                outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
+            case Reject(message=message):
+                why = f"a person rejected it{': ' if message else ''}{message}"
+                answers[id_] = not_run(call, why)
+            case Respond(message=message):
+                why = "a person answered in its place"
+                answers[id_] = ToolMessage(
+                    message, name=call["name"], tool_call_id=id_, response_metadata={NOT_RUN: True}
+                )
+        verdicts[id_] = mark_verdict(by_person(verdict, outcome, why), gate, now, message_id)
+    return {"verdicts": verdicts, "answers": answers, "edits": edits}
+
+
+def by_person(verdict: Verdict, outcome: VerdictOutcome, why: str) -> Verdict:
+    """Returns the verdict as a person decided it."""
+    return {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
+
+
+def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:
+    """Returns what a person is asked, as Markdown in which no text of a model is rendered."""
+    parts = [fence(f"{call['name']} {call_as_json(call['args'])}"), fence(in_words(verdict))]
+    coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
+    if coe is not None and aleatoric is not None and epistemic is not None:
+        divergence = verdict.get("divergence") or "kl"
+        parts += [f"CoE {decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic, divergence=divergence)}"]
+    votes = list[str]()
+    for name, vote in verdict["votes"].items():
+        ranked = sorted(vote.items(), key=lambda one: -one[1])
+        votes.append(f"{for_prompt(name)}: {', '.join(f'{for_prompt(reply)} {share:.0%}' for reply, share in ranked)}")
+    votes += [f"{for_prompt(name)}: no vote, {for_prompt(why)}" for name, why in verdict["failed_judges"].items()]
+    if votes:
+        parts += ["Votes of the judges:", fence("\n".join(votes))]
+    if verdict["question"] is not None:
+        parts += ["What they were asked:", fence(verdict["question"])]
+    return ActionRequest(call["name"], call["args"], "\n\n".join(parts))

@@ -1,0 +1,413 @@
+"""People decide where the group is uncertain, or write another message instead."""
+
+import json
+
+import pytest
+from langchain.agents.structured_output import ToolStrategy
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel, ValidationError
+
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import CoEState
+from coe_agents.middleware.open_calls import close_calls
+from tests.middleware.agents import (
+    AGAINST,
+    ANN,
+    APPROVE,
+    BOB,
+    DONE,
+    LOOKS,
+    PAY,
+    SURE,
+    THREAD,
+    UNSURE,
+    Bank,
+    agent,
+    call,
+    decide,
+    edit,
+    judged_by,
+    judges,
+    replies,
+    requests,
+    says,
+)
+from tests.middleware.council import Member, council_agent, members
+
+NINE = [[call(to="Ann", amount=9)], "Done."]
+REJECT = {"type": "reject", "message": "too much"}
+ASKING = {"on_uncertain": "interrupt"}
+
+
+def asking_gate(*messages, verdicts=None, graph=None, **options):
+    """A gate with a group that is uncertain, the questions that it was asked, and the bank."""
+    bank, asked = Bank(), list[str]()
+    graph = graph or judged_by(verdicts or {"": None}, asked)
+    return agent(graph, bank, *messages, **ASKING, **options), asked, bank
+
+
+def asking_council(*messages, agents=None, **options):
+    """A council whose members propose 9 where the driver proposes 10, the members, and the bank."""
+    bank, agents = Bank(), agents or members(NINE, NINE)
+    return council_agent(agents, bank, *(messages or [says(call())]), DONE, **ASKING, **options), agents, bank
+
+
+# what a person is asked
+
+
+def test_a_person_is_asked_in_langchains_form_and_the_group_is_not_asked_again():
+    agents, graph = judges(*UNSURE)
+    compiled, _, bank = asking_gate(graph=graph)
+    paused = compiled.invoke(PAY, THREAD)
+    value = paused["__interrupt__"][0].value
+    assert set(value) == {"action_requests", "review_configs"}
+    (request,) = requests(paused)
+    assert (request["name"], request["args"]) == ("transfer_money", {"to": "Ann", "amount": 10})
+    every_decision = ["approve", "edit", "reject", "respond"]
+    assert value["review_configs"] == [{"action_name": "transfer_money", "allowed_decisions": every_decision}]
+    for part in (
+        'transfer_money {"to": "Ann", "amount": 10}',
+        'the group is not confident: one of two agents says "approve", one says "reject"',
+        "CoE 0.693 = aleatoric 0.000 + epistemic 0.693 nats",
+        "judge0: approve 100%\njudge1: reject 100%",
+        '<arguments>{"to": "Ann", "amount": 10}</arguments>\nIs this call right',
+    ):
+        assert part in request["description"]
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert [len(judge.requests) for judge in agents] == [1, 1]
+
+
+def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpointer_keeps_it(caplog):
+    blocks = [{"type": "text", "text": "I pay."}, {"type": "reasoning", "reasoning": "Ten."}]
+    said = AIMessage(blocks, tool_calls=[call(to="Ann", amount=10)], id="m1")
+    strict = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+    compiled, agents, bank = asking_council(said, saver=strict)
+    paused = compiled.invoke(PAY, THREAD)
+    (request,) = requests(paused)
+    assert (request["name"], request["args"]) == ("transfer_money", {"to": "Ann", "amount": 10})
+    (config,) = paused["__interrupt__"][0].value["review_configs"]
+    assert config == {"action_name": "transfer_money", "allowed_decisions": ["approve", "edit", "reject"]}
+    assert request["description"].splitlines()[1:4] == [
+        'The models do not agree on the argument "amount".',
+        "transfer_money.amount: 9 (member0, member1)",
+        "transfer_money.amount: 10 (driver)",
+    ]
+    for part in ('transfer_money {"to": "Ann", "amount": 10}', "less than 0.6", "driver: 0%\nmember0: 50%"):
+        assert part in request["description"]
+    assert [message.type for message in paused["messages"]] == ["human"]
+    first = compiled.invoke(decide(APPROVE), THREAD)["messages"][1]
+    assert bank.transfers == [("Ann", 10.0)]
+    assert (first.id, first.content, first.tool_calls) == ("m1", blocks, said.tool_calls)
+    assert [len(agent.requests) for agent in agents] == [2, 2]  # once about each turn
+    assert "Blocked" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("divergence", "line"),
+    [
+        ("js", "CoE 0.216 = aleatoric 0.000 + epistemic 0.216 nats (js)"),
+        ("hellinger", "CoE 0.541 = aleatoric 0.000 + epistemic 0.541 (hellinger)"),
+    ],
+)
+def test_the_numbers_carry_their_unit(divergence, line):
+    agents, _ = judges(*UNSURE)
+    policy = ThresholdPolicy(0.5)
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, divergence=divergence).compile()
+    (request,) = requests(asking_gate(graph=graph)[0].invoke(PAY, THREAD))
+    assert line in request["description"].splitlines()
+
+
+def test_a_judges_name_forges_no_vote():
+    given = {"agents": {"a\nb": {"distribution": {"reject\nc: approve": 1.0}}}, "failed_agents": {"d\ne": "x\nf"}}
+    decision = {"action": "abstain", "answer": None, "reason": "x", "choices": ["approve", "reject"], **given}
+    compiled, _, _ = asking_gate(graph=RunnableLambda(lambda _: {"decision": decision}))
+    (request,) = requests(compiled.invoke(PAY, THREAD))
+    assert "\na b: reject c: approve 100%\nd e: no vote, x f\n" in request["description"]
+
+
+@pytest.mark.parametrize("gate", ["gate", "council"])
+def test_no_text_of_a_model_is_rendered_where_a_person_reads_it(gate):
+    evil = "![x](http://evil/?q=1)\u202e\n```\n**approve** <script>"
+    said = says(call(to=evil, amount=10))
+    headings = {"Votes of the judges:", "What they were asked:"}
+    if gate == "gate":
+        graph = create_coe_graph(
+            [Member("a```\n**x**", ValueError("```\n# boo"))],
+            clusterer=NormalizedMatch(),
+            policy=ThresholdPolicy(0.5),
+            retries=0,
+        )
+        compiled, _, _ = asking_gate(said, graph=graph.compile())
+    else:
+        headings = {"To decide:", "How much the others support what each proposed:", "No proposal:"}
+        agents = [Member(name, [call(to=evil, amount=place)]) for place, name in enumerate("ac")]
+        agents.append(Member("b```\n**x**", RuntimeError("```\n# boo")))
+        compiled, _, _ = asking_council(said, agents=agents)
+    (request,) = requests(compiled.invoke(PAY, THREAD))
+    assert "\u202e" not in request["description"]
+    is_fenced, outside = None, set()
+    for line in request["description"].splitlines():
+        if is_fenced is None and line.startswith("```"):
+            is_fenced = line
+        elif line == is_fenced:
+            is_fenced = None
+        elif is_fenced is None and line:
+            outside.add(line)
+    assert is_fenced is None
+    assert outside == headings
+
+
+# what follows from the decisions
+
+
+@pytest.mark.parametrize("gate", ["gate", "council"])
+def test_all_uncertain_calls_of_a_message_are_one_interrupt(gate):
+    three = says(call(id="c1", **ANN), call(id="c2", **BOB), call(id="c3", to="Cy", amount=3))
+    if gate == "gate":
+        compiled, _, bank = asking_gate(three, verdicts={"Bob": "approve", "": None})
+    else:
+        compiled, _, bank = asking_council(three)
+    people = [request["args"]["to"] for request in requests(compiled.invoke(PAY, THREAD))]
+    assert people == (["Ann", "Cy"] if gate == "gate" else ["Ann", "Bob", "Cy"])
+    assert bank.transfers == []  # nothing runs before all are settled
+    state = compiled.invoke(decide(REJECT, *[APPROVE] * (len(people) - 1)), THREAD)
+    assert sorted(bank.transfers) == [("Bob", 2.0), ("Cy", 3.0)]
+    told = {reply.tool_call_id: reply for reply in replies(state)}
+    assert [told[id_].status for id_ in ("c1", "c2", "c3")] == ["error", "success", "success"]
+    assert told["c1"].text.startswith("transfer_money was not run: a person rejected it: too much.")
+    assert state["messages"][-1].text == "Done."
+
+
+def test_a_person_may_answer_in_the_tools_place():
+    compiled, _, bank = asking_gate()
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide({"type": "respond", "message": "I paid her in cash."}), THREAD)
+    assert bank.transfers == []
+    assert [(reply.text, reply.status) for reply in replies(state)] == [("I paid her in cash.", "success")]
+
+
+@pytest.mark.parametrize(("bob", "transfers"), [("approve", [("Bob", 2.0)]), ("reject", []), (None, [("Bob", 2.0)])])
+def test_an_edited_call_is_judged_as_it_then_is_and_runs_unless_the_group_is_against_it(bob, transfers):
+    compiled, asked, bank = asking_gate(verdicts={"Ann": None, "Bob": bob})
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide(edit(**BOB)), THREAD)
+    assert "__interrupt__" not in state
+    assert bank.transfers == transfers
+    assert len(asked) == 2
+    assert state["messages"][1].tool_calls[0]["args"] == BOB
+
+
+def test_an_edit_to_a_free_tool_needs_no_verdict():
+    compiled, asked, bank = asking_gate()
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide(edit("balance")), THREAD)
+    assert [reply.text for reply in replies(state)] == ["the balance is 100"]
+    assert (bank.transfers, len(asked)) == ([], 1)
+
+
+@pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Ann", 10.0)]), (AGAINST, [])])
+def test_a_person_is_not_asked_what_the_group_is_sure_of(said, transfers):
+    compiled, _, bank = asking_gate(graph=judges(*said)[1])
+    assert "__interrupt__" not in compiled.invoke(PAY, THREAD)
+    assert bank.transfers == transfers
+
+
+def test_a_call_that_a_person_edited_at_a_council_runs_as_edited():
+    compiled, _, bank = asking_council()
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide(edit(**BOB)), THREAD)
+    assert bank.transfers == [("Bob", 2.0)]
+    assert (state["messages"][1].tool_calls[0]["args"], state["messages"][1].tool_calls[0]["id"]) == (BOB, "c1")
+
+
+def test_a_text_beside_calls_that_a_person_rejected_is_withheld_with_them():
+    compiled, _, bank = asking_council(says(call(), text="I paid."), tools=["transfer_money"])
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide(REJECT), THREAD)
+    assert bank.transfers == []
+    assert [message.text for message in state["messages"] if message.type == "ai"] == ["", "Done."]
+
+
+@pytest.mark.parametrize(
+    ("decision", "text"),
+    [
+        (APPROVE, "I have paid."),
+        (edit("answer", text="Not yet."), "Not yet."),
+        (REJECT, "I will not answer this: a person rejected it: too much."),
+    ],
+)
+def test_a_person_decides_on_a_text(decision, text):
+    compiled, _, _ = asking_council(AIMessage("I have paid."))
+    paused = compiled.invoke(PAY, THREAD)
+    (request,) = requests(paused)
+    assert (request["name"], request["args"]) == ("answer", {"text": "I have paid."})
+    assert [message.type for message in paused["messages"]] == ["human"]
+    assert "__interrupt__" in compiled.invoke(decide(edit("answer", text=3)), THREAD)
+    state = compiled.invoke(decide(decision), THREAD)
+    assert [(message.type, message.text) for message in state["messages"][1:]] == [("ai", text)]
+
+
+class Weather(BaseModel):
+    sky: str
+
+
+@pytest.mark.parametrize("decision", [APPROVE, edit("Weather", sky="grey"), REJECT])
+def test_a_structured_answer_waits_for_the_person(decision):
+    clear, cloudy = ({"name": "Weather", "args": {"sky": sky}, "id": "w1"} for sky in ("clear", "cloudy"))
+    saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=[Weather]))
+    options = {"response_format": ToolStrategy(Weather), "saver": saver}
+    compiled, _, _ = asking_council(says(clear), says(clear), agents=members([[cloudy]]), **options)
+    paused = compiled.invoke(PAY, THREAD)
+    assert paused.get("structured_response") is None
+    assert [message.type for message in paused["messages"]] == ["human"]
+    (config,) = paused["__interrupt__"][0].value["review_configs"]
+    assert config == {"action_name": "Weather", "allowed_decisions": ["approve", "reject"]}
+    state = compiled.invoke(decide(decision), THREAD)
+    assert ("__interrupt__" in state) is (decision is not APPROVE)
+    assert state.get("structured_response") == (Weather(sky="clear") if decision is APPROVE else None)
+
+
+# replies that cannot be used
+
+UNFIT = {
+    "a text": "approve",
+    "true": True,
+    "a decision alone": APPROVE,
+    "too few": {"decisions": []},
+    "too many": {"decisions": [APPROVE, APPROVE]},
+    "no list": {"decisions": "approve"},
+    "a list of texts": {"decisions": ["approve"]},
+    "another type": {"decisions": [{"type": "approved"}]},
+    "more than a type": {"decisions": [{**APPROVE, "edited_action": {"name": "transfer_money", "args": BOB}}]},
+    "another id": {"decisions": [{**APPROVE, "id": "c2"}]},
+    "an edit without an action": {"decisions": [{"type": "edit"}]},
+    "an edit without arguments": {"decisions": [{"type": "edit", "edited_action": {"name": "transfer_money"}}]},
+    "a tool without a name": {"decisions": [{"type": "edit", "edited_action": {"name": "", "args": {}}}]},
+    "no message": {"decisions": [{"type": "respond"}]},
+}
+UNFIT_FOR_A_COUNCIL = {
+    "a text": "approve",
+    "an answer": {"decisions": [{"type": "respond", "message": "done"}]},
+    "another tool": {"decisions": [edit("balance")]},
+    "the name of the tool in capitals": {"decisions": [edit("Transfer_Money", **BOB)]},
+    "an unknown argument": {"decisions": [edit(to="Bob", amount=2, memo="x")]},
+    "not a number": {"decisions": [edit(to="Bob", amount=float("nan"))]},
+    "too deep": {"decisions": [edit(to=json.loads("[" * 40 + "]" * 40), amount=1)]},
+}
+
+
+@pytest.mark.parametrize(("asking", "unfit"), [(asking_gate, UNFIT), (asking_council, UNFIT_FOR_A_COUNCIL)])
+def test_after_a_reply_that_does_not_fit_the_person_is_asked_again(asking, unfit):
+    compiled, asked, bank = asking()
+    compiled.invoke(PAY, THREAD)
+    for reply in unfit.values():
+        (request,) = requests(compiled.invoke(Command(resume=reply), THREAD))
+        assert request["description"].startswith("**Your last reply could not be used: ")
+    assert bank.transfers == []
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+    n_asked = [len(asked)] if asking is asking_gate else [len(agent.requests) for agent in asked]
+    assert set(n_asked) == {1 if asking is asking_gate else 2}  # a council about the last turn, too
+
+
+def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_again():
+    agents, group = judges(*SURE)
+
+    class Reply(BaseModel):
+        answer: str
+
+    def person(state):
+        asked = interrupt({"question": state["asked_of_person"]}, response_schema=Reply)
+        return {"decision": {**state["decision"], "answer": asked.answer, "decided_by": "person"}}
+
+    class State(CoEState):
+        asked_of_person: str
+        choices: list[str]  # handed on to the group
+
+    outer = StateGraph(State)
+    outer.add_node("keep", lambda state: {"asked_of_person": state["question"], "question": state["question"]})
+    outer.add_node("group", group)
+    outer.add_node("person", person)
+    outer.add_edge(START, "keep")
+    outer.add_edge("keep", "group")
+    outer.add_edge("group", "person")
+    both = says(call(id="c1", **ANN), call(id="c2", **BOB))
+    for options in ({}, ASKING):
+        bank = Bank()
+        for judge in agents:
+            judge.requests.clear()
+        compiled = agent(
+            outer.compile(), bank, both, question=lambda request: request.tool_call["args"]["to"], **options
+        )
+        (asked,) = compiled.invoke(PAY, THREAD)["__interrupt__"]
+        assert asked.value == {"question": "Ann"}
+        with pytest.raises(ValidationError):  # not taken for a failure of the gate
+            compiled.invoke(Command(resume="approve"), THREAD)
+        (asked,) = compiled.invoke(Command(resume={"answer": "approve"}), THREAD)["__interrupt__"]
+        assert asked.value == {"question": "Bob"}
+        compiled.invoke(Command(resume={"answer": "reject"}), THREAD)
+        assert bank.transfers == [("Ann", 1.0)]
+        assert [request["question"] for request in agents[0].requests] == ["Ann", "Bob"]
+
+
+@pytest.mark.parametrize("asking", [asking_gate, asking_council])
+def test_without_a_checkpointer_a_person_is_asked_in_vain(asking):
+    compiled, _, bank = asking(saver=False)
+    assert compiled.invoke(PAY)["__interrupt__"]
+    assert bank.transfers == []
+
+
+# another message instead
+
+TYPED = ("user", "approve")
+INVENTED = ToolMessage("Handled.", tool_call_id="c1", name="transfer_money", id="do-not-render-1")
+"""What Agent Chat UI adds before the message that the user typed."""
+NOT_DECIDED = "transfer_money was not run: the user wrote another message instead of deciding on it."
+
+
+@pytest.mark.parametrize("added", [[TYPED], [INVENTED, TYPED]], ids=["plain client", "Agent Chat UI"])
+def test_the_call_is_closed_and_does_not_run(added):
+    compiled, _, bank = asking_gate()
+    assert "__interrupt__" in compiled.invoke(PAY, THREAD)
+    state = compiled.invoke({"messages": added}, THREAD)
+    assert "__interrupt__" not in state
+    assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "human", "ai"]
+    closed = state["messages"][2]
+    assert (closed.text, closed.status, closed.tool_call_id) == (NOT_DECIDED, "error", "c1")
+    assert bank.transfers == []
+
+
+def test_what_nobody_decided_on_at_a_council_is_forgotten_with_the_next_message():
+    compiled, _, bank = asking_council(says(call()), says(call()))
+    compiled.invoke(PAY, THREAD)
+    paused = compiled.invoke({"messages": [("user", "Never mind.")]}, THREAD)
+    # the driver proposes it again in this script; it is another proposal, asked about anew
+    assert [message.type for message in paused["messages"]] == ["human", "human"]
+    state = compiled.invoke(decide(REJECT), THREAD)
+    assert bank.transfers == []
+    assert [message.type for message in state["messages"]][:4] == ["human", "human", "ai", "tool"]
+
+
+def test_a_conversation_in_which_all_calls_have_replies_stays_as_it_is():
+    done = [HumanMessage("Pay."), says(call()), ToolMessage("sent", tool_call_id="c1"), HumanMessage("Again.")]
+    other = ToolMessage("Handled.", tool_call_id="b1", name="balance", id="do-not-render-1")  # is kept
+    open_ = [HumanMessage("Pay."), says(call())]  # not the user's turn yet
+    for messages in (done, [says(LOOKS), other, HumanMessage("And?")], open_, []):
+        assert close_calls(messages, {"transfer_money"}) is None
+
+
+def test_each_call_gets_its_own_reply_where_a_provider_expects_it():
+    answered = ToolMessage("the balance is 100", tool_call_id="b1")
+    remove, *closed = close_calls([says(call(), LOOKS), answered, HumanMessage("approve")], {"transfer_money"})[
+        "messages"
+    ]
+    assert remove.type == "remove"
+    told = [(one.type, getattr(one, "tool_call_id", None)) for one in closed]
+    assert told == [("ai", None), ("tool", "c1"), ("tool", "b1"), ("human", None)]

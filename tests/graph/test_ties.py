@@ -11,7 +11,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import candidates
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
-from tests.clustering.test_cluster import WithinOne
+from tests.clustering.test_responses import WithinOne
 from tests.policy.test_ties import assert_equal
 
 

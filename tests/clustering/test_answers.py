@@ -143,3 +143,13 @@ def test_a_choice_is_looked_for_in_linear_time():
         start = time.process_time()
         assert parse_choice(text, ("approve", "reject")) is None
         assert time.process_time() - start < 30  # quadratic time would be hours
+
+
+def test_own_patterns_come_first_and_the_last_match_wins():
+    text = "RESULT=3\nRESULT=4\nAnswer: 5"
+    assert canonical_answer(text, patterns=[r"RESULT=(\d+)"]) == "4"
+    assert canonical_answer(text, patterns=[re.compile(r"\d$")]) == "5"
+    assert canonical_answer(text, patterns=[r"NONE=(\d+)", r"RESULT=\d"]) == "RESULT=4"
+    assert canonical_answer(text, patterns=[r"NONE=(\d+)"]) == "5"
+    with pytest.raises(TypeError, match="Wrap a single one in a list"):
+        canonical_answer(text, patterns=r"\d")

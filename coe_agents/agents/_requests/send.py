@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
+from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents._steps import Call, Pause, Steps
 from coe_agents.agents._requests.capabilities import ModelCall
@@ -74,17 +75,24 @@ class Asker:
         Raises:
             CoEError: What went wrong in the end.
         """
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return (yield from self._visit(send, deadline, options))
-            except CoEError as error:
-                pause = self._pause(error, attempt, deadline)
-                if pause is None:
-                    error.retryable = False  # the retries are used up
-                    raise
-            yield Pause(pause)
+        try:
+            return (yield from self._visit(send, deadline, options))
+        except CoEError as error:
+            first = error
+        try:
+            pauses = list[float]()
+            # entered only after a failure, which counts as the first attempt: entering costs as much as a whole request
+            for attempt in Retrying(**self._rules(deadline), sleep=pauses.append, reraise=True):
+                if pauses:
+                    yield Pause(pauses.pop())
+                with attempt:
+                    if attempt.retry_state.attempt_number == 1:
+                        raise first
+                    result = yield from self._visit(send, deadline, options)
+        except CoEError as error:
+            error.retryable = False  # the retries are used up
+            raise
+        return result
 
     def _visit(
         self,
@@ -110,17 +118,23 @@ class Asker:
         finally:
             places.leave(turn)
 
-    def _pause(self, error: CoEError, attempt: int, deadline: Deadline) -> float | None:
-        """Returns the seconds until the next attempt, at least those that the server asks for; None to give up."""
-        if not error.retryable or attempt > self.retries:
-            return None
-        longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 9))
-        pause = max(random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0)
-        try:
-            left = deadline.seconds_left()
-        except AgentError:
-            return None
-        return pause if left is None or pause < left else None
+    def _rules(self, deadline: Deadline) -> dict[str, Any]:
+        def wait(state: RetryCallState) -> float:
+            longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
+            error = state.outcome.exception() if state.outcome is not None else None
+            return max(random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0)
+
+        def stop(state: RetryCallState) -> bool:
+            if state.attempt_number > self.retries:
+                return True
+            try:
+                left = deadline.seconds_left()
+            except AgentError:
+                return True
+            return left is not None and state.upcoming_sleep >= left
+
+        retry = retry_if_exception(lambda error: isinstance(error, CoEError) and error.retryable)
+        return {"wait": wait, "stop": stop, "retry": retry}
 
     def _fail(self, error: Exception, options: Collection[str]) -> None:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""

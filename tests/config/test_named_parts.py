@@ -253,7 +253,7 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
         (
             "policy",
             'kind = "treshold"',
-            "6: policy.kind: must be one of 'threshold', 'regime', 'calibrated', or",
+            "6: policy.kind: must be one of 'threshold', 'regime', 'calibrated'",
         ),
         ("policy", 'kind = "treshold"', 'Did you mean "threshold"?'),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),

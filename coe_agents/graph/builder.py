@@ -220,14 +220,12 @@ def create_coe_graph(
 
 
 def _asks(names: Sequence[str], how: str = "") -> dict[Hashable, str]:
-    """Returns the agents by the labels of the edges that lead to them."""
     return {f"asks {name}{how}": name for name in names}
 
 
 def _check_parts(
     agents: Sequence[Agent], *, clusterer: object, policy: object, adaptive: object, canonicalize: object
 ) -> None:
-    """Rejects parts of the wrong kind when the graph is built, before any agent is asked."""
     for agent in agents:
         has_method(agent, "sample", 'each of "agents"', advice="Wrap a chat model: ModelAgent(name, model)")
         what, advice = 'an agent, with a name, a weight and "sample"', "Give it what it lacks"

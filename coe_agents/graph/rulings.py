@@ -33,7 +33,7 @@ _ONE_RULING = threading.Lock()
 """Stores cannot compare and set: without it, two threads could both rule on a case."""
 _NOT_STORED = re.compile("[\0\ud800-\udfff]")
 
-__all__ = ["NAMESPACE", "PersonRuling", "RecordedCase", "case_row", "cases", "pending_cases", "rule", "sample_rows"]
+__all__ = ["RecordedCase", "cases", "pending_cases", "rule"]
 
 
 class PersonRuling(TypedDict):

@@ -6,7 +6,6 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.rounds import AdaptiveSampling, Diversify, Resample
 from coe_agents.testing import ScriptedAgent
-from coe_agents.tinyworld import tinyworld_agents
 from tests.doubles import CountingModel
 from tests.graph.test_graph import both
 
@@ -229,32 +228,3 @@ def test_a_run_that_is_killed_between_askings_goes_on_where_it_stood():
     result = compiled.invoke(None, thread)
     assert asked(agent) == [(2, 0), (2, 2), (2, 4), (2, 6)]
     assert [row["index"] for row in result["responses"]] == list(range(8))
-
-
-@pytest.mark.usefixtures("local_models")
-def test_seeds_and_responses_are_those_of_one_request():
-    question = "What is the capital of Bolivia?"  # each was taught two answers
-    fixed, adaptive = (
-        create_coe_graph(
-            tinyworld_agents(n_samples=8),
-            clusterer=NormalizedMatch(),
-            policy=Draws(99) if plan else SURE,
-            adaptive=plan,
-        )
-        .compile()
-        .invoke({"question": question})
-        for plan in (None, AdaptiveSampling(start=3, step=2))
-    )
-    said = [(row["agent"], row["index"], row["text"]) for row in fixed["responses"]]
-    assert [(row["agent"], row["index"], row["text"]) for row in adaptive["responses"]] == said
-    assert len({text for _, _, text in said}) > 3  # not the same seed again and again
-    # a batch of another size rounds otherwise
-    logprobs = [row["logprob"] for row in fixed["responses"]]
-    assert [row["logprob"] for row in adaptive["responses"]] == pytest.approx(logprobs, abs=1e-4)
-    assert adaptive["decision"]["coe"] == pytest.approx(fixed["decision"]["coe"], abs=1e-5)
-    assert [record["n_requested"] for record in adaptive["decision"]["agents"]["tiny-llama"]["sampling"]] == [
-        3,
-        2,
-        2,
-        1,
-    ]

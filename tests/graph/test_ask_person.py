@@ -291,9 +291,3 @@ def test_where_nobody_answered_there_is_nothing_to_approve():
     assert request["review_configs"][0]["allowed_decisions"] == ["edit", "reject", "respond"]
     again = shown(compiled.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD))
     assert "there is no candidate 1" in again["action_requests"][0]["description"]
-
-
-def test_there_is_no_other_form():
-    with pytest.raises(ValueError, match="must be one of coe, agent_chat_ui; got 'email'"):
-        AskPerson("email")
-    assert repr(AskPerson()) == "AskPerson('coe')"

@@ -59,15 +59,6 @@ def measured(divergence, *answers):
     return measure(said, labels, divergence=divergence, n_resamples=0)
 
 
-@pytest.mark.parametrize("divergence", DIVERGENCES)
-def test_a_measurement_carries_both_what_is_reported_and_what_is_compared(divergence):
-    found, kl = measured(divergence, "yes", "no"), measured("kl", "yes", "no")
-    assert found.coe == found.aleatoric + found.epistemic
-    assert found.comparable_epistemic == pytest.approx(kl.epistemic)
-    assert found.comparable_coe == pytest.approx(kl.coe)
-    assert (kl.comparable_coe, kl.comparable_epistemic, kl.divergence) == (kl.coe, kl.epistemic, "kl")
-
-
 def squared(p, q):
     """Half the squared Euclidean distance."""
     return float(np.square(p - q).sum() / 2)

@@ -106,15 +106,6 @@ async def test_an_agents_own_timeout_is_its_own():
     assert decision["failed_agents"] == {"a": "TimeoutError: mine"}
 
 
-def test_agents_are_told_what_time_is_left(clock):
-    agents = three(c=["Nice", "Paris"])
-    ask(slow_graph(clock, *agents, deadline=60))
-    assert [request["timeout"] for request in agents[0].requests] == [60, 50, 40]
-    unbounded = three()
-    ask(graph(*unbounded))
-    assert set(unbounded[0].requests[0]) == {"question", "messages", "round"}
-
-
 def test_no_retry_begins_after_the_deadline(clock):
     class Failing(ScriptedAgent):
         def sample(self, request, config=None):

@@ -147,17 +147,3 @@ def test_a_turn_after_a_restart_sees_the_conversation_and_no_former_response(ses
         "And its second city?",
     ]
     assert (result["decision"]["n_rounds"], len(result["responses"])) == (2, 7)  # 3 and 2 responses, 2 failures
-
-
-def test_threads_know_nothing_of_each_other(sessions):
-    first, second = ({"configurable": {"thread_id": name}} for name in ("one", "two"))
-    asked = agents()
-    with sessions(graph_of(asked)) as (ask, _):
-        ask({"question": "First?"}, first)
-        assert [m.text for m in ask({"question": "Second?"}, second)["messages"]] == ["Second?", "Paris"]
-        assert [m.text for m in ask({"question": "Third?"}, first)["messages"]] == [
-            "First?",
-            "Paris",
-            "Third?",
-            "Paris",
-        ]

@@ -220,14 +220,6 @@ def test_an_edited_question_that_keeps_its_id_is_a_case_of_its_own():
     assert [case["question"] for case in cases(store)] == ["Which?", "Which one?"]
 
 
-def test_equal_ids_of_messages_without_a_thread_are_cases_of_their_own():
-    store = InMemoryStore()
-    graph = create(AGREE, audit_rate=1.0).compile(store=store)
-    for _ in range(2):
-        graph.invoke({"messages": [{"role": "user", "content": "Which?", "id": "the client's"}]})
-    assert len(cases(store)) == 2
-
-
 def test_a_store_that_fails_does_not_cost_the_answer():
     class Failing(InMemoryStore):
         def put(self, *args, **kwargs):

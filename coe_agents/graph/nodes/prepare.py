@@ -163,15 +163,11 @@ def _is_refusal(message: AnyMessage) -> bool:
     decision = message.response_metadata.get("decision")
     if isinstance(decision, dict) and "action" in decision:
         return bool(decision["action"] != "answer")
-    if (
-        message.additional_kwargs.get("refusal") and not message.text
-    ):  # as OpenAI's API, and `coe-agents serve`, mark it
-        return True
-    return message.text.startswith(tuple(WITHHELD.values()))
+    is_marked = message.additional_kwargs.get("refusal") and not message.text  # as OpenAI's API and `serve` do
+    return bool(is_marked) or message.text.startswith(tuple(WITHHELD.values()))
 
 
 def _tools(state: CoEState, own: list[dict[str, Any]] | None, allowed: list[str] | None) -> list[dict[str, Any]] | None:
-    """Returns the tools of the turn; None where none are shown."""
     given = state.get("tools")
     if given == []:
         return None

@@ -483,7 +483,15 @@ thread, sync = st.sampled_from(THREADS), st.booleans()
 used = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.used)))
 times = st.sampled_from([1, 1, 2, 3])
 back = st.integers(0, 12)
-after_the_first_proposal = precondition(lambda machine: machine.used)
+PROPOSAL = {
+    "thread": thread,
+    "calls": CALLS,
+    "votes": VOTES,
+    "meddling": st.none() | st.none() | st.sampled_from(Meddler.MODES),
+    "failing": st.sampled_from([0, 0, 0, 1]),
+    "stop": st.sampled_from([False, False, True]),
+    "sync": sync,
+}
 
 
 class GateMachine(RuleBasedStateMachine):
@@ -515,8 +523,9 @@ class GateMachine(RuleBasedStateMachine):
         asks=st.sampled_from([False, False, False, True]),
         narrow=st.booleans(),
         own_clusterer=st.booleans(),
+        first=st.fixed_dictionaries(PROPOSAL),
     )
-    def begin(self, other, own_clusterer, **options):
+    def begin(self, other, own_clusterer, first, **options):
         others = {
             "limit": [ToolCallLimitMiddleware(run_limit=1)],
             "retry": [ToolRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False)],
@@ -525,6 +534,7 @@ class GateMachine(RuleBasedStateMachine):
         # people may type units as they like, but an enum is one
         clusterer = self.loose or (ActionMatch(compare={"pay.unit": Text()}) if own_clusterer else None)
         self.world = World(self.kind, others, clusterer=clusterer, **options)
+        self.propose(**first)  # without one, nothing can follow
 
     def teardown(self):
         self.patches.close()
@@ -537,15 +547,7 @@ class GateMachine(RuleBasedStateMachine):
         for key, n in group:
             assert self.world.started[thread, key] >= n, f"was let pass, and did not run: {key}"
 
-    @rule(
-        thread=thread,
-        calls=CALLS,
-        votes=VOTES,
-        meddling=st.none() | st.none() | st.sampled_from(Meddler.MODES),
-        failing=st.sampled_from([0, 0, 0, 1]),
-        stop=st.sampled_from([False, False, True]),
-        sync=sync,
-    )
+    @rule(**PROPOSAL)
     def propose(self, *, thread, calls, votes, meddling, failing, stop, sync):
         """The driver proposes; members agree, differ or fail; other middleware changes, adds or answers a call."""
         world = self.world
@@ -581,7 +583,6 @@ class GateMachine(RuleBasedStateMachine):
             again = Turn(calls, votes if world.is_council else former)
             world.run({"messages": [HumanMessage("Pay.")]}, at(thread), plan=[again], sync=sync)
 
-    @after_the_first_proposal
     @rule(thread=used, n=times, sync=sync, failing=st.sampled_from([0, 0, 1]))
     def go_on(self, thread, n, sync, failing):
         """Runs of a thread are resumed, one or several at the same time; a tool may fail."""
@@ -612,7 +613,7 @@ class GateMachine(RuleBasedStateMachine):
             self.world.decide(thread, requests, replies)
         return Command(resume={"decisions": replies})
 
-    @precondition(lambda self: self.used and self.world.can_ask)
+    @precondition(lambda self: self.world.can_ask)
     @rule(thread=used, decisions=DECISIONS | st.integers(0, len(MALFORMED) - 1), n=times, sync=sync)
     def resume(self, thread, decisions, n, sync):
         """A person approves, rejects or edits, or replies nonsense, once or several times at the same time."""
@@ -627,7 +628,6 @@ class GateMachine(RuleBasedStateMachine):
                 if place == thread and len(groups) == 1:
                     self.must_have_run(thread, *groups)
 
-    @after_the_first_proposal
     @rule(thread=used, back=back, decisions=DECISIONS, n=times, sync=sync)
     def replay(self, thread, back, decisions, n, sync):
         """Runs continue from an older checkpoint, with a reply where it asks."""
@@ -641,7 +641,6 @@ class GateMachine(RuleBasedStateMachine):
         found = _caught(lambda: list(self.world.agent.get_state_history(at(thread))))
         return [] if isinstance(found, Exception) else found
 
-    @after_the_first_proposal
     @rule(
         thread=thread,
         source=used,

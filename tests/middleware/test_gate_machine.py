@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from coe_agents.actions import ActionMatch, Text, match
@@ -20,7 +20,7 @@ from coe_agents.actions.match import read_action
 from coe_agents.middleware import council, council_request, council_review, once, verdict
 from coe_agents.middleware.deliberation import Deliberation
 from coe_agents.middleware.parsing import _ArgumentParser
-from tests.middleware.gate_machine import KINDS, GateMachine
+from tests.middleware.gate_machine import KINDS, GateMachine, World
 
 TABLE = Path(__file__).parents[2] / "docs" / "gate_attacks.md"
 HEADING = "\n## Classes of attacks\n"
@@ -44,6 +44,19 @@ def test_every_effect_was_vouched_for(kind):
 def test_every_effect_was_vouched_for_in_many_runs(kind):
     n_runs = max(200, settings.default.max_examples) // len(KINDS)
     attack(kind, n_runs=n_runs, n_steps=30)
+
+
+def test_what_is_drawn_does_not_depend_on_what_runs(capsys, monkeypatch):
+    few = settings(max_examples=8, stateful_step_count=15, verbosity=Verbosity.debug, derandomize=True, database=None)
+
+    def steps():
+        run_state_machine_as_test(machine("council interrupt verify"), settings=few)
+        return [line for line in capsys.readouterr().out.splitlines() if "state." in line]
+
+    drawn = steps()
+    monkeypatch.setattr(World, "run", lambda self, *_, n=1, **__: [{}] * n)
+    assert len(drawn) > 100
+    assert steps() == drawn
 
 
 def votes_of_those_who_answered(self, proposals):

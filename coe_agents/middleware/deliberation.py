@@ -286,15 +286,11 @@ def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
 
 
 def _read_driver(proposals: Proposals) -> Response:
-    """Returns the driver's proposal.
-
-    Raises:
-        InvalidReplyError: If it cannot be read, or does not fit the tools.
-    """
+    """Returns the driver's proposal; raises InvalidReplyError if it cannot be read, or does not fit the tools."""
     calls, action = read_proposal(proposals.driver, proposals.tools, parsers=proposals.parsers)
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
         raise InvalidReplyError(f"the proposal is invalid: {problem}", retryable=False)
-    compared, action = _gated(calls, proposals), _gated_action(action, proposals)
+    compared, action = _compared(calls, action, proposals.gated)
     return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=compared)
 
 
@@ -318,17 +314,14 @@ def _failure(agent: str, why: str, place: int = 0) -> Response:
     return create_response(agent, "", index=place, error=why)
 
 
-def _gated(calls: Sequence[dict[str, Any]], proposals: Proposals) -> list[dict[str, Any]]:
-    """Returns the calls that are compared; the others of a message run or are withheld with them."""
-    gated = proposals.gated
-    return [call for call in calls if gated is None or tool_key(call["name"]) in gated]
-
-
-def _gated_action(action: str, proposals: Proposals) -> str:
-    """Returns the part of a canonical action that is compared."""
-    if proposals.gated is None:
-        return action
-    return f"[{','.join(map(to_line, _gated(json.loads(action), proposals)))}]"
+def _compared(
+    calls: Sequence[dict[str, Any]], action: str, gated: Collection[str] | None
+) -> tuple[list[dict[str, Any]], str]:
+    """Returns the part of calls and of their canonical action that is compared; the others run, or not, with them."""
+    if gated is None:
+        return [*calls], action
+    kept, own = ([call for call in part if tool_key(call["name"]) in gated] for part in (calls, json.loads(action)))
+    return kept, f"[{','.join(map(to_line, own))}]"
 
 
 def _cluster(clusterer: Clusterer, actions: Collection[str], judged: str | None, question: str) -> dict[str, int]:
@@ -361,7 +354,7 @@ def _as_proposal(
         written = json.dumps(calls)
         if written not in known:
             action = check_proposal(calls, tools=proposals.tools, parsers=proposals.parsers)
-            known[written] = _gated(calls, proposals), _gated_action(action, proposals)
+            known[written] = _compared(calls, action, proposals.gated)
         compared, action = known[written]
         match row:
             case {"text": str(text), "logprob": int() | float() | None, "n_tokens": int() | None}:

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import CoECouncil, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, APPROVE, BOB, DONE, PAY, THREAD, Bank, call, decide, replies, says
+from tests.middleware.agents import ANN, APPROVE, BOB, DONE, PAY, THREAD, call, decide, replies, says
 from tests.middleware.council import members
 
 pytestmark = pytest.mark.clients
@@ -36,8 +36,7 @@ def deep_agent(create_deep_agent, agents, bank, *messages, **options):
 
 
 @pytest.mark.parametrize("tools", [None, ["transfer_money"]])
-async def test_in_a_deep_agent(create_deep_agent, tools):
-    bank = Bank()
+async def test_in_a_deep_agent(create_deep_agent, tools, bank):
     agents = members([[call(**ANN)], "Done."])  # they are not shown the call that is withheld
     agent = deep_agent(
         create_deep_agent, agents, bank, says(call(**ANN)), says(call(id="c2", **BOB)), DONE, tools=tools
@@ -50,8 +49,7 @@ async def test_in_a_deep_agent(create_deep_agent, tools):
     assert {"transfer_money", "ls", "task"} <= shown
 
 
-async def test_a_person_decides_in_a_deep_agent(create_deep_agent):
-    bank = Bank()
+async def test_a_person_decides_in_a_deep_agent(create_deep_agent, bank):
     agent = deep_agent(
         create_deep_agent, members([[call(**BOB)], "Done."]), bank, says(call(**ANN)), DONE, on_uncertain="interrupt"
     )

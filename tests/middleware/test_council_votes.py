@@ -300,8 +300,7 @@ def test_only_the_gated_calls_of_a_message_are_compared():
 
 
 @pytest.mark.parametrize("sibling", [call("nonsense", id="c0", x=1), call("balance", id="c0", x=1)])
-def test_a_sibling_that_does_not_fit_blocks_the_message(sibling):
-    bank = Bank()
+def test_a_sibling_that_does_not_fit_blocks_the_message(sibling, bank):
     agent = council_agent(members(AGREES, AGREES), bank, says(sibling, call(**TEN)), DONE, tools=GATED, policy=None)
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == []

@@ -47,8 +47,7 @@ def people(**options):
 @pytest.mark.parametrize(
     ("script", "options", "n_asked"), [(AGAINST, {}, 0), (AGREE, {}, 1), (AGREE, ASKING, 1), (AGAINST, ASKING, 2)]
 )
-def test_people_are_asked_only_about_what_the_council_or_a_person_at_it_lets_pass(script, options, n_asked):
-    bank = Bank()
+def test_people_are_asked_only_about_what_the_council_or_a_person_at_it_lets_pass(script, options, n_asked, bank):
     options = {**options, "tools": GATED, "before": [people()]}
     agent = council_agent(members(script), bank, says(call(**ANN)), DONE, **options)
     state = agent.invoke(PAY, THREAD)
@@ -101,8 +100,7 @@ def test_the_gate_asks_people_and_the_council_does_not_ask_again():
 
 
 @pytest.mark.parametrize(("first", "second"), [(AGREE, AGREE), (AGREE, AGAINST), (AGAINST, AGREE)])
-def test_several_councils_of_one_agent_must_all_vouch(first, second):
-    bank = Bank()
+def test_several_councils_of_one_agent_must_all_vouch(first, second, bank):
     outer = CoECouncil([Member("o", *first)], tools=GATED, name="outer")
     agent = council_agent([Member("i", *second)], bank, says(call(**ANN)), DONE, tools=GATED, before=[outer])
     state = agent.invoke(PAY, THREAD)
@@ -122,8 +120,7 @@ def test_councils_of_other_tools_have_other_members():
 
 
 @pytest.mark.parametrize("on_uncertain", ["block", "interrupt"])
-async def test_beside_langchains_other_middleware(on_uncertain):
-    bank = Bank()
+async def test_beside_langchains_other_middleware(on_uncertain, bank):
     before = [
         TodoListMiddleware(),
         ModelCallLimitMiddleware(run_limit=5),
@@ -164,8 +161,7 @@ def test_a_structured_answer_is_an_action(response_format, tools):
 
 
 @pytest.mark.parametrize("tools", [Bank().tools, []])
-def test_a_structured_answer_that_is_always_withheld_ends_the_run(tools):
-    bank = Bank()
+def test_a_structured_answer_that_is_always_withheld_ends_the_run(tools, bank):
     bank.tools = tools
     agents = members([[weather("grey")]], [[weather("grey")]])
     agent = council_agent(agents, bank, says(weather("clear")), response_format=ToolStrategy(Weather))
@@ -202,8 +198,7 @@ def adds(calls):
 
 
 @pytest.mark.parametrize("change", [adds, lambda calls: adds(calls)[1:]], ids=["a call more", "another id"])
-def test_a_call_that_other_middleware_added_does_not_run(change):
-    bank = Bank()
+def test_a_call_that_other_middleware_added_does_not_run(change, bank):
     agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[Changing(change)])
     state = agent.invoke(PAY, THREAD)
     assert "Eve" not in str(bank.transfers)
@@ -218,7 +213,7 @@ def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
     assert bank.transfers == [("Ann", 1.0)]
 
 
-def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothing():
+def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothing(bank):
     class Replaying(AgentMiddleware):
         """Repeats the model's first message without asking it, as a cache would."""
 
@@ -227,7 +222,6 @@ def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothin
                 return AIMessage("", tool_calls=[call(**ANN)], id="again")
             return handler(request)
 
-    bank = Bank()
     agents = members([[call(**ANN)], "Done.", "Done."])
     council_agent(agents, bank, says(call(**ANN)), DONE, before=[Replaying()]).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1.0)]

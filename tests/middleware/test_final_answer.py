@@ -97,22 +97,20 @@ def test_an_approved_answer_is_reviewed_once_in_each_turn():
     assert "<user>Capital of France?</user>\n<answer>Paris.</answer>" in first.requests[0]["question"]
 
 
-def test_calls_are_judged_besides_the_answer():
+def test_calls_are_judged_besides_the_answer(bank):
     (first, _), graph = judges(*SURE)
-    bank = Bank()
     assert agent(graph, bank, final_answer=True).invoke(PAY, THREAD)["messages"][-1].text == "Done."
     assert bank.transfers == [("Ann", 10.0)]
     assert len(first.requests) == 2
 
 
-def test_a_call_that_something_else_answered_is_no_final_answer():
+def test_a_call_that_something_else_answered_is_no_final_answer(bank):
     class Answering(AgentMiddleware):
         def after_model(self, state, runtime):
             calls = state["messages"][-1].tool_calls
             return {"messages": [ToolMessage("enough", tool_call_id=one["id"]) for one in calls]}
 
     (first, _), graph = judges(*SURE)
-    bank = Bank()
     gates = [CoEMiddleware(graph, tools=["transfer_money"], final_answer=True), Answering()]
     assert agent(graph, bank, middleware=gates).invoke(PAY, THREAD)["messages"][-1].text == "Done."
     assert bank.transfers == []

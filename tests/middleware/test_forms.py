@@ -48,8 +48,7 @@ def middleware(gate, is_supported, **options):
 
 @every_mode
 @every_gate
-async def test_a_supported_call_runs_once_and_a_free_one_beside_the_gate(mode, gate):
-    bank = Bank()
+async def test_a_supported_call_runs_once_and_a_free_one_beside_the_gate(mode, gate, bank):
     compiled = agent(None, bank, says(call(**ANN)), says(LOOKS), middleware=middleware(gate, is_supported=True))
     state = await run(mode, compiled, PAY)
     assert bank.transfers == [("Ann", 1.0)]
@@ -61,8 +60,7 @@ async def test_a_supported_call_runs_once_and_a_free_one_beside_the_gate(mode, g
 
 @every_mode
 @every_gate
-async def test_an_unsupported_call_runs_only_if_a_person_approves_it(mode, gate):
-    bank = Bank()
+async def test_an_unsupported_call_runs_only_if_a_person_approves_it(mode, gate, bank):
     compiled = agent(None, bank, says(call(**ANN)), middleware=middleware(gate, is_supported=False))
     state = await run(mode, compiled, PAY)
     assert bank.transfers == []

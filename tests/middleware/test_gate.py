@@ -77,9 +77,8 @@ def test_what_the_driver_reads_of_the_group_is_short_and_on_one_line():
     assert not {"\n", "<"} & set(reply.text)
 
 
-def test_each_call_has_its_own_verdict_and_only_those_of_the_last_message_are_kept():
+def test_each_call_has_its_own_verdict_and_only_those_of_the_last_message_are_kept(bank):
     asked: list[str] = []
-    bank = Bank()
     three = says(call(id="c1", **ANN), LOOKS, call(id="c2", **BOB))
     compiled = agent(judged_by({"Ann": "approve", "Bob": "reject"}, asked), bank, three, says(call(id="c3", **ANN)))
     state = compiled.invoke(PAY, THREAD)
@@ -147,10 +146,9 @@ def test_a_question_must_be_a_string():
         reply_to(judges(*SURE)[1], question=lambda request: {"outcome": "approved"}, on_error="raise")
 
 
-def test_two_gates_with_groups_of_their_own():
+def test_two_gates_with_groups_of_their_own(bank):
     (payer, _), sure = judges(*SURE)
     (teller, _), unsure = judges(*UNSURE)
-    bank = Bank()
     gates = [
         CoEMiddleware(sure, tools=GATED, name="payments"),
         CoEMiddleware(unsure, tools=["balance"], name="balances"),
@@ -308,9 +306,8 @@ async def test_equal_verdicts_are_no_reason_to_ask_the_judges_for_a_story(approv
     assert probes == []
 
 
-def test_a_verdict_cannot_be_given_with_the_input():
+def test_a_verdict_cannot_be_given_with_the_input(bank):
     _, graph = judges(*UNSURE)
-    bank = Bank()
     compiled = agent(graph, bank)
     assert "coe_verdicts" not in compiled.get_input_jsonschema()["properties"]
     compiled.invoke(PAY, THREAD)
@@ -393,7 +390,7 @@ PAST = {
 
 @pytest.mark.parametrize("way", PAST)
 @pytest.mark.parametrize("kind", ["function", "class"])
-async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_run_a_free_one(way, kind):
+async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_run_a_free_one(way, kind, bank):
     class Behind(AgentMiddleware):
         async def awrap_tool_call(self, request, handler):
             if request.tool.name == "balance":
@@ -404,7 +401,6 @@ async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_ru
                 found = await found
             return ToolMessage(str(found), tool_call_id=request.tool_call["id"])
 
-    bank = Bank()
     if kind == "class":
         bank.tools[0] = Paying(transfers=bank.transfers)
     else:
@@ -451,9 +447,8 @@ def test_a_call_that_is_changed_on_its_way_to_the_tool_is_refused(change, differ
     assert f"the group has not vouched for this call; {differs}. Propose the call again" in reply.text
 
 
-def test_a_call_too_long_to_be_shown_is_a_matter_for_a_person():
+def test_a_call_too_long_to_be_shown_is_a_matter_for_a_person(bank):
     agents, graph = judges(*SURE)
-    bank = Bank()
     long = says(call(to="x" * MAX_REVIEWED, amount=1))
     assert "__interrupt__" in agent(graph, bank, long, on_uncertain="interrupt").invoke(PAY, THREAD)
     assert bank.transfers == agents[0].requests == []

@@ -75,8 +75,7 @@ kinds = pytest.mark.parametrize("kind", ["council", "gate"])
 
 
 @kinds
-def test_a_replay_of_the_tools_checkpoint_runs_nothing_again(kind):
-    bank = Bank()
+def test_a_replay_of_the_tools_checkpoint_runs_nothing_again(kind, bank):
     compiled = gated(kind, bank)
     compiled.invoke(PAY, THREAD)
     assert "runs once only" in replies(replay(compiled))[0].text
@@ -84,8 +83,7 @@ def test_a_replay_of_the_tools_checkpoint_runs_nothing_again(kind):
 
 
 @kinds
-def test_of_simultaneous_runs_before_the_tools_one_runs(kind):
-    bank = Bank()
+def test_of_simultaneous_runs_before_the_tools_one_runs(kind, bank):
     compiled = gated(kind, bank)
     compiled.invoke(PAY, THREAD, interrupt_before=["tools"])
     with ThreadPoolExecutor(4) as pool:
@@ -94,8 +92,7 @@ def test_of_simultaneous_runs_before_the_tools_one_runs(kind):
 
 
 @kinds
-def test_of_three_approvals_at_the_same_time_one_counts(kind):
-    bank = Bank()
+def test_of_three_approvals_at_the_same_time_one_counts(kind, bank):
     compiled = asking(kind, bank)
     compiled.invoke(PAY, THREAD)
     with ThreadPoolExecutor(3) as pool:
@@ -103,8 +100,7 @@ def test_of_three_approvals_at_the_same_time_one_counts(kind):
     assert bank.transfers == [("Ann", 1.0)]
 
 
-def test_a_later_reply_to_the_same_request_lets_nothing_pass():
-    bank = Bank()
+def test_a_later_reply_to_the_same_request_lets_nothing_pass(bank):
     compiled = asking("council", bank)
     compiled.invoke(PAY, THREAD)
     asked = compiled.get_state(THREAD).config
@@ -115,8 +111,7 @@ def test_a_later_reply_to_the_same_request_lets_nothing_pass():
 
 
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
-async def test_calls_that_were_vouched_for_together_run_together(mode):
-    bank = Bank()
+async def test_calls_that_were_vouched_for_together_run_together(mode, bank):
     await run(mode, council_agent(members(BOTH), bank, TWO, DONE), PAY)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
 
@@ -129,8 +124,7 @@ class AnswersOne(AgentMiddleware):
 
 
 @pytest.mark.parametrize("other", [AnswersOne, lambda: ToolCallLimitMiddleware(run_limit=1)])
-def test_half_of_an_action_does_not_run(other, soon):
-    bank = Bank()
+def test_half_of_an_action_does_not_run(other, soon, bank):
     state = council_agent(members(BOTH), bank, TWO, DONE, before=[other()]).invoke(PAY, THREAD)
     assert bank.transfers == []
     assert any("another call of the same message does not run" in one.text for one in replies(state))
@@ -143,7 +137,7 @@ def test_a_call_that_was_changed_since_a_person_edited_it_is_not_their_edit():
     assert not is_edited(call("balance", to="Ann", amount=100), edited)
 
 
-async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(monkeypatch):
+async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(monkeypatch, bank):
     waiting, left = asyncio.Event(), asyncio.Event()
     arrive = once.Register._arrive
 
@@ -164,7 +158,6 @@ async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cance
             return ToolMessage("too slow", tool_call_id="c1")
 
     monkeypatch.setattr(once.Register, "_arrive", observed)
-    bank = Bank()
     state = await council_agent(members(BOTH), bank, TWO, DONE, before=[Impatient()]).ainvoke(PAY, THREAD)
     assert bank.transfers == []
     assert "another call of the same message does not run" in replies(state)[1].text
@@ -217,15 +210,14 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries():
 
 
 @kinds
-def test_later_calls_with_the_ids_of_earlier_ones_run_too(kind):
-    bank = Bank()
+def test_later_calls_with_the_ids_of_earlier_ones_run_too(kind, bank):
     script = [says(call(**ANN, id="c1"), call(**BOB, id="c2")), says(call(**ANN, id="c1")), DONE]
     said = [script[0].tool_calls, script[1].tool_calls, "Done."]
     gated(kind, bank, *script, members_say=said).invoke(PAY, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Ann", 1.0), ("Bob", 2.0)]
 
 
-async def test_a_second_try_does_not_run_before_the_rest_of_the_action_has_come(soon):
+async def test_a_second_try_does_not_run_before_the_rest_of_the_action_has_come(soon, bank):
     class Hasty(AgentMiddleware):
         async def awrap_tool_call(self, request, handler):
             if request.tool_call["id"] == "c2":
@@ -233,14 +225,12 @@ async def test_a_second_try_does_not_run_before_the_rest_of_the_action_has_come(
             first, _ = await asyncio.gather(handler(request), handler(request))
             return first
 
-    bank = Bank()
     await council_agent(members(BOTH), bank, TWO, DONE, before=[Hasty()]).ainvoke(PAY, THREAD)
     assert bank.transfers == []
 
 
 @pytest.mark.parametrize(("agree", "on_uncertain"), [(True, "block"), (True, "interrupt"), (False, "interrupt")])
-def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_uncertain):
-    bank = Bank()
+def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_uncertain, bank):
     calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(3)]
     agents = members([calls if agree else [], "Done."])
     compiled = council_agent(agents, bank, says(*calls), DONE, on_uncertain=on_uncertain)
@@ -251,9 +241,8 @@ def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_u
     assert len(bank.transfers) == (3 if agree else 0)
 
 
-async def test_in_async_only_max_concurrency_bounds_how_many_calls_run_together():
+async def test_in_async_only_max_concurrency_bounds_how_many_calls_run_together(bank):
     n_calls = 40  # more than a pool has threads
-    bank = Bank()
     calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(n_calls)]
     compiled = council_agent(members([calls, "Done."]), bank, says(*calls), DONE)
     await compiled.ainvoke(PAY, THREAD)
@@ -296,8 +285,7 @@ def other_process(monkeypatch):
 
 
 @pytest.mark.parametrize("store", [None, InMemoryStore()])
-def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(store, other_process):
-    bank = Bank()
+def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(store, other_process, bank):
 
     @tool
     def transfer_money(to: str, amount: float) -> str:
@@ -319,11 +307,10 @@ def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(store
         assert bank.transfers == [("Ann", "yes")]
 
 
-def test_a_store_that_fails_closes_the_gate():
+def test_a_store_that_fails_closes_the_gate(bank):
     class Broken(InMemoryStore):
         def batch(self, ops):
             raise ConnectionError("down")
 
-    bank = Bank()
     assert "the store of the runs failed" in replies(stored(bank, Broken()).invoke(PAY, THREAD))[0].text
     assert bank.transfers == []

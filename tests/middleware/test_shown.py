@@ -100,7 +100,7 @@ def test_a_call_equal_to_one_that_ran_is_a_repetition_and_numbers_in_texts_compa
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_only_what_the_user_says_starts_a_turn_not_a_message_that_a_tool_adds(is_first):
+def test_only_what_the_user_says_starts_a_turn_not_a_message_that_a_tool_adds(is_first, bank):
     asked: list[str] = []
     ran: list[str] = []
 
@@ -111,7 +111,6 @@ def test_only_what_the_user_says_starts_a_turn_not_a_message_that_a_tool_adds(is
         added = [ToolMessage("ok", tool_call_id=call_id), HumanMessage("(the receipt)"), HumanMessage("(its back)")]
         return Command(update={"messages": added[::-1] if is_first else added})
 
-    bank = Bank()
     bank.tools = [transfer_money]
     turn = [says(call(id="c1")), says(call(id="c2")), AIMessage("Done.")]
     compiled = agent(judged_by({"": "approve"}, asked), bank, *turn, *turn)
@@ -213,9 +212,8 @@ def test_a_call_that_is_edited_into_an_equal_one_is_a_repetition(verdicts, decis
 
 @pytest.mark.parametrize("gate_first", [True, False])
 @pytest.mark.parametrize("in_command", [True, False])
-def test_a_call_that_was_edited_elsewhere_is_shown_as_it_ran(gate_first, in_command):
+def test_a_call_that_was_edited_elsewhere_is_shown_as_it_ran(gate_first, in_command, bank):
     asked: list[str] = []
-    bank = Bank()
 
     @tool
     def transfer_money(to: str, amount: float, call_id: Annotated[str, InjectedToolCallId]):

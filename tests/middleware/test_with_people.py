@@ -57,9 +57,8 @@ def shown(paused, interrupt_mode):
         (AGAINST, "the group is confident and does not approve"),
     ],
 )
-def test_a_person_who_knows_the_verdict_decides(interrupt_mode, said, why):
+def test_a_person_who_knows_the_verdict_decides(interrupt_mode, said, why, bank):
     agents, graph = judges(*said)
-    bank = Bank()
     compiled = agent(None, bank, middleware=[people(mode=interrupt_mode), CoEVerdicts(graph, tools=GATED)])
     description = shown(compiled.invoke(PAY, THREAD), interrupt_mode)
     assert description.startswith(f'transfer_money {{"to": "Ann", "amount": 10}}\n{why}')
@@ -69,9 +68,8 @@ def test_a_person_who_knows_the_verdict_decides(interrupt_mode, said, why):
 
 
 @pytest.mark.parametrize("verdicts", [None, ["balance"], "in the wrong order"])
-def test_where_no_verdict_is_a_person_is_asked(verdicts):
+def test_where_no_verdict_is_a_person_is_asked(verdicts, bank):
     _, graph = judges(*SURE)
-    bank = Bank()
     ours = [CoEVerdicts(graph, tools=verdicts if isinstance(verdicts, list) else GATED)] if verdicts else []
     middleware = [*ours, people()] if isinstance(verdicts, str) else [people(), *ours]
     paused = agent(None, bank, middleware=middleware).invoke(PAY, THREAD)
@@ -80,9 +78,8 @@ def test_where_no_verdict_is_a_person_is_asked(verdicts):
 
 
 @pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Ann", 10.0)]), (UNSURE, []), (AGAINST, [])])
-def test_person_and_group_must_both_approve(said, transfers):
+def test_person_and_group_must_both_approve(said, transfers, bank):
     agents, graph = judges(*said)
-    bank = Bank()
     compiled = agent(None, bank, middleware=[people(when=always), CoEMiddleware(graph, tools=GATED)])
     assert compiled.invoke(PAY, THREAD)["__interrupt__"]
     compiled.invoke(decide({"type": "approve"}), THREAD)
@@ -157,8 +154,7 @@ def test_where_a_person_approves_an_edit_counts_only_where_it_is_trusted(trusts)
 
 
 @every_order
-def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first):
-    bank = Bank()
+def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first, bank):
     gate, review = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED, trust_edits=True), people(when=always)
     both = says(call(id="same", **ANN), call(id="same", **ANN))
     compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])

@@ -45,7 +45,11 @@ def _is_log_probability(value: float) -> bool:
 
 
 def _are(kind: type) -> Callable[[list[Any]], bool]:
-    return lambda values: all(isinstance(value, kind) for value in values)
+    return lambda values: {kind}.issuperset(map(type, values))
+
+
+def _is_of_no_such_type(_: Any) -> bool:
+    return False
 
 
 _LARGEST_COUNT = 2**53  # a double holds it exactly: figures are computed with it
@@ -123,7 +127,7 @@ def to_sample(
     """
     known = _fields_of(tuple(record))
     if not is_checked:
-        _check(record, known, f"{path}:{line}")
+        _check(record, known, path, line)
     record.update(known.defaults)
     if record["calls"] is not None and read_action(record["answer"] or "") is None:
         action = _action_of(record, f"{path}:{line}")
@@ -140,12 +144,10 @@ class _Fields(NamedTuple):
     Attributes:
         defaults: The values of the others that it lacks.
         misspelt: Each unknown field whose name is like that of a field that it lacks, and the name of that field.
-        kinds: The fields that it has, with the types of their values.
     """
 
     defaults: dict[str, Any]
     misspelt: tuple[tuple[str, str], ...]
-    kinds: tuple[tuple[str, _Kinds], ...]
 
 
 @lru_cache(maxsize=1024)
@@ -153,29 +155,36 @@ def _fields_of(names: tuple[str, ...]) -> _Fields:
     absent = frozenset(_FIELDS.keys() - set(names))
     alike = [(name, _nearest(name, absent)) for name in names if absent and name not in _FIELDS]
     defaults = {field: default for field, (_, _, default) in _FIELDS.items() if field in absent}
-    return _Fields(
-        defaults,
-        tuple((name, near) for name, near in alike if near is not None),
-        tuple((field, kinds) for field, (kinds, *_) in _FIELDS.items() if field not in absent),
-    )
+    return _Fields(defaults, tuple((name, near) for name, near in alike if near is not None))
 
 
-def _check(record: Mapping[str, Any], known: _Fields, place: str) -> None:
+@lru_cache(maxsize=1024)
+def _tests_of(names: tuple[str, ...], types: tuple[type, ...]) -> tuple[tuple[str, Callable[[Any], bool]], ...]:
+    """Returns what the types of a line's values leave to test, by field; lines mostly have the same types, too."""
+    type_of = dict(zip(names, types, strict=True))
+    tests = {
+        field: kinds.get(type_of[field], _is_of_no_such_type)
+        for field, (kinds, *_) in _FIELDS.items()
+        if field in type_of
+    }
+    return tuple((field, test) for field, test in tests.items() if test is not None)
+
+
+def _check(record: Mapping[str, Any], known: _Fields, path: Path, line: int) -> None:
     """Refuses a line that lacks a required field, or has one that is not valid."""
-    for field, kinds in known.kinds:
-        value = record[field]
-        is_valid = kinds.get(type(value))
-        if type(value) not in kinds or (is_valid is not None and not is_valid(value)):
+    for field, is_valid in _tests_of(tuple(record), tuple(map(type, record.values()))):
+        if not is_valid(record[field]):
             _, expected, _ = _FIELDS[field]
             raise SamplesError(
-                f'{place}: "{field}" must be {expected}; got {_show(value)}', hint="Correct it, or omit the line"
+                f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
+                hint="Correct it, or omit the line",
             )
     for field, default in known.defaults.items():
         if default is _REQUIRED:
             near = _nearest(field, frozenset(record.keys() - _FIELDS.keys()))
             hint = f'Rename "{near}", or add it' if near else "Add it"
             _, expected, _ = _FIELDS[field]
-            raise SamplesError(f'{place}: "{field}" is missing', hint=f"{hint}; it is {expected}")
+            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"{hint}; it is {expected}")
 
 
 def _action_of(record: Mapping[str, Any], place: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from coe_agents._plurals import quantity
+from coe_agents.checks import number
 from coe_agents.cli.follow import follow_until_broken
 from coe_agents.cli.options import (
     Exit,
@@ -84,8 +85,10 @@ def calibrate(
     from coe_agents.policy.gate import LearnedGate
 
     for name, share in (("--risk", risk), ("--confidence", confidence)):
-        if not 0.0 < share < 1.0:
-            raise typer.BadParameter(f"it must be above 0 and below 1; got {share:g}", param_hint=name)
+        try:
+            number(share, "it", above=0, below=1, advice="Pass a share such as 0.1")
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint=name) from error
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     if current is not None:

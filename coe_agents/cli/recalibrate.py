@@ -82,7 +82,7 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
             if others:
                 raise ValueError(f"its samples must agree how it was seen; got {first} and {others[0]}")
             seen[question.id] = first
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise SamplesError(
                 f"the case {question.id[:50]!r}: {error}", hint="Pass samples that `coe-agents harvest` wrote"
             ) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from coe_agents._files import write
-from coe_agents.checks import brief, is_finite
+from coe_agents.checks import brief, number
 from coe_agents.policy.saved import load_saved
 
 _FORMAT = "coe-agents agent weights 1"
@@ -21,6 +21,7 @@ class AgentWeights:
         weights: At least 0 and finite, one of them above 0.
 
     Raises:
+        TypeError: If a weight is no number.
         ValueError: If a weight is out of its range, or none is above 0.
     """
 
@@ -50,13 +51,12 @@ class AgentWeights:
 
 
 def check_weights(weights: object) -> None:
-    """Raises ValueError unless these are weights of agents by name."""
+    """Raises TypeError or ValueError unless these are weights of agents by name."""
     wanted = '"weights" must hold a finite number of at least 0 for each agent by name, one of them above 0'
     remedy = "1.0 for each counts all equally"
     if not isinstance(weights, Mapping) or not all(isinstance(agent, str) for agent in weights):
         raise ValueError(f"{wanted}; got {brief(weights)}. {remedy}")
     for agent, weight in weights.items():
-        if not is_finite(weight) or weight < 0.0:
-            raise ValueError(f"{wanted}; got {weight!r:.80} of {agent!r:.80}. {remedy}")
+        number(weight, f'"weights" of {agent!r:.80}', least=0, advice=remedy)
     if not any(weight > 0.0 for weight in weights.values()):
         raise ValueError(f"{wanted}; got none above 0. {remedy}")

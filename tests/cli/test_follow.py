@@ -97,7 +97,7 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
         (["s.samples.jsonl", "--follow", "x"], "it reads no samples"),
         ([], "or --follow FILE"),
         (["--follow", "x", "--false-alarms", 0], '"false_alarms" must be a number above 0 and below 1; got 0'),
-        (["--follow", "x", "--min-seen", 1.5], '"min_seen" must be above 0 and at most 1; got 1.5'),
+        (["--follow", "x", "--min-seen", 1.5], '"min_seen" must be a number above 1e-100 and at most 1; got 1.5'),
         (["--follow", "/none.jsonl", "--until-end"], "/none.jsonl cannot be read"),
     ],
 )
@@ -113,15 +113,15 @@ def test_options(policy, options, message):
         ("nothing", "this is not JSON"),
         ("[]", "this is not a JSON object"),
         ('{"correct": true}', '"id" must be a string'),
-        ('{"id": "1"}', '"correct" must be true, false, or a share'),
-        ('{"id": "1", "correct": 2}', '"correct" must be true, false, or a share'),
-        ('{"id": "1", "correct": 1, "seen_probability": 0}', '"seen_probability" must be above 0'),
+        ('{"id": "1"}', '"correct", if it is not true or false, must be a number in [0, 1]; got None'),
+        ('{"id": "1", "correct": 2}', '"correct", if it is not true or false, must be a number in [0, 1]; got 2'),
+        ('{"id": "1", "correct": 1, "seen_probability": 0}', '"seen_probability" must be a number above 0'),
         ('{"id": "1", "correct": 1, "time": 7}', '"time" must be a string or null'),
         ('{"id": "0", "correct": 1}', "there is a case '0' already"),
         ('{"id": "1", "correct": 0, "correct": 1}', 'got "correct" twice'),
         ('{"id": "1", "correct": 1, "seen_probabilty": 0.1}', 'Did you mean "seen_probability"?'),
         ('{"id": "1", "correct": NaN}', "a number must be finite"),
-        ('{"id": "1", "correct": 1, "seen_probability": true}', '"seen_probability" must be above 0'),
+        ('{"id": "1", "correct": 1, "seen_probability": true}', '"seen_probability" must be a number above 0'),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path, line, message):

@@ -186,7 +186,7 @@ def test_every_case_must_be_known(policy, rows):
     with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
         Seen(0.1, "other")
     for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
-        with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
+        with pytest.raises(ValueError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
             Seen(probability, "audit")
 
 
@@ -194,7 +194,7 @@ def test_how_a_case_was_seen_is_read_of_its_sample():
     assert Seen.of({"id": "1", "seen_probability": 0.5, "kind": "audit"}) == Seen(0.5, "audit")
     assert Seen.of({"seen_probability": 1, "kind": "escalation"}) == Seen(1.0, "escalation")
     for sample in ({"kind": "audit"}, {"seen_probability": True, "kind": "audit"}, {"seen_probability": "1"}):
-        with pytest.raises(ValueError, match='"seen_probability" must be above 0 and at most 1'):
+        with pytest.raises(TypeError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
             Seen.of(sample)
     for kind in (None, ["audit"]):
         with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):

@@ -119,7 +119,7 @@ def test_much_evidence_stays_finite():
         ({"risk": 0.0}, '"risk" must be a number above 0 and below 1; got 0.0'),
         ({"risk": True}, '"risk" must be a number above 0 and below 1; got True'),
         ({"risk": 0.1, "false_alarms": 1}, '"false_alarms" must be a number above 0 and below 1'),
-        ({"risk": 0.1, "min_seen": 0.0}, '"min_seen" must be above 0 and at most 1'),
+        ({"risk": 0.1, "min_seen": 0.0}, '"min_seen" must be a number above 1e-100 and at most 1'),
     ],
 )
 def test_arguments(arguments, message):
@@ -132,7 +132,7 @@ def test_arguments(arguments, message):
     [
         (1.5, 1.0, r'"loss" must be a number in \[0, 1\]'),
         (math.nan, 1.0, r'"loss" must be a number in \[0, 1\]'),
-        (1.0, 0.0, '"seen_probability" must be above 0'),
+        (1.0, 0.0, '"seen_probability" must be a number above 1e-100'),
         (1.0, 0.1, '"seen_probability" must be at least "min_seen", 0.5; got 0.1'),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_judge_that_loses_one_is_refused():
 
 @pytest.mark.parametrize("said", [1.5, -0.1, float("nan")])
 def test_a_verdict_outside_0_and_1_is_refused(said):
-    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]; strange returned"):
+    with pytest.raises(ValueError, match=r"\"judge\" of strange must be a number in \[0, 1\]; got"):
         judge([Prediction("?", "a")], Rule("strange", lambda _: said))
 
 

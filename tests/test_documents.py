@@ -2,10 +2,10 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coe_agents.documents import parse_json, parse_toml
+from coe_agents.documents import parse_json, parse_json_objects, parse_toml
 
 DEEP = {"json": ["[" * n + "]" * n for n in (102, 500, 3000, 100_000)] + ['{"a":' * 5000 + "1" + "}" * 5000]}
 
@@ -32,6 +32,20 @@ def test_a_line_is_what_json_reads(line):
             return type(error), str(error)
 
     assert read(parse_json) == read(json.loads)
+
+
+SHORT = st.lists(
+    st.sampled_from(["{", "}", "[", "]", '"a":', ",", "NaN", "{}", "{},NaN,{}", '{"a": "NaN"}']), max_size=5
+)
+
+
+@given(st.lists(SHORT.map("".join).map(str.encode) | st.sampled_from([b'{"a": 1}', *LINES]), min_size=1, max_size=3))
+@example([b'{"a": [{}', b"{}]}", b"{}, {}"])
+@example([b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}"] + [b"{}"] * 200)
+def test_lines_that_are_read_together_are_read_as_alone(lines):
+    found = parse_json_objects(lines)
+    assert found is None or repr(found) == repr([parse_json(line) for line in lines])
+    assert found is None or {type(value) for value in found} == {dict}
 
 
 @pytest.mark.parametrize("text", DEEP["json"], ids=len)

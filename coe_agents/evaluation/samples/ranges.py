@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from coe_agents.documents import parse_json_objects
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.disk_sequence import DiskSequence
-from coe_agents.evaluation.samples.line import parse_line, to_sample
+from coe_agents.evaluation.samples.line import check_line, parse_line
 
 MOST_FAULTS = 20
 """Faulty lines after which no more are looked at."""
@@ -77,8 +77,9 @@ def index_lines(lines: LineRange) -> IndexedLines:
             n_noticed, identifier = len(noticed), None
             try:
                 if record is not None or raw.strip():
-                    sample = to_sample(record or parse_line(raw, lines.path, 0), lines.path, 0, on_unknown=notice)
-                    identifier = sample["id"]
+                    parsed = record or parse_line(raw, lines.path, 0)
+                    check_line(parsed, lines.path, 0, on_unknown=notice)
+                    identifier = parsed["id"]
             except SamplesError:
                 n_faulty += 1
                 odd.append((n_lines, start))

@@ -40,6 +40,7 @@ class Statistics:
             model.
         names: The agents that responded, in the order of the rows of `distributions`.
         agents: The row of each response's agent.
+        log_probs: Each response's length-normalised log-probability; 0 for those of an agent that counts by frequency.
         counts_by_probability: Whether each agent's responses count by probability, in the order of the rows.
         distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
         support: The ensemble mean of each cluster, shape `(n_clusters,)`.
@@ -56,6 +57,7 @@ class Statistics:
     affinity: FloatArray
     names: tuple[str, ...]
     agents: IntArray
+    log_probs: FloatArray
     counts_by_probability: tuple[bool, ...]
     distributions: FloatArray
     support: FloatArray
@@ -85,7 +87,7 @@ class Statistics:
     @cached_property
     def response_shares(self) -> FloatArray:
         """Each response's share of its agent's distribution, shape `(n_responses,)`."""
-        return shares(log_probabilities(self.responses, self.weighting)[0], self.agents)
+        return shares(self.log_probs, self.agents)
 
     @cached_property
     def places(self) -> list[list[int]]:
@@ -258,6 +260,7 @@ def _compute_statistics(
             affinity=np.eye(n_clusters),
             names=tuple(numbers),
             agents=agents,
+            log_probs=likely[i] if by_probability else np.zeros(len(agents)),
             counts_by_probability=tuple(by_probability and by_agent[name] for name in numbers),
             distributions=distributions[i, :, :n_clusters],
             support=support[i, :n_clusters],

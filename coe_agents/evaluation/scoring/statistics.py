@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, permutations
+from itertools import chain, islice, permutations
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -165,10 +165,10 @@ def iter_statistics(
     """
     weight_of = weights or {}
     waiting = iter(questions)
-    while read := list(islice(waiting, BATCH)):
+    for first in waiting:
         batch = [
             fill_answers(question)
-            for question in read
+            for question in chain([first], islice(waiting, BATCH - 1))
             if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
         ]
         texts = [[response_text(response) for response in question.responses] for question in batch]

@@ -6,8 +6,9 @@ Whatever such JSON or TOML holds, the only error is a `ValueError` that says wha
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,36 @@ def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) ->
         value = json.loads(text, **options)
     except RecursionError as error:
         raise _too_deep() from error
-    opened = (text.count(b"["), text.count(b"{")) if isinstance(text, bytes) else (text.count("["), text.count("{"))
-    if sum(opened) > _DEEPEST:
+    if _n_opened(text) > _DEEPEST:
         _check_depth(value)
     return value
+
+
+def parse_json_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
+    r"""Returns what `parse_json` returns for each line, in half the time; None if that might not be an object each.
+
+    The lines are parsed as one list, with NaN between them. JSON writes NaN in no other way. So if the text and the
+    list have as many of them as there are gaps, no line holds several values, or a part of one.
+
+    Example:
+        >>> parse_json_objects([b'{"a": 1}', b'{"a": 2}'])
+        [{'a': 1}, {'a': 2}]
+        >>> print(parse_json_objects([b'{"a": 1}, {"a": 2}', b'{"a": [{}', b"{}]}"]))
+        None
+    """
+    text, n_gaps = b",NaN,".join(lines), len(lines) - 1
+    try:
+        values = json.loads(b"[%s]" % text)
+    except (ValueError, RecursionError):
+        return None
+    objects: list[dict[str, Any]] = values[::2]
+    gaps = values[1::2]
+    are_alone = len(gaps) == n_gaps == len(objects) - 1 == text.count(b"NaN") and all(map(ne, gaps, gaps))
+    if not are_alone or set(map(type, objects)) != {dict}:
+        return None
+    if _n_opened(text) - n_gaps > _DEEPEST and any(_n_opened(line) > _DEEPEST for line in lines):
+        return None
+    return objects
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -154,6 +181,11 @@ def _refuse_constant(name: str) -> None:
 
 def _too_deep() -> ValueError:
     return ValueError(f"it is nested more than {_DEEPEST} levels deep. Flatten it")
+
+
+def _n_opened(text: str | bytes) -> int:
+    """Returns how many brackets are opened: the text is nested at most as deep."""
+    return text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
 
 
 def _check_depth(value: Any) -> None:

@@ -6,8 +6,10 @@ import stat
 import tomllib
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from coe_agents.files import append, parse_json, parse_toml, write, write_chunks
+from coe_agents.files import append, parse_json, parse_json_objects, parse_toml, write, write_chunks
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
 from tests.evaluation.invented import group
@@ -130,3 +132,17 @@ def test_what_is_not_toml_is_tomllibs_own_error(text):
 def test_many_brackets_beside_one_another_are_not_nested():
     text = f"a = [{'[1], ' * 200}]"
     assert len(parse_toml(text)["a"]) == 200
+
+
+SHORT = st.lists(
+    st.sampled_from(["{", "}", "[", "]", '"a":', ",", "NaN", "{}", "{},NaN,{}", '{"a": "NaN"}']), max_size=5
+)
+
+
+@given(st.lists(SHORT.map("".join).map(str.encode) | st.sampled_from([b'{"a": 1}', *LINES]), min_size=1, max_size=3))
+@example([b'{"a": [{}', b"{}]}", b"{}, {}"])
+@example([b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}"] + [b"{}"] * 200)
+def test_lines_that_are_read_together_are_read_as_alone(lines):
+    found = parse_json_objects(lines)
+    assert found is None or repr(found) == repr([parse_json(line) for line in lines])
+    assert found is None or {type(value) for value in found} == {dict}

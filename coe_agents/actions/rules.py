@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.actions.canonical import to_line
-from coe_agents.checks import number
+from coe_agents.checks import is_number, number
 from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.clustering.protocols import by_first_appearance
 
@@ -152,7 +152,7 @@ def _to_number(value: Any) -> float | Fraction | None:
     if isinstance(value, dict) and value.keys() == {DECIMAL}:
         found = re.fullmatch(r"-?[0-9]{1,4300}E(-?[0-9]{1,4})|0", str(value[DECIMAL]))
         return Fraction(found[0]) if found and abs(int(found[1] or 0)) <= _MOST_ZEROS else None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if is_number(value) else None
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from coe_agents.checks import number
 from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
 from coe_agents.cli.options import ProposerOption, SamplesArgument, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
@@ -70,8 +71,10 @@ def calibrate(
     from coe_agents.policy import AgentWeights
 
     for name, share in (("--risk", risk), ("--confidence", confidence)):
-        if not 0.0 < share < 1.0:
-            raise typer.BadParameter(f"it must be above 0 and below 1; got {share:g}", param_hint=name)
+        try:
+            number(share, "it", above=0, below=1, advice="Pass a share such as 0.1")
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint=name) from error
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     if current is not None:
@@ -247,7 +250,7 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
             if others:
                 raise ValueError(f"its samples must agree how it was seen; got {first} and {others[0]}")
             seen[question.id] = first
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise SamplesError(
                 f"the case {question.id[:50]!r}: {error}", hint="Pass samples that `coe-agents harvest` wrote"
             ) from error

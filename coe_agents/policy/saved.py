@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from coe_agents.checks import brief, is_finite
+from coe_agents.checks import brief, number
 from coe_agents.errors import ConfigurationError
 from coe_agents.files import parse_json, with_unique_names, write
 
@@ -51,14 +51,13 @@ class AgentWeights:
 
 
 def check_weights(weights: object) -> None:
-    """Raises ValueError unless these are weights of agents by name."""
+    """Raises TypeError or ValueError unless these are weights of agents by name."""
     wanted = '"weights" must hold a finite number of at least 0 for each agent by name, one of them above 0'
     remedy = "1.0 for each counts all equally"
     if not isinstance(weights, Mapping) or not all(isinstance(agent, str) for agent in weights):
         raise ValueError(f"{wanted}; got {brief(weights)}. {remedy}")
     for agent, weight in weights.items():
-        if not is_finite(weight) or weight < 0.0:
-            raise ValueError(f"{wanted}; got {weight!r:.80} of {agent!r:.80}. {remedy}")
+        number(weight, f'"weights" of {agent!r:.80}', least=0, advice=remedy)
     if not any(weight > 0.0 for weight in weights.values()):
         raise ValueError(f"{wanted}; got none above 0. {remedy}")
 

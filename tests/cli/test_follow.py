@@ -95,7 +95,7 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
         (["--until-end"], "it needs --follow"),
         (["s.samples.jsonl", "--follow", "x"], "it reads no samples"),
         ([], "or --follow FILE"),
-        (["--follow", "x", "--min-seen", 1.5], '"min_seen" must be above 0 and at most 1; got 1.5'),
+        (["--follow", "x", "--min-seen", 1.5], '"min_seen" must be a number above 1e-100 and at most 1; got 1.5'),
     ],
 )
 def test_options(policy, options, message):
@@ -108,11 +108,12 @@ def test_options(policy, options, message):
     ("line", "message"),
     [
         ("nothing", "this is not JSON"),
-        ('{"id": "1"}', '"correct" must be true, false, or a share'),
-        ('{"id": "1", "correct": 2}', '"correct" must be true, false, or a share'),
-        ('{"id": "1", "correct": 1, "seen_probability": 0}', '"seen_probability" must be above 0'),
+        ('{"id": "1"}', '"correct", if it is not true or false, must be a number in [0, 1]; got None'),
+        ('{"id": "1", "correct": 2}', '"correct", if it is not true or false, must be a number in [0, 1]; got 2'),
+        ('{"id": "1", "correct": 1, "seen_probability": 0}', '"seen_probability" must be a number above 0'),
         ('{"id": "0", "correct": 1}', "there is a case '0' already"),
         ('{"id": "1", "correct": 1, "seen_probabilty": 0.1}', 'Did you mean "seen_probability"?'),
+        ('{"id": "1", "correct": 1, "seen_probability": true}', '"seen_probability" must be a number above 0'),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path, line, message):

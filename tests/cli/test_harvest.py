@@ -170,7 +170,7 @@ def test_ordinary_samples_are_no_rulings(tmp_path, policy):
     samples = write(tmp_path / "s.samples.jsonl", group(3))
     done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
     assert done.returncode == 2
-    assert '"seen_probability" must be above 0 and at most 1; got None' in done.stderr
+    assert '"seen_probability" must be a number above 1e-100 and at most 1; got None' in done.stderr
     for option in (["--gate", "learned"], ["--weights", "w.json"], ["--proposer", "a"]):
         done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", *option)
         assert "cannot be combined with --gate, --proposer or" in done.stderr

@@ -13,6 +13,7 @@ from coe_agents.actions import check_proposal
 from coe_agents.actions.canonical import Parser
 from coe_agents.actions.proposals import check_calls
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
+from coe_agents.checks import are_finite
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import InvalidReplyError
 from coe_agents.files import parse_json
@@ -203,8 +204,7 @@ def _log_probability(generation: Generation) -> tuple[float | None, int | None]:
     if not (tokens := tokens_of(generation)):
         return None, None
     values: list[Any] = [token.get("logprob") for token in tokens]
-    are_numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
-    if not are_numbers or max(values) > _ROUNDING:
+    if not are_finite(values) or max(values) > _ROUNDING:
         return None, None
     return min(math.fsum(values), 0.0), len(values)
 

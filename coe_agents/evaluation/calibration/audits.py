@@ -40,6 +40,7 @@ class Seen:
         """Returns how the case of a sample that `harvest` wrote came to be seen.
 
         Raises:
+            TypeError: Its probability is no number.
             ValueError: The sample does not say it.
         """
         return cls(cast("float", sample.get("seen_probability")), cast("SeenAs", sample.get("kind")))

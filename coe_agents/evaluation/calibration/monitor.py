@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coe_agents.checks import is_number, number, require, share
+from coe_agents.checks import number, require, share
 from coe_agents.evaluation.metrics.tallies import FloatArray
 
 _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
@@ -15,7 +15,7 @@ A share k is the best one against answers of which r + k (1 - r) are wrong, wher
 """
 
 _LEAST = 1e-100
-"""The lowest probability of being seen: sums of the inverse of a lower one may overflow."""
+"""A probability of being seen is above it: sums of the inverse of a lower one may overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class RiskMonitor:
             every answered case is labelled. It must be set before the cases are seen.
 
     Raises:
-        ValueError: An argument is out of its range.
+        TypeError: An argument is no number.
+        ValueError: It is out of its range.
 
     Sources: Ville (1939); Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024);
     Shin, Ramdas and Rinaldo, "E-detectors" (2024).
@@ -137,7 +138,8 @@ class RiskMonitor:
             seen_probability: The probability with which this case was chosen to be labelled, at least `min_seen`.
 
         Raises:
-            ValueError: An argument is out of its range; the monitor is as before.
+            TypeError: An argument is no number; the monitor is as before, also below.
+            ValueError: It is out of its range.
         """
         share(loss, '"loss"', advice="Pass 1 for a wrong answer, and 0 for a right one")
         check_probability(seen_probability, name="seen_probability")
@@ -180,9 +182,7 @@ def _mass_after(n: int) -> float:
 
 def check_probability(value: object, *, name: str) -> float:
     """Returns a probability of being seen; refuses anything else."""
-    if not (is_number(value) and _LEAST <= value <= 1.0):
-        raise ValueError(f'"{name}" must be above 0 and at most 1; got {value!r}. Pass the probability of being seen')
-    return value
+    return number(value, f'"{name}"', above=_LEAST, most=1, advice="Pass the probability of being seen")
 
 
 def _exp(log_value: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from coe_agents.checks import is_number
+from coe_agents.checks import number, share
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.line import parse_line
 
@@ -93,14 +93,13 @@ def _case(raw: bytes, path: Path, line: int) -> LabelledCase:
             f'{place}: the field "{near[0]}" is not read. Did you mean "seen_probability"?',
             hint="Without it the case counts as if every answer were judged",
         )
-    probability = record.get("seen_probability", 1.0)
-    if not (is_number(probability) and 0 < probability <= 1):
-        raise SamplesError(
-            f'{place}: "seen_probability" must be above 0 and at most 1', hint="Omit it where every answer is judged"
+    correct, omit = record.get("correct"), "Omit it where every answer is judged"
+    where = f'{place}: "correct", if it is not true or false,'
+    try:
+        right = float(correct) if isinstance(correct, bool) else share(correct, where, advice=f"Write {_FORM}")
+        probability = number(
+            record.get("seen_probability", 1.0), f'{place}: "seen_probability"', above=0, most=1, advice=omit
         )
-    correct = record.get("correct")
-    if not (isinstance(correct, int | float) and 0 <= correct <= 1):
-        raise SamplesError(
-            f'{place}: "correct" must be true, false, or a share in [0, 1]', hint=f"Write every line as {_FORM}"
-        )
-    return LabelledCase(identifier, float(correct), float(probability), time)
+    except (TypeError, ValueError) as error:
+        raise SamplesError(str(error)) from error
+    return LabelledCase(identifier, right, probability, time)

@@ -45,7 +45,11 @@ def _is_log_probability(value: float) -> bool:
 
 
 def _are(kind: type) -> Callable[[list[Any]], bool]:
-    return lambda values: all(isinstance(value, kind) for value in values)
+    return lambda values: {kind}.issuperset(map(type, values))
+
+
+def _is_of_no_such_type(_: Any) -> bool:
+    return False
 
 
 _LARGEST_COUNT = 2**53  # a double holds it exactly: figures are computed with it
@@ -103,34 +107,52 @@ def parse_line(
     return record
 
 
-def to_sample(
-    record: dict[str, Any],
-    path: Path,
-    line: int,
-    *,
-    is_checked: bool = False,
-    on_unknown: Callable[[str, str, str], None] | None = None,
-) -> Sample:
-    """Returns the sample of a line.
+def check_line(
+    record: Mapping[str, Any], path: Path, line: int, *, on_unknown: Callable[[str, str, str], None]
+) -> None:
+    """Refuses a line that lacks a required field, or has one that is not valid.
 
     Args:
-        record: The object of the line, to which the fields that it lacks are added.
+        record: The object of the line.
         path: Its file, for messages.
         line: Its number, for messages.
-        is_checked: Whether this has passed the line before, so that its fields are valid.
         on_unknown: Called with each unknown field whose name is like that of a field that the line lacks, the place,
             and the name of that field.
+
+    Raises:
+        SamplesError: It says which field, and what to do.
     """
-    known = _fields_of(tuple(record))
-    if not is_checked:
-        _check(record, known, f"{path}:{line}")
-    record.update(known.defaults)
-    if record["calls"] is not None and read_action(record["answer"] or "") is None:
-        action = _action_of(record, f"{path}:{line}")
-        record["answer"] = action if record["answer"] is None else record["answer"]
-    if on_unknown is not None:
-        for field, near in known.misspelt:
-            on_unknown(field, f"{path}:{line}", near)
+    known, tests = _tests_of(tuple(record), tuple(map(type, record.values())))
+    for field, is_valid in tests:
+        if not is_valid(record[field]):
+            _, expected, _ = _FIELDS[field]
+            raise SamplesError(
+                f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
+                hint="Correct it, or omit the line",
+            )
+    if known.missing is not None:
+        near = _nearest(known.missing, frozenset(record.keys() - _FIELDS.keys()))
+        hint = f'Rename "{near}", or add it' if near else "Add it"
+        _, expected, _ = _FIELDS[known.missing]
+        raise SamplesError(f'{path}:{line}: "{known.missing}" is missing', hint=f"{hint}; it is {expected}")
+    if record.get("calls") is not None:
+        try:
+            _answer_of(record)
+        except (TypeError, ValueError) as error:
+            raise SamplesError(
+                f'{path}:{line}: "calls" and "tools" must be readable as an action; {error}',
+                hint='A proposal that nothing could run is a failure: set "calls" to null, and "error" to what was '
+                "wrong",
+            ) from error
+    for field, near in known.misspelt:
+        on_unknown(field, f"{path}:{line}", near)
+
+
+def to_sample(record: dict[str, Any]) -> Sample:
+    """Returns the object of a line that passes `check_line` as a sample: the fields that it lacks are added."""
+    record.update(_fields_of(tuple(record)).defaults)
+    if record["calls"] is not None:
+        record["answer"] = _answer_of(record)
     return cast("Sample", record)
 
 
@@ -139,13 +161,13 @@ class _Fields(NamedTuple):
 
     Attributes:
         defaults: The values of the others that it lacks.
+        missing: The first required field that it lacks; None if it has all.
         misspelt: Each unknown field whose name is like that of a field that it lacks, and the name of that field.
-        kinds: The fields that it has, with the types of their values.
     """
 
     defaults: dict[str, Any]
+    missing: str | None
     misspelt: tuple[tuple[str, str], ...]
-    kinds: tuple[tuple[str, _Kinds], ...]
 
 
 @lru_cache(maxsize=1024)
@@ -153,36 +175,28 @@ def _fields_of(names: tuple[str, ...]) -> _Fields:
     absent = frozenset(_FIELDS.keys() - set(names))
     alike = [(name, _nearest(name, absent)) for name in names if absent and name not in _FIELDS]
     defaults = {field: default for field, (_, _, default) in _FIELDS.items() if field in absent}
-    return _Fields(
-        defaults,
-        tuple((name, near) for name, near in alike if near is not None),
-        tuple((field, kinds) for field, (kinds, *_) in _FIELDS.items() if field not in absent),
-    )
+    missing = next((field for field, default in defaults.items() if default is _REQUIRED), None)
+    return _Fields(defaults, missing, tuple((name, near) for name, near in alike if near is not None))
 
 
-def _check(record: Mapping[str, Any], known: _Fields, place: str) -> None:
-    """Refuses a line that lacks a required field, or has one that is not valid."""
-    for field, kinds in known.kinds:
-        value = record[field]
-        is_valid = kinds.get(type(value))
-        if type(value) not in kinds or (is_valid is not None and not is_valid(value)):
-            _, expected, _ = _FIELDS[field]
-            raise SamplesError(
-                f'{place}: "{field}" must be {expected}; got {_show(value)}', hint="Correct it, or omit the line"
-            )
-    for field, default in known.defaults.items():
-        if default is _REQUIRED:
-            near = _nearest(field, frozenset(record.keys() - _FIELDS.keys()))
-            hint = f'Rename "{near}", or add it' if near else "Add it"
-            _, expected, _ = _FIELDS[field]
-            raise SamplesError(f'{place}: "{field}" is missing', hint=f"{hint}; it is {expected}")
+@lru_cache(maxsize=1024)
+def _tests_of(
+    names: tuple[str, ...], types: tuple[type, ...]
+) -> tuple[_Fields, list[tuple[str, Callable[[Any], bool]]]]:
+    """Adds what the types of a line's values leave to test, by field; lines mostly have the same types, too."""
+    type_of = dict(zip(names, types, strict=True))
+    tests = {
+        field: kinds.get(type_of[field], _is_of_no_such_type)
+        for field, (kinds, *_) in _FIELDS.items()
+        if field in type_of
+    }
+    return _fields_of(names), [(field, test) for field, test in tests.items() if test is not None]
 
 
-def _action_of(record: Mapping[str, Any], place: str) -> str:
-    try:
-        return canonical_action(record["calls"], tools=record["tools"])
-    except (TypeError, ValueError) as error:
-        raise SamplesError(
-            f'{place}: "calls" and "tools" must be readable as an action; {error}',
-            hint='A proposal that nothing could run is a failure: set "calls" to null, and "error" to what was wrong',
-        ) from error
+def _answer_of(record: Mapping[str, Any]) -> str:
+    """Returns the answer of a line with calls, else their canonical form; without either it raises."""
+    answer: str | None = record.get("answer")
+    if read_action(answer or "") is not None:
+        return cast("str", answer)
+    action = canonical_action(record["calls"], tools=record.get("tools"))
+    return action if answer is None else answer

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.line import parse_line, to_sample
+from coe_agents.evaluation.samples.line import check_line, parse_line
 from coe_agents.evaluation.samples.parquet import PARTS, rows_of
 from coe_agents.evaluation.samples.ranges import (
     MOST_FAULTS,
@@ -120,7 +120,7 @@ class Samples:
 
     def _judge(self, raw: bytes, path: Path, line: int) -> None:
         try:
-            to_sample(parse_line(raw, path, line), path, line, on_unknown=self._notice)
+            check_line(parse_line(raw, path, line), path, line, on_unknown=self._notice)
         except SamplesError as error:
             self._faults.append(str(error))
         if len(self._faults) == MOST_FAULTS:

@@ -44,10 +44,7 @@ class QuestionReader:
             SamplesError: Two of its lines are of the same response, or ask something else.
         """
         lines = list(self._lines(runs))
-        samples = [
-            to_sample(record, path, line, is_checked=True)
-            for (path, line, _), record in zip(lines, _parse([raw for *_, raw in lines]), strict=True)
-        ]
+        samples = list(map(to_sample, _parse([raw for *_, raw in lines])))
         seen: dict[tuple[str, int, int], int] = {}
         for place, (sample, (path, line, _)) in enumerate(zip(samples, lines, strict=True)):
             key = sample["agent"], sample["round"], sample["index"]

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Protocol, runtime_checkable
 
 from coe_agents.actions.proposals import has_proposals
+from coe_agents.checks import share
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many, normalize_answer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
@@ -198,12 +199,10 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
             f'"judge" must return one verdict per prediction; {criterion.name} returned {len(verdicts)} for '
             f"{len(predictions)}. Return None where it is not known"
         )
+    advice = "Return True, False, a share of right, or None where it is not known"
     for verdict in verdicts:
-        if verdict is not None and not 0 <= verdict <= 1:
-            raise ValueError(
-                f'every verdict of "judge" must lie in [0, 1]; {criterion.name} returned {verdict!r}. '
-                "Return True, False, a share of right, or None where it is not known"
-            )
+        if verdict is not None:
+            share(verdict * 1, f'every verdict of "judge" of {criterion.name}', advice=advice)  # True counts 1
     can_be_right = [each.is_action or answer_kind(each.answer) == "answer" for each in predictions]
     return [
         None if verdict is None else float(verdict) if is_answer else 0.0

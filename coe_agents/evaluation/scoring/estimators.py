@@ -10,13 +10,14 @@ or register it in the `pyproject.toml` of an installed package; every `coe-agent
     my_score = "my_package.my_module:my_score"
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import EntryPoint
 from statistics import fmean
 
 from coe_agents.checks import is_finite, is_number, require
 from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, GROUP_SCORES
 from coe_agents.evaluation.scoring.statistics import Statistics
-from coe_agents.extensions import find_registered, load_extension
+from coe_agents.extensions import load_extension
 
 Estimator = Callable[[Statistics], float | None]
 
@@ -116,16 +117,18 @@ CONFIDENCES = ("vote_share", "self_consistency", "p_false", "verbal_confidence")
 """Scores that are 1 - a claimed probability of being right, so that a calibration error can be computed."""
 
 
-def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = False) -> dict[str, Estimator]:
+def find_estimators(
+    further: Mapping[str, Estimator], *, of_proposal: bool = False, installed: Iterable[EntryPoint] = ()
+) -> dict[str, Estimator]:
     """Returns the built-in estimators, those that installed packages register, and further ones, in this order.
 
     Values of estimators that are not built in are checked: each must be None or a finite number. With `of_proposal`
-    one agent's proposal is judged, and the estimators of that come first. A ValueError if a name is taken, or what is
-    named is not callable.
+    one agent's proposal is judged, and the estimators of that come first; `installed` are from `find_registered`. A
+    ValueError if a name is taken, or what is named is not callable.
     """
     found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
-    installed = [(entry.name, load_extension(entry)) for entry in find_registered("estimator")]
-    for name, estimator in (*installed, *further.items()):
+    loaded = [(entry.name, load_extension(entry)) for entry in installed]
+    for name, estimator in (*loaded, *further.items()):
         if name in found or name == BEST_SINGLE_MODEL:
             raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
         advice = "Write one that takes `Statistics` and returns a float or None"

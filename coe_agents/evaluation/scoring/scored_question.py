@@ -1,8 +1,9 @@
 """Owns scoring one question: what it depends on besides the samples, and the result, a row that can be kept."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 from coe_agents.clustering import Clusterer, EntailmentModel
@@ -10,6 +11,7 @@ from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
 from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics, iter_statistics
+from coe_agents.extensions import find_registered
 from coe_agents.policy.weighting import Weighting
 
 
@@ -25,6 +27,7 @@ class ScoringSetup:
         estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
             float, higher = less sure, or None where it cannot be computed.
         proposer: The agent whose first response is judged; None: the group's answer is.
+        installed: The entry points of the installed estimators, which take 9 ms to find.
     """
 
     clusterer: Clusterer
@@ -33,11 +36,12 @@ class ScoringSetup:
     weighting: Weighting = "auto"
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     proposer: str | None = None
+    installed: Sequence[EntryPoint] = field(default_factory=lambda: find_registered("estimator"))
 
     @property
     def all_estimators(self) -> dict[str, Estimator]:
         """Every estimator by name, in the order of a report."""
-        return find_estimators(self.estimators, of_proposal=self.proposer is not None)
+        return find_estimators(self.estimators, of_proposal=self.proposer is not None, installed=self.installed)
 
     def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
         """Yields the statistics of each question that has a response, with the verdict on what is judged."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, permutations
+from itertools import chain, islice, permutations
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -41,6 +41,7 @@ class Statistics:
             model.
         names: The agents that responded, in the order of the rows of `distributions`.
         agents: The row of each response's agent.
+        log_probs: Each response's length-normalised log-probability; 0 for those of an agent that counts by frequency.
         counts_by_probability: Whether each agent's responses count by probability, in the order of the rows.
         distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
         support: The ensemble mean of each cluster, shape `(n_clusters,)`.
@@ -57,6 +58,7 @@ class Statistics:
     affinity: FloatArray
     names: tuple[str, ...]
     agents: IntArray
+    log_probs: FloatArray
     counts_by_probability: tuple[bool, ...]
     distributions: FloatArray
     support: FloatArray
@@ -86,7 +88,7 @@ class Statistics:
     @cached_property
     def response_shares(self) -> FloatArray:
         """Each response's share of its agent's distribution, shape `(n_responses,)`."""
-        return shares(log_probabilities(self.responses, self.weighting)[0], self.agents)
+        return shares(self.log_probs, self.agents)
 
     @cached_property
     def places(self) -> list[list[int]]:
@@ -164,10 +166,10 @@ def iter_statistics(
     """
     weight_of = weights or {}
     waiting = iter(questions)
-    while read := list(islice(waiting, BATCH)):
+    for first in waiting:
         batch = [
             fill_answers(question)
-            for question in read
+            for question in chain([first], islice(waiting, BATCH - 1))
             if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
         ]
         texts = [[response_text(response) for response in question.responses] for question in batch]
@@ -259,6 +261,7 @@ def _compute_statistics(
             affinity=np.eye(n_clusters),
             names=tuple(numbers),
             agents=agents,
+            log_probs=likely[i] if by_probability else np.zeros(len(agents)),
             counts_by_probability=tuple(by_probability and by_agent[name] for name in numbers),
             distributions=distributions[i, :, :n_clusters],
             support=support[i, :n_clusters],

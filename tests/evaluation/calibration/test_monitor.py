@@ -102,7 +102,7 @@ def test_arguments(arguments):
     [
         (1.5, 1.0, r'"loss" must be a number in \[0, 1\]'),
         (math.nan, 1.0, r'"loss" must be a number in \[0, 1\]'),
-        (1.0, 0.0, '"seen_probability" must be above 0'),
+        (1.0, 0.0, '"seen_probability" must be a number above 1e-100'),
         (1.0, 0.1, '"seen_probability" must be at least "min_seen", 0.5; got 0.1'),
     ],
 )

@@ -33,10 +33,10 @@ from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
     Clusterer,
-    CountingEntailment,
     NormalizedMatch,
     canonical_answer,
 )
+from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.evaluation import SampledQuestion, Samples
 from coe_agents.tinyworld import MAX_COE, tinyworld_agents, tinyworld_clusterer
 from coe_agents.tinyworld.facts import load_facts

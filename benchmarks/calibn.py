@@ -11,7 +11,7 @@ import numpy as np
 
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.ties import shares_lead
 
 # chosen by the models' own accuracies, which `learned_gate.py` prints: one of 70 billion parameters beside two of 2
 # and 7 billion that are right about half as often, and three that differ by a few hundredths

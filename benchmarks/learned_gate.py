@@ -23,8 +23,8 @@ from coe_agents.evaluation import CRITERIA, calibrate, judge_samples
 from coe_agents.evaluation.calibration.learned import fit_gate, to_folds
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.policy.gate import distributions_of
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.policy.learned_gates import distributions_of
+from coe_agents.uncertainty.ties import shares_lead
 
 RISKS, CONFIDENCE, DEALINGS = (0.3, 0.4), 0.9, 5
 CORRECTNESS = ("reference_or_label", "reference_or_any_label")

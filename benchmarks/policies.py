@@ -31,7 +31,7 @@ import numpy as np
 from calibn import EQUALS, samples
 from result_page import result_page
 
-from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import CachedEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, calibrate, judge_samples
 from coe_agents.evaluation.datasets import Question
@@ -42,7 +42,9 @@ from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compar
 from coe_agents.experiments.dataset_run import Timings, Units, decide_all
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.run_group import RunGroup
-from coe_agents.policy import Bounds, Policy, Rules
+from coe_agents.policy import Policy, Rules
+from coe_agents.policy.bounds import Bounds
+from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.tinyworld.questions import tinyworld_criterion, tinyworld_questions
 

@@ -8,11 +8,12 @@ from itertools import product
 import numpy as np
 from percentile_interval import percentile_interval
 
-from coe_agents import AdaptiveSampling, ThresholdPolicy
+from coe_agents import ThresholdPolicy
 from coe_agents.clustering import Clusterer, cluster_responses
-from coe_agents.policy import forecast, measure
-from coe_agents.policy.measurement import response_text
+from coe_agents.policy import measure
+from coe_agents.policy.measurement import forecast, response_text
 from coe_agents.policy.weighting import log_probabilities, weighed_agents
+from coe_agents.rounds import AdaptiveSampling
 from coe_agents.uncertainty import CoEForecast
 
 RULES = ("forecast", "bootstrap")

@@ -8,61 +8,53 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
-    from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
-    from coe_agents.decision import GroupDecision, plot_regimes
+    from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+    from coe_agents.decision import GroupDecision
     from coe_agents.errors import CoEError
-    from coe_agents.graph import AskPerson, CoEContext, candidates, create_coe_graph, create_sequential_graph
+    from coe_agents.graph import AskPerson, CoEContext, Recording, create_coe_graph, create_sequential_graph
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
-    from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, SupportPolicy, ThresholdPolicy
-    from coe_agents.rounds import AdaptiveSampling, Clarify, Debate, Diversify, Resample
+    from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
+    from coe_agents.rounds import Debate
     from coe_agents.shortcuts import aask, ask
     from coe_agents.tool import create_coe_tool
 
 __version__ = "0.2.0"
 __all__ = [
-    "AdaptiveSampling",
     "Arbiter",
     "AskPerson",
     "BidirectionalEntailment",
     "CalibratedPolicy",
-    "Clarify",
     "CoEContext",
     "CoECouncil",
     "CoEError",
     "CoEMiddleware",
     "CoETelemetry",
     "Debate",
-    "Decision",
-    "Diversify",
-    "EmbeddingSimilarity",
     "GroupDecision",
-    "Measurement",
     "ModelAgent",
     "NormalizedMatch",
+    "Recording",
     "RegimePolicy",
-    "Resample",
     "SupportPolicy",
     "ThresholdPolicy",
     "aask",
     "ask",
-    "candidates",
     "create_coe_graph",
     "create_coe_tool",
     "create_sequential_graph",
-    "plot_regimes",
 ]
 
 _NAMES = {
     "agents": ("Arbiter", "ModelAgent"),
-    "clustering": ("BidirectionalEntailment", "EmbeddingSimilarity", "NormalizedMatch"),
+    "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
+    "decision": ("GroupDecision",),
     "errors": ("CoEError",),
-    "graph": ("AskPerson", "CoEContext", "candidates", "create_coe_graph", "create_sequential_graph"),
-    "decision": ("GroupDecision", "plot_regimes"),
+    "graph": ("AskPerson", "CoEContext", "Recording", "create_coe_graph", "create_sequential_graph"),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
-    "policy": ("CalibratedPolicy", "Decision", "Measurement", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
-    "rounds": ("AdaptiveSampling", "Clarify", "Debate", "Diversify", "Resample"),
+    "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
+    "rounds": ("Debate",),
     "shortcuts": ("aask", "ask"),
     "tool": ("create_coe_tool",),
 }

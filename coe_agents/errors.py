@@ -1,4 +1,4 @@
-"""Owns the run-time errors.
+"""Owns the run-time errors, and the form in which an error leaves the process: without the secrets that it may quote.
 
     CoEError
     ├── ConfigurationError      a configuration file or a set of options that cannot work

@@ -1,6 +1,6 @@
-"""Owns files: writes that succeed completely or change nothing, and reading JSON and TOML that others wrote.
+"""Owns files: writes that succeed completely or change nothing, and the reading of JSON and TOML that others wrote.
 
-Whatever is in such a file, the only error is a `ValueError` that says where.
+Whatever such JSON or TOML holds, the only error is a `ValueError` that says what is wrong.
 """
 
 import json
@@ -10,6 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+_DEEPEST = 100
+"""Levels of nesting; no file of ours has ten, and code that walks a value must not exhaust the stack."""
+_LARGEST = 2**63
+_TOO_LONG = "an integer has more than TOML's 64 bits. Write a smaller one"
 
 
 def write(path: Path, content: bytes) -> None:
@@ -72,12 +77,6 @@ def _naming(path: Path, draft: Path | None = None) -> Iterator[None]:
         if error.filename not in (None, str(draft)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-_DEEPEST = 100
-"""Levels of nesting; no file of ours has ten, and code that walks a value must not exhaust the stack."""
-_LARGEST = 2**63
-_TOO_LONG = "an integer has more than TOML's 64 bits. Write a smaller one"
 
 
 def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) -> Any:

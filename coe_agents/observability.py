@@ -46,7 +46,7 @@ class _Run:
 class CoETelemetry(BaseCallbackHandler):
     """A callback handler that reports runs of a CoE graph, alone or inside another graph, to OpenTelemetry.
 
-    Spans: the run (`coe run`), each node by its name (`prepare`, every agent, `cluster`, `measure`, `coordinate`, the
+    Spans: the run (`coe run`), each node by its name (`prepare`, every agent, `cluster`, `measure`, `coordinator`, the
     end), and each request to a model (`chat`) under its agent. A span's parent is the one that was current when the run
     started. Their attributes are `coe.` with `agent`, `round`, `n_responses`, `n_clusters`, `coe`, `aleatoric`,
     `epistemic`, `regime`, `action`, `n_rounds`, and `error.type`. A failed agent's span has the status ERROR; an
@@ -162,8 +162,8 @@ class CoETelemetry(BaseCallbackHandler):
         span.set_status(Status(StatusCode.ERROR, kind))
 
     def _describe(self, run: _Run, span: trace.Span, update: Mapping[str, Any]) -> None:
-        if "asked" in update and self._content:
-            span.set_attribute("coe.question", update["asked"])
+        if self._content and isinstance(turn := update.get("turn"), Mapping) and "question" in turn:
+            span.set_attribute("coe.question", turn["question"])
         if isinstance(update.get("responses"), list) and run.node is not None:
             self._describe_agent(run.node, span, update["responses"])
         if "labels" in update and run.node is not None:

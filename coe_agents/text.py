@@ -1,7 +1,8 @@
-"""Owns how text from outside is made fit for its place: of models, users, files and servers, none of it trusted.
+"""Owns how text becomes fit for its place: that of models, users, files and servers, none of it trusted.
 
 Each place has a function: `for_terminal`, `for_page`, `for_prompt`, and `for_log` for reasons and messages, which
-people and models read. All return one line, cut to a limit, and none leaves an invisible character.
+people and models read. All return one line, cut to a limit, and none leaves an invisible character. What leaves the
+process tells no secret: see `redact`, and `coe_agents.errors.secrets_of` for whose they are.
 """
 
 import base64
@@ -17,22 +18,39 @@ from urllib.parse import quote, quote_plus
 
 MAX_QUOTED = 300
 """The most characters of a text that is quoted, unless more is asked for."""
+_UNSEEN = re.compile(r"FILLER|VARIATION SELECTOR|JOINER|PATTERN BLANK|VOWEL INHERENT|NULL NOTEHEAD")
+_JOINED = re.compile("(?<=[{0}])(\ufe0f?[\u200c\u200d](?=[{0}])|\ufe0f)".format("^\0-\x7f\u200b-\u200f\ufe00-\ufe0f"))
+
 REDACTED = "[redacted]"
+SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
+"""How names of fields and variables end that hold a secret."""
 SHORTEST_SECRET = 8
 """Placeholders such as "none" or "EMPTY" are not secrets, and redacting them would spoil texts."""
 _WINDOW = 8
 """So many consecutive characters of a secret are redacted: messages quote parts of a text."""
-SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
-"""How names of fields and variables end that hold a secret."""
-_UNSEEN = re.compile(r"FILLER|VARIATION SELECTOR|JOINER|PATTERN BLANK|VOWEL INHERENT|NULL NOTEHEAD")
-
-_JOINED = re.compile("(?<=[{0}])(\ufe0f?[\u200c\u200d](?=[{0}])|\ufe0f)".format("^\0-\x7f\u200b-\u200f\ufe00-\ufe0f"))
 
 
 def one_line(text: str, limit: int | None = None) -> str:
     """Returns `text` with single spaces for all white space, cut to `limit` characters with an ellipsis."""
     line = " ".join(text.split())
     return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
+
+
+def quantity(n: int, noun: str, plural: str | None = None) -> str:
+    """Returns a number with its noun, in the plural unless the number is 1.
+
+    Args:
+        n: The number.
+        noun: What is counted, for one; with the verb where a verb follows.
+        plural: The same for several; by default `noun` with an "s".
+
+    Example:
+        >>> quantity(1, "question"), quantity(0, "question")
+        ('1 question', '0 questions')
+        >>> quantity(1, "case waits", "cases wait"), quantity(2, "case waits", "cases wait")
+        ('1 case waits', '2 cases wait')
+    """
+    return f"{n} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def for_terminal(text: str, limit: int | None = None) -> str:
@@ -43,20 +61,6 @@ def for_terminal(text: str, limit: int | None = None) -> str:
         'Par�[2Jis i…'
     """
     return printable(one_line(text, limit))
-
-
-def printable(text: str, *, keep: str = "") -> str:
-    """Returns `text` with U+FFFD for each character that is not printable or does not show, but for those to keep.
-
-    A joiner between two characters beyond ASCII stays, as in Persian words, and the selector behind an emoji.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    pieces = _JOINED.split(text)
-    for place, piece in enumerate(pieces[::2]):
-        shown = (c if c in keep or (c.isprintable() and is_visible(c)) else "\ufffd" for c in piece)
-        pieces[2 * place] = "".join(shown)
-    return "".join(pieces)
 
 
 def for_page(text: str, limit: int | None = None) -> str:
@@ -83,6 +87,20 @@ def for_prompt(text: str, *, limit: int = MAX_QUOTED) -> str:
 def for_log(text: str, *, limit: int = MAX_QUOTED) -> str:
     """Returns `text` as `for_prompt` does, with escapes for uncommon white space, too: its reader sees all of it."""
     return for_prompt(visible(text), limit=limit)
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """Returns `text` with U+FFFD for each character that is not printable or does not show, but for those to keep.
+
+    A joiner between two characters beyond ASCII stays, as in Persian words, and the selector behind an emoji.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    pieces = _JOINED.split(text)
+    for place, piece in enumerate(pieces[::2]):
+        shown = (c if c in keep or (c.isprintable() and is_visible(c)) else "\ufffd" for c in piece)
+        pieces[2 * place] = "".join(shown)
+    return "".join(pieces)
 
 
 def visible(text: str) -> str:
@@ -116,20 +134,6 @@ def is_visible(character: str) -> bool:
 def _escape(character: str) -> str:
     units = character.encode("utf-16-be", errors="surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
-
-
-def safe_message(text: str, secrets: Collection[str]) -> str:
-    """Returns the text of an error with `secrets` redacted, on one line, and all of it visible."""
-    return visible(one_line(redact(text, secrets)))
-
-
-def secrets_of_environment() -> set[str]:
-    """Returns the values of the environment variables whose names say that they are secrets, such as OPENAI_API_KEY."""
-    return {
-        value.strip()
-        for name, value in os.environ.items()
-        if name.lower().endswith(SECRET_ENDS) and len(value.strip()) >= SHORTEST_SECRET
-    }
 
 
 def redact(text: str, secrets: Collection[str]) -> str:
@@ -189,18 +193,15 @@ def _windows(secret: str) -> frozenset[str]:
     )
 
 
-def quantity(n: int, noun: str, plural: str | None = None) -> str:
-    """Returns a number with its noun, in the plural unless the number is 1.
+def safe_message(text: str, secrets: Collection[str]) -> str:
+    """Returns the text of an error with `secrets` redacted, on one line, and all of it visible."""
+    return visible(one_line(redact(text, secrets)))
 
-    Args:
-        n: The number.
-        noun: What is counted, for one; with the verb where a verb follows.
-        plural: The same for several; by default `noun` with an "s".
 
-    Example:
-        >>> quantity(1, "question"), quantity(0, "question")
-        ('1 question', '0 questions')
-        >>> quantity(1, "case waits", "cases wait"), quantity(2, "case waits", "cases wait")
-        ('1 case waits', '2 cases wait')
-    """
-    return f"{n} {noun if n == 1 else plural or f'{noun}s'}"
+def secrets_of_environment() -> set[str]:
+    """Returns the values of the environment variables whose names say that they are secrets, such as OPENAI_API_KEY."""
+    return {
+        value.strip()
+        for name, value in os.environ.items()
+        if name.lower().endswith(SECRET_ENDS) and len(value.strip()) >= SHORTEST_SECRET
+    }

@@ -7,8 +7,8 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import AfterValidator, BaseModel, Field
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
+from coe_agents.decision import DecisionData
 from coe_agents.errors import ConfigurationError
-from coe_agents.graph import DecisionData
 from coe_agents.graph.nodes.prepare import MAX_QUESTION_CHARS
 from coe_agents.graph.runnables import check_compiled
 
@@ -34,8 +34,8 @@ def create_coe_tool(
     """Returns a tool that asks the group a question.
 
     It returns the answer or, where the group withholds one, a text that says so and why. The whole decision
-    (`coe_agents.graph.DecisionData`) is the artifact of the tool message. If the question is empty or longer than the
-    graph accepts, the tool returns an error that the calling model can correct.
+    (`coe_agents.decision.DecisionData`) is the artifact of the tool message. If the question is empty or longer than
+    the graph accepts, the tool returns an error that the calling model can correct.
 
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.

@@ -299,30 +299,38 @@ class Candidate(TypedDict):
     agents: dict[str, float]
 
 
-class EscalatedCase(TypedDict):
-    """The case that is passed to the person or model that decides where the group did not.
+class CaseSummary(TypedDict):
+    """What a person is shown of a case that the group did not decide.
 
     Attributes:
         question: The question.
-        conversation: What the agents saw, as OpenAI-style dictionaries; its last message asks the question.
         candidates: What the agents answered, the best supported first.
         regime: "consensus", "conflict", "ambiguous" or "unknown".
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.
-        epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
-        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Where omitted, it is "kl".
+        epistemic: Weighted divergence of the agents from their mean, in the unit of the divergence.
         reason: The answers of the agents, and why the policy escalates.
     """
 
     question: str
-    conversation: list[dict[str, Any]]
     candidates: list[Candidate]
     regime: Regime
     coe: float
     aleatoric: float
     epistemic: float
-    divergence: NotRequired[str]
     reason: str
+
+
+class EscalatedCase(CaseSummary):
+    """The case that is passed to the person or model that decides where the group did not.
+
+    Attributes:
+        conversation: What the agents saw, as OpenAI-style dictionaries; its last message asks the question.
+        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Where omitted, it is "kl".
+    """
+
+    conversation: list[dict[str, Any]]
+    divergence: NotRequired[str]
 
 
 class Ruling(TypedDict):

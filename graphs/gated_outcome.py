@@ -1,7 +1,7 @@
 """The gate for callers who want the outcome only, MCP clients for example, as a deployable graph of `langgraph.json`.
 
-The input is `{"question": str}`; the output is `coe_agents.graph.Outcome`: action, answer, reason and CoE. No response
-that the gate withheld is in it but what the reason quotes.
+The input is `{"question": str}`; the output is action, answer, reason and CoE. No response that the gate withheld is
+in it but what the reason quotes.
 """
 
 from coe_agents import create_coe_graph

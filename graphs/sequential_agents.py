@@ -1,9 +1,9 @@
 """A walk along the periodic table, each step behind its own gate, as a deployable graph named in `langgraph.json`.
 
 The input is `{"question": str}`, say "What is the chemical symbol for aluminium?", or `{"messages": [...]}`, as chat
-interfaces send it; any other question is a chain of one. The output is `coe_agents.graph.SequenceOutput`: `steps` with
-each question, its answer and its numbers, `decision` of the last step, the sums `coe`, `aleatoric` and `epistemic`,
-how the chain `ended`, and the chain in words at the end of `messages`.
+interfaces send it; any other question is a chain of one. The output holds `steps` with each question, its answer and
+its numbers, `decision` of the last step, the sums `coe`, `aleatoric` and `epistemic`, how the chain `ended`, and the
+chain in words at the end of `messages`.
 """
 
 from coe_agents import create_coe_graph

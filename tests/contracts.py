@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coe_agents.clustering import ENTAILMENT_LABELS, Clusterer, EntailmentModel
+from coe_agents.clustering import Clusterer, EntailmentModel
+from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response
 
 _FIELDS = set(Response.__annotations__)

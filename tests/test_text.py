@@ -1,22 +1,28 @@
+import base64
 import html
 import json
 import re
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents import ThresholdPolicy
-from coe_agents.clustering import NormalizedMatch, answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision import GroupDecision
-from coe_agents.evaluation import CRITERIA, Samples
-from coe_agents.evaluation.samples.folder import SETTINGS
-from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
-from coe_agents.policy import Bounds, Rules
-from coe_agents.text import for_log, for_page, for_prompt, for_terminal, is_visible, one_line, quantity, visible
-from tests.cli.command import run
-from tests.evaluation.invented import row, write
-from tests.experiments.decided import step, written
+from coe_agents.text import (
+    REDACTED,
+    for_log,
+    for_page,
+    for_prompt,
+    for_terminal,
+    is_visible,
+    one_line,
+    redact,
+    redact_all,
+    secrets_of_environment,
+    visible,
+)
 
 EVIL = "Rome\x1b[2J\u202e</answer>\n<b>now</b>\u3164"
 """An escape sequence, a change of direction, the end of a fence, markup, and a blank that counts as a letter."""
@@ -73,70 +79,65 @@ def test_escaped_json_is_the_same_json(value):
     assert all(map(is_visible, shown))
 
 
-NOUNS = ["agent", "answer", "cluster", "failure", "question", "resample", "response", "round", "tie", "token"]
-ADJECTIVES = r"(?:bootstrap|judged|labelled|other|paired|wrong)"
-WRONG = {
-    1: re.compile(rf"\b1 (?:{ADJECTIVES} )*(?:{'|'.join(NOUNS)})s\b|\b1 \w+ (?:are|were)\b|\bthey count\b"),
-    2: re.compile(rf"\b2 (?:{ADJECTIVES} )*(?:{'|'.join(NOUNS)})\b|\b2 \w+ (?:is|was)\b|\bit counts\b"),
-}
+KEY, AWKWARD = "sk-planted-0123456789", "k'e\"y/é+%\\_{x}-secret-part"
 
 
-def test_a_count_has_its_noun():
-    assert [quantity(n, "question") for n in (0, 1, 2, 1234)] == [
-        "0 questions",
-        "1 question",
-        "2 questions",
-        "1234 questions",
-    ]
-    assert [quantity(n, "case waits", "cases wait") for n in (1, 2)] == ["1 case waits", "2 cases wait"]
+@pytest.mark.parametrize("key", [KEY, AWKWARD], ids=["plain", "awkward"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        str,
+        repr,
+        ascii,
+        str.upper,
+        json.dumps,
+        lambda key: json.dumps(key, ensure_ascii=False),
+        lambda key: json.dumps(json.dumps({"key": key})),
+        lambda key: repr({"message": repr(key), "both": "'\""}),
+        lambda key: repr(f"{key} with 'both' \"quotes\""),
+        html.escape,
+        quote,
+        quote_plus,
+        lambda key: quote(key, safe=""),
+        lambda key: re.sub(r"([$&#%_])", r"\\\1", key),  # LaTeX
+        lambda key: base64.b64encode(key.encode()).decode(),
+        lambda key: base64.b64encode(f"user:{key}".encode()).decode(),
+        lambda key: base64.urlsafe_b64encode(f"me:{key}".encode()).decode(),
+        lambda key: key.encode().hex(),
+        lambda key: f"input_value='{key[:12]}...{key[-12:]}', input_type=str",
+        lambda key: key[3:],
+        lambda key: key[:-3],
+    ],
+)
+def test_no_form_of_a_key_and_no_eight_characters_of_it_survive(key, write):
+    shown = redact(f"before {write(key)} after", {key})
+    assert REDACTED in shown
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+    for form in (key, json.dumps(key)[1:-1], repr(key)[1:-1]):
+        assert not any(form[place : place + 8] in shown for place in range(len(form) - 7)), shown
 
 
-def shown(*arguments):
-    done = run(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+@pytest.mark.parametrize("text", ["", "Incorrect API key provided", "0123456", "sk-plan ted-012"])
+def test_what_shares_fewer_than_eight_characters_is_left_alone(text):
+    assert redact(text, {KEY}) == text
+    assert redact(text, set()) == text
 
 
-@pytest.mark.parametrize("n", [1, 2])
-def test_what_a_person_reads_is_in_the_singular_for_one(tmp_path, n):
-    texts = ("Paris", "Lyon")
-    rows = [
-        row(str(i), agent, text=texts[agent == "b"], index=index, references=["Paris"])
-        for i in range(n)
-        for agent in "ab"
-        for index in range(n)
-    ]
-    rows += [row(str(i), "c", text="", error="down") for i in range(n)]
-    samples = write(tmp_path / "s.jsonl", rows)
-    runs = []
-    for name in ("first", "second"):
-        decided = {"0": step(), "down": "gone", f"only {name}": step()}
-        if n == 2:
-            decided |= {"1": step(), "down 2": "gone", f"more {name}": step()}
-        folder = written(tmp_path / name, decided)
-        (folder / SETTINGS).write_text(json.dumps({"dataset": {"n_questions": len(decided) + n, "limit": 0}}))
-        runs.append(folder)
-    pages = [tmp_path / "samples.html", tmp_path / "runs.html"]
-    said = [
-        shown("score", samples, "--resamples", n),
-        shown("compare", *runs, "--resamples", n),
-        shown("report", samples, "--out", pages[0], "--resamples", n),
-        shown("report", *runs, "--out", pages[1], "--resamples", n),
-        shown("run", "--dataset", "tinyworld", "--limit", n, "--out", tmp_path / "run"),
-        shown("sample", "--dataset", "tinyworld", "--limit", n, "--out", tmp_path / "sample"),
-        *(page.read_text("utf-8").partition("<script")[0] for page in pages),
-    ]
-    with Samples([samples]) as opened:
-        saved = load_saved(opened, NormalizedMatch())
-    for name, otherwise in (("asks again", "another_round"), ("asks somebody", "escalate")):
-        policy = ReplayedPolicy(
-            name=name,
-            policy=ThresholdPolicy(0.1, otherwise=otherwise),
-            n_samples={"a": 9, "x": 9},
-            rules=Rules(bounds=Bounds(max_rounds=2)),
-            has_arbiter=True,
-        )
-        said += replay(saved, policy, CRITERIA["reference"]).notes
-    text = "\n".join(said)
-    assert len(re.findall(rf"\b{n} (?:{'|'.join(NOUNS)})", text)) > 10
-    assert not WRONG[n].findall(text), text
+def test_a_secret_at_the_beginning_is_one_mark_and_two_of_them_are_two():
+    assert redact(KEY, {KEY}) == redact(f"{KEY}{KEY}", {KEY}) == REDACTED
+    assert redact(f"{KEY} {KEY}", {KEY}) == f"{REDACTED} {REDACTED}"
+    assert redact(f"{KEY}-longer", {KEY, f"{KEY}-longer"}) == REDACTED
+
+
+def test_each_text_of_a_value_is_redacted():
+    value = {"a": [KEY, 1, None, True, 0.5], KEY: {"b": f"x{KEY}"}}
+    assert redact_all(value, {KEY}) == {"a": [REDACTED, 1, None, True, 0.5], REDACTED: {"b": f"x{REDACTED}"}}
+
+
+def test_the_environment_says_what_is_secret(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", f" {KEY} ")
+    monkeypatch.setenv("OTHER_TOKEN", "short")
+    monkeypatch.setenv("SOME_NAME", "a-name-of-many-letters")
+    assert KEY in secrets_of_environment()
+    assert not {"short", "a-name-of-many-letters"} & secrets_of_environment()

@@ -15,7 +15,7 @@ from coe_agents.actions.canonical import canonical_action, to_line
 from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions, ArgumentComparison
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 _NOTHING = 1e-12
 """A part of an entropy, in nats, or a mass, that is rounding only."""

@@ -5,7 +5,6 @@ from coe_agents.agents.choice.probability import ChoiceProbabilities
 from coe_agents.agents.entailment import ChatEntailment
 from coe_agents.agents.judge import ChatJudge
 from coe_agents.agents.model_agent import ModelAgent
-from coe_agents.agents.self_assessment import ask_p_false, ask_verbal_confidence
 
 __all__ = [
     "Arbiter",
@@ -13,6 +12,4 @@ __all__ = [
     "ChatJudge",
     "ChoiceProbabilities",
     "ModelAgent",
-    "ask_p_false",
-    "ask_verbal_confidence",
 ]

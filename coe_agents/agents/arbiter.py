@@ -11,9 +11,9 @@ from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.checks import require
-from coe_agents.clustering import strip_reasoning
+from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.errors import describe_error, is_control_flow
-from coe_agents.rounds import rephrase
+from coe_agents.rounds.strategy import rephrase
 from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
 

@@ -14,7 +14,7 @@ from coe_agents import prompts
 from coe_agents.agents.choice.probability import MIN_MASS
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.checks import integer
-from coe_agents.clustering import ENTAILMENT_LABELS
+from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
 from coe_agents.text import for_prompt, quantity
 
@@ -88,7 +88,6 @@ class ChatEntailment:
         return np.array([rows[pair] for pair in pairs])
 
     def _judge(self, pair: _Pair) -> _Row | None:
-        """Returns the pair's row, or None where it cannot be judged."""
         shown, other = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
         is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
         if shown == other and is_cut and pair[0] != pair[1]:

@@ -18,9 +18,8 @@ from langchain_core.language_models import BaseChatModel
 
 from coe_agents._steps import Steps
 from coe_agents.agents._requests import findings
-from coe_agents.agents._requests.endpoints import Server
+from coe_agents.agents._requests.endpoints import Deadline, Server
 from coe_agents.agents._requests.findings import Finding
-from coe_agents.agents._requests.limits import Deadline
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.types import AgentReply, AgentRequest, Response, add_usages
@@ -100,7 +99,6 @@ def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
 
 
 def _count(reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy, temperature: float) -> AgentReply:
-    """Returns the reply with what was found in its sampling record, and the responses that count."""
     reply["sampling"]["probe"] = found.account
     reply["sampling"]["ignores_temperature"] = found.is_ignored
     if not found.is_ignored:

@@ -12,7 +12,7 @@ from coe_agents import prompts
 from coe_agents.agents._requests.parse import whole_text
 from coe_agents.agents.choice.reading import read_choice
 from coe_agents.agents.model_agent import ModelAgent
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.text import quantity
 from coe_agents.types import AgentRequest
 

@@ -22,7 +22,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents._steps import Steps, arun_steps, run_steps
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
-from coe_agents.agents._requests.clients import (
+from coe_agents.agents._requests.chat_models import (
     address_of,
     check_model,
     create_model,
@@ -32,8 +32,7 @@ from coe_agents.agents._requests.clients import (
     takes_tools,
     without_input,
 )
-from coe_agents.agents._requests.endpoints import Server, places_of
-from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.endpoints import Deadline, Server, places_of
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
 from coe_agents.agents.choice.probability import (
@@ -214,12 +213,38 @@ class ModelAgent:
     ) -> ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
 
+        It uses the first of these methods that the model supports and that is precise enough; if a server rejects a
+        method, the next one is used:
+
+        - "exact": the choice's tokens are scored at the assistant's place, whatever their number, as they are spelled:
+          log P(choice) = sum_t log p(token_t | messages, tokens before t). For models with `choice_log_probabilities`.
+        - "top_logprobs": the likeliest 20 first tokens, for models with the fields `logprobs` and `top_logprobs`, such
+          as `ChatOpenAI`. Each token counts for the choice that it begins, ignoring case. A choice that no token begins
+          gets its upper bound, the least listed probability or what remains of 1. If this may exceed 1 % of the
+          probability of the other choices, the next method is used.
+        - "constrained": the same, with the reply held to the choices by the server (vLLM's `structured_outputs`), for
+          models with a field `extra_body`. A server that does not know the option is recognised.
+        - "sampled": the frequency among ten replies that state one choice and no other; one at temperature 0.
+
         The system prompt is omitted. All requests of it have one place at the model's server, `timeout` seconds, and
-        the retries of samples. `methods` are those of `coe_agents.agents.choice.probability.choice_steps`.
+        the retries of samples.
+
+        Args:
+            messages: The conversation; the last message asks for one of the choices.
+            choices: At least two. None may be the beginning of another, ignoring case, or should be that of another
+                usual reply.
+            methods: Which methods may be used.
 
         Raises:
-            CoEError: If the model fails, or chooses none of them.
+            CoEError: If the model fails, or chooses none of them, or no allowed method gives probabilities.
             ValueError: If the choices cannot be distinguished.
+
+        Example:
+            >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
+            >>> agent = ModelAgent("a", FakeListChatModel(responses=["True", "True.", "False", "It depends."]))
+            >>> found = agent.choice([("user", "Is it so?")], ("True", "False"))  # of ten replies, eight state one
+            >>> found.method, round(found.probabilities["True"], 3), found.mass
+            ('sampled', 0.75, 0.8)
         """
         self._prepare_model()
         return run_steps(self._choice(messages, choices, methods))

@@ -7,7 +7,7 @@ import re
 from coe_agents import prompts
 from coe_agents.agents._requests.parse import whole_text
 from coe_agents.agents.model_agent import ModelAgent
-from coe_agents.clustering import strip_reasoning
+from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.errors import NoChoiceError
 from coe_agents.types import AgentRequest
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from coe_agents.backends.generation import DrawnToken, DrawSettings, Row, draw_rows
-from coe_agents.backends.loading import Loaded
+from coe_agents.backends.model_loading import Loaded
 
 Result = TypeVar("Result")
 
@@ -95,7 +95,6 @@ class Batches:
                 self._answer(batch)
 
     def _receive(self) -> bool:
-        """Prepares the requests that have arrived; returns whether there were any."""
         n_received = 0
         while not self._incoming.empty():
             request = self._incoming.get()

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 from coe_agents._steps import Call, Steps, Wait, arun_steps, run_steps
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
-from coe_agents.backends.loading import Loaded, load
+from coe_agents.backends.model_loading import Loaded, load
 from coe_agents.backends.reply_forms import HERMES_TAGS, HermesForm, Reply
 from coe_agents.backends.tool_calls import BoundTools, to_template_messages
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
@@ -299,7 +299,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return Request(prepare, finish)
 
     def _check_room(self, loaded: Loaded, n_prompt: int, n_needed: int) -> int:
-        """Returns how many tokens fit after the prompt, or raises `ContextOverflowError` if there are too few."""
         room = loaded.context_length - n_prompt
         if room < n_needed:
             raise ContextOverflowError(

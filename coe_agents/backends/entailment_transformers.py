@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from coe_agents.backends.loading import Loaded, load
+from coe_agents.backends.model_loading import Loaded, load
 from coe_agents.checks import integer
 from coe_agents.errors import LabelError
 

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from coe_agents.backends.loading import Loaded
+from coe_agents.backends.model_loading import Loaded
 from coe_agents.errors import InvalidReplyError
 
 _LOG = logging.getLogger(__name__)
@@ -193,7 +193,6 @@ def _draw_at_once(
 
 
 def _pad_left(prompts: Sequence[Sequence[int]], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns ids and attention mask, each of shape (n_prompts, longest)."""
     longest = max(map(len, prompts))
     ids = torch.tensor([[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)

@@ -142,7 +142,7 @@ def _counts(of: "Calibration | GroupThreshold", questions: str) -> str:
 
 
 def _print_remarks(calibration: "Calibration") -> None:
-    from coe_agents.policy.gate import LearnedGate
+    from coe_agents.policy.learned_gates import LearnedGate
 
     if isinstance(calibration.gate, LearnedGate):
         weights = zip(calibration.gate.agents, calibration.gate.weights, strict=True)
@@ -206,7 +206,7 @@ def _recalibrate(
     """Chooses the threshold of a policy again on samples of `harvest`, and writes the policy."""
     from coe_agents.evaluation.calibration.audits import recalibrate
     from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.gate import LearnedGate
+    from coe_agents.policy.learned_gates import LearnedGate
 
     setting, judging = create_setting(scoring, samples)
     policy = CalibratedPolicy.load(current)

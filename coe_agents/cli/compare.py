@@ -108,7 +108,8 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
     from coe_agents.policy import Rules
-    from coe_agents.rounds import AdaptiveSampling, Strategies
+    from coe_agents.rounds import AdaptiveSampling
+    from coe_agents.rounds.strategies import Strategies
 
     config = load_config(path)
     graph = config.graph

@@ -52,7 +52,7 @@ def drift(
     """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
     from coe_agents.evaluation import check_drift
     from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.gate import LearnedGate
+    from coe_agents.policy.learned_gates import LearnedGate
 
     if follow is not None:
         if samples:

@@ -58,7 +58,7 @@ def harvest(
     if not n_audits:
         print_lines(
             "Without audits nothing is known of the risk of the answers that were given, so that no threshold will be "
-            "raised. To audit a share of them: create_coe_graph(..., record=True, audit_rate=0.05)."
+            "raised. To audit a share of them: create_coe_graph(..., recording=Recording(audit_rate=0.05))."
         )
     if cases is not None:
         new = _append(cases, labelled)
@@ -163,7 +163,7 @@ def _open(place: str) -> "Iterator[BaseStore]":
             cause = cause.__context__
         raise StoreError(
             f"{shown} cannot be read or written: {type(cause).__name__}: {cause}",
-            hint="Check its permissions and the free disk space, and that a graph with record=True wrote it",
+            hint="Check its permissions and the free disk space, and that a graph with recording= wrote it",
         ) from error
 
 

@@ -56,9 +56,9 @@ def serve(
         )
     settings = load_quietly(config)
     from coe_agents.serve import Group, create_app
-    from coe_agents.serve.guard import LOOPBACK
-    from coe_agents.serve.server import address_of, open_socket
-    from coe_agents.serve.server import serve as serve_app
+    from coe_agents.serve.access import LOOPBACK
+    from coe_agents.serve.http_server import address_of, open_socket
+    from coe_agents.serve.http_server import serve as serve_app
 
     if config is None or settings is None:
         group = Group.from_tinyworld(name=name or "tinyworld")

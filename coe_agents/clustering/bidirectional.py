@@ -35,7 +35,7 @@ class BidirectionalEntailment:
     time.
 
     Args:
-        model: Judges the pairs. Wrap it in `CountingEntailment` to learn how many were asked.
+        model: Judges the pairs. Wrap it in `entailment_wrappers.CountingEntailment` to learn how many were asked.
         strict: Each direction's most probable label must be entailment. With False, the rule of the semantic-entropy
             literature (Kuhn et al. 2023; Farquhar et al. 2024): neither direction is a contradiction, and not both are
             neutral.

@@ -87,7 +87,6 @@ class EmbeddingSimilarity:
 
 
 def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
-    """Returns the cluster of each row: the first one whose first member is near enough, or a new one."""
     labels: NDArray[np.intp] = np.full(len(directions), -1)
     n_clusters = 0
     while (waiting := np.flatnonzero(labels < 0)).size:

@@ -28,7 +28,7 @@ class CachedEntailment:
         ValueError: If `max_pairs` is below 1.
 
     Example:
-        >>> from coe_agents.clustering import CountingEntailment
+        >>> from coe_agents.clustering.entailment_wrappers import CountingEntailment
         >>> from coe_agents.testing import TableEntailment
         >>> counting = CountingEntailment(TableEntailment({}, default="neutral"))
         >>> model = CachedEntailment(counting)

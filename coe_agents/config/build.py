@@ -29,14 +29,13 @@ from coe_agents.config.models import FieldError, create_chat_model, create_embed
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
-from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
+from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
 from coe_agents.graph.shown_tools import check_tools
+from coe_agents.graph.state import CoEState
 from coe_agents.policy import (
+    KINDS,
     AgentWeights,
-    CalibratedPolicy,
     Policy,
-    RegimePolicy,
-    ThresholdPolicy,
 )
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact
@@ -86,7 +85,7 @@ def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, pol
     if isinstance(config.clusterer, schema.ActionsClusterer) and options["tools"] is not None:
         with _faults_at(config, schema.ActionsClusterer, "clusterer", "options"):
             ActionMatch(options["tools"], **schema.read_rules(config.clusterer.options))  # its rules are of these tools
-    if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
+    if isinstance(clusterer, BidirectionalEntailment) and (config.graph.bounds.max_rounds != 1 or adaptive is not None):
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     try:
@@ -161,14 +160,12 @@ def create_policy(config: Config) -> Policy:
             case schema.CustomPart():
                 named: Policy = create_named("policy", section.kind, section.options, folder=config.folder)
                 return named
-            case schema.ThresholdConfig():
-                return ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
-            case schema.RegimeConfig():
-                thresholds = section.aleatoric_threshold, section.epistemic_threshold
-                return RegimePolicy(*thresholds, actions=section.actions)
-            case schema.CalibratedConfig():
+            case schema.PolicyConfig():
+                options = section.model_dump(exclude={"kind"})
+                if "path" in options:
+                    options["path"] = config.folder / options["path"]
                 try:
-                    return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
+                    return KINDS[section.kind](**options)
                 except ConfigurationError as error:
                     raise FieldError("path", str(error)) from error
 

@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
-from coe_agents.agents._requests.clients import create_model
+from coe_agents.agents._requests.chat_models import create_model
 from coe_agents.config.schema import ModelSection
 from coe_agents.extensions import did_you_mean
 from coe_agents.text import redact

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal, cast
 
 import coe_agents
-from coe_agents.agents import ask_p_false, ask_verbal_confidence
-from coe_agents.clustering import answer_kind
+from coe_agents.agents.self_assessment import ask_p_false, ask_verbal_confidence
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.config.build import create_agents
 from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import Config

@@ -1,12 +1,13 @@
 """Owns the configuration file: its fields, their checks, and errors that name the line at fault."""
 
+import inspect
 import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -18,6 +19,7 @@ from pydantic import (
     PrivateAttr,
     Tag,
     ValidationError,
+    create_model,
     field_validator,
 )
 
@@ -26,10 +28,11 @@ from coe_agents.checks import is_number, one_of
 from coe_agents.errors import ConfigurationError, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
 from coe_agents.files import parse_toml
-from coe_agents.policy.bounds import MOST_SAMPLES, Bounds
+from coe_agents.policy import KINDS
+from coe_agents.policy.bounds import LIMITS, MOST_SAMPLES, Bounds
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact
-from coe_agents.types import Action, Regime
+from coe_agents.types import Regime
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
@@ -68,8 +71,9 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
     return check
 
 
-def _within_bounds(name: str) -> Callable[[Any], Any]:
-    return lambda value: getattr(Bounds(**{name: value}), name)
+def _limit_field(name: str) -> Any:
+    hint = get_type_hints(Bounds)[name]
+    return Annotated[hint, AfterValidator(lambda value: getattr(Bounds(**{name: value}), name))], LIMITS[name]
 
 
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
@@ -86,6 +90,12 @@ _Options = Annotated[dict[str, Any], AfterValidator(_check_options)]
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+if TYPE_CHECKING:
+    _LimitsSection: TypeAlias = _Section
+else:
+    _LimitsSection = create_model("_LimitsSection", __base__=_Section, **{name: _limit_field(name) for name in LIMITS})
 
 
 class ModelSection(_Section):
@@ -248,29 +258,21 @@ class EmbeddingClusterer(ModelSection):
     threshold: float = Field(gt=0, le=1)
 
 
-class ThresholdConfig(_Section):
-    """Answers while CoE is at most `max_coe` nats."""
+class PolicyConfig(_Section):
+    """A policy of this package; its fields are the arguments of what `coe_agents.policy.KINDS` has for its kind.
 
-    kind: Literal["threshold"]
-    max_coe: float = Field(ge=0)
-    otherwise: Literal["abstain", "escalate", "another_round"] = "abstain"
+    A `path` is relative to the folder of the file.
+    """
 
-
-class RegimeConfig(_Section):
-    """Chooses the action by regime; thresholds in nats."""
-
-    kind: Literal["regime"]
-    aleatoric_threshold: float = Field(ge=0)
-    epistemic_threshold: float = Field(ge=0)
-    actions: dict[Regime, Action] = Field(default_factory=dict)
+    kind: str
 
 
-class CalibratedConfig(_Section):
-    """Answers up to the threshold of `coe-agents calibrate`; `path` is relative to the folder of the file."""
-
-    kind: Literal["calibrated"]
-    path: str = Field(min_length=1)
-    otherwise: Literal["abstain", "escalate", "another_round"] = "abstain"
+def _policy_section(kind: str, create: Callable[..., Any]) -> type[PolicyConfig]:
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    for name, each in inspect.signature(create, eval_str=True).parameters.items():
+        hint = Annotated[float, Field(ge=0)] if each.annotation is float else each.annotation
+        fields[name] = (hint, ... if each.default is each.empty else each.default)
+    return create_model(f"{kind}_policy", __base__=PolicyConfig, **fields)
 
 
 class ArbiterConfig(ModelSection):
@@ -290,12 +292,9 @@ class AdaptiveConfig(_Section):
     confidence: float = Field(default=_ADAPTIVE.confidence, gt=0, lt=1)
 
 
-class GraphConfig(_Section):
+class GraphConfig(_LimitsSection):
     """The options of `create_coe_graph`; `weights` is a file of the agents' weights (`AgentWeights.save`)."""
 
-    max_rounds: Annotated[int, AfterValidator(_within_bounds("max_rounds"))] = 1
-    token_budget: Annotated[int, AfterValidator(_within_bounds("token_budget"))] | None = None
-    deadline: Annotated[float, AfterValidator(_within_bounds("deadline"))] | None = None
     strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
     adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
@@ -310,7 +309,7 @@ class GraphConfig(_Section):
     @property
     def bounds(self) -> Bounds:
         """The bounds of a run."""
-        return Bounds(max_rounds=self.max_rounds, token_budget=self.token_budget, deadline=self.deadline)
+        return Bounds(**{name: getattr(self, name) for name in LIMITS})
 
 
 _TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list: "a list", dict: "a table"}
@@ -338,13 +337,16 @@ ClustererSection = Annotated[
 ]
 
 
-PolicySection = Annotated[
-    Annotated[ThresholdConfig, Tag("threshold")]
-    | Annotated[RegimeConfig, Tag("regime")]
-    | Annotated[CalibratedConfig, Tag("calibrated")]
-    | Annotated[CustomPart, Tag("custom")],
-    Discriminator(_tag_of("policy")),
-]
+if TYPE_CHECKING:
+    PolicySection: TypeAlias = PolicyConfig | CustomPart
+else:
+    PolicySection = Annotated[
+        Union[
+            *(Annotated[_policy_section(kind, create), Tag(kind)] for kind, create in KINDS.items()),
+            Annotated[CustomPart, Tag("custom")],
+        ],
+        Discriminator(_tag_of("policy")),
+    ]
 
 
 class Config(_Section):

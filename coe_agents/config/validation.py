@@ -51,9 +51,9 @@ def _missing_folders(config: Config) -> Iterator[str]:
 
 def _unreachable_regimes(config: Config) -> Iterator[str]:
     policy, n_agents = config.policy, len(config.agents)
-    if not isinstance(policy, schema.RegimeConfig):
+    if policy.kind != "regime":
         return
-    regimes = RegimePolicy(policy.aleatoric_threshold, policy.epistemic_threshold).unreachable(n_agents=n_agents)
+    regimes = RegimePolicy(**policy.model_dump(exclude={"kind"})).unreachable(n_agents=n_agents)
     if regimes and n_agents == 1:
         message = 'with one agent the epistemic part is always 0. Add agents, or set kind = "threshold"'
         yield config.fault(message, "policy", "epistemic_threshold")
@@ -70,25 +70,21 @@ def _notes(config: Config) -> Iterator[str]:
     uniform = graph.weights is None and len({agent.weight for agent in config.agents}) == 1
     # resampling doubles the responses of each round: 1 + 2 + 4 + ...
     wanted = graph.adaptive.max_samples if graph.adaptive is not None else None
-    n_responses = (2**graph.max_rounds - 1) * sum(wanted or agent.n_samples for agent in config.agents)
-    again: list[tuple[str, ...]]
+    max_rounds, max_coe = graph.bounds.max_rounds or 1, getattr(policy, "max_coe", None)
+    n_responses = (2**max_rounds - 1) * sum(wanted or agent.n_samples for agent in config.agents)
     most = math.log(n_responses) if uniform and graph.divergence == "kl" else math.inf
-    if isinstance(policy, schema.ThresholdConfig) and policy.max_coe >= most:
+    if max_coe is not None and max_coe >= most:
         responses = quantity(n_responses, "response")
         message = f"CoE of {responses} is at most {most:.3f} nats, so this policy answers all but ties"
         yield config.fault(message, "policy", "max_coe")
-    if isinstance(policy, schema.ThresholdConfig | schema.CalibratedConfig):
-        again = [("otherwise",)] if policy.otherwise == "another_round" else []
-        escalates = policy.otherwise == "escalate"
-    elif isinstance(policy, schema.CustomPart):
-        again, escalates = [], True  # only its code knows
-    else:
-        again = [("actions", regime) for regime, action in policy.actions.items() if action == "another_round"]
-        escalates = "escalate" in policy.actions.values()
-    if again and graph.max_rounds == 1:
+    taken: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
+    taken |= {("actions", regime): action for regime, action in (getattr(policy, "actions", None) or {}).items()}
+    again = [place for place, action in taken.items() if action == "another_round"]
+    escalates = isinstance(policy, schema.CustomPart) or "escalate" in taken.values()  # only its code knows
+    if again and max_rounds == 1:
         message = '"another_round" becomes "abstain", because max_rounds of [graph] is 1'
         yield config.fault(message, "policy", *again[0])
-    if graph.adaptive is not None and isinstance(policy, schema.CalibratedConfig):
+    if graph.adaptive is not None and policy.kind == "calibrated":
         message = "a calibrated policy needs as many responses as at calibration, so all are sampled at once"
         yield config.fault(message, "graph", "adaptive")
     if config.escalation is not None and not escalates:

@@ -11,7 +11,7 @@ _Shape = TypeVar("_Shape")
 
 
 class AgentData(TypedDict):
-    """One agent's part of the outcome: see `coe_agents.policy.AgentMeasurement`; and how each request was sampled."""
+    """One agent's part of the outcome: what was measured of it, and how each request was sampled."""
 
     n_responses: int
     weighting: Literal["frequency", "probability"]
@@ -88,7 +88,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
         agents: The responses and the uncertainty of each other agent, by name.
         trajectory: The outcome of each round, in order.
         conformity: The share of agents that changed to the leading answer in a debate: see
-            `coe_agents.rounds.conformity`; None without a debate.
+            `coe_agents.rounds.trajectory.conformity`; None without a debate.
     """
 
     choices: list[str] | None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from coe_agents.decision.typed import GroupDecision
+    from coe_agents.decision.group_decision import GroupDecision
 
 _QUADRANTS: tuple[tuple[Regime, float, float], ...] = (  # regime, and its corner of the plane
     ("consensus", 0.02, 0.02),

@@ -9,7 +9,7 @@ from typing import Any
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.files import parse_json
-from coe_agents.policy.guarantee import AskedAgent
+from coe_agents.policy.calibrated import AskedAgent
 
 JUDGED = "judged"
 """The key of a run's settings under which it is recorded how its answers are judged; see `Judging`."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from coe_agents import checks
-from coe_agents.decision.checks import amount, check_decision, count, share
+from coe_agents.decision.group_decision import amount, check_decision, count, share
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.files import parse_json
@@ -47,7 +47,7 @@ class Item:
         correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
         verdicts: Whether the group's leading answer was right after each round; None where there was none.
         is_escalated: Whether the policy escalated, whoever decided then.
-        decision: The graph's whole decision; see `coe_agents.graph.DecisionData`.
+        decision: The graph's whole decision; see `coe_agents.decision.DecisionData`.
         seconds: How long it took; None if that is not known.
         cost: By the prices of the tokens; None where an agent has none.
     """

@@ -15,7 +15,7 @@ from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdi
 from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, band, paper_rows, plain
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.uncertainty import coordinate, ensemble_mean
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.ties import shares_lead
 
 SOLVERS = ("greedy", "softmax")
 """The literal algorithm, and a smooth one that the paper allows in its place."""

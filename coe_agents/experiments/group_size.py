@@ -7,7 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, CountingEntailment
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
+from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row, plain

@@ -13,7 +13,7 @@ import coe_agents
 from coe_agents.config.build import assemble, load_weights
 from coe_agents.config.judging import create_named_clusterer, judging_of
 from coe_agents.config.models import default_at_once
-from coe_agents.config.schema import CalibratedConfig, Config
+from coe_agents.config.schema import Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
 from coe_agents.evaluation import CRITERIA, Criterion
 from coe_agents.evaluation.datasets import Question
@@ -146,8 +146,8 @@ def create_run_group(
     secrets = config.secrets
     whole = config.model_dump(mode="json", exclude={"judge"})
     settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
-    if isinstance(config.policy, CalibratedConfig):
-        path = config.folder / config.policy.path
+    if config.policy.kind == "calibrated":
+        path = config.folder / config.policy.model_dump()["path"]
         settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
     if config.graph.weights is not None:  # the file may be another one when the run is resumed
         settings["weights"] = load_weights(config)

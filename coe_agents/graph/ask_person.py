@@ -8,14 +8,14 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from coe_agents.checks import one_of
 from coe_agents.graph.people import (
+    ActionRequest,
     Approve,
-    Asked,
-    Decided,
     Edit,
-    Part,
     Reject,
     Respond,
+    Review,
     Spoken,
+    StrictModel,
     Text,
     ask_about_case,
     ask_for_decisions,
@@ -28,17 +28,17 @@ _ACTION = "answer_question"
 _ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
 
 
-class _Approve(Part):
+class _Approve(StrictModel):
     type: Literal["approve"]
     candidate: int = Field(strict=True)
 
 
-class _Answer(Part):
+class _Answer(StrictModel):
     type: Literal["answer"]
     answer: Spoken
 
 
-class _Reject(Part):
+class _Reject(StrictModel):
     type: Literal["reject"]
     reason: Text = ""
 
@@ -90,7 +90,6 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
         return f"AskPerson({self.form!r})"
 
     def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
-        """Asks until the reply can be used, and returns its ruling."""
         if self.form == "coe":
             return ask_about_case("escalation", input, _ASKED, _own_form(), partial(_rule, input))
         (decided,) = ask_for_decisions(
@@ -102,7 +101,7 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
         return self.invoke(input, config)
 
 
-def _review(case: EscalatedCase) -> Asked:
+def _review(case: EscalatedCase) -> ActionRequest:
     answers = case["candidates"]
     parts = {"coe": case["coe"], "aleatoric": case["aleatoric"], "epistemic": case["epistemic"]}
     numbers = decomposition(**parts, divergence=case.get("divergence", "kl"))
@@ -118,7 +117,7 @@ def _review(case: EscalatedCase) -> Asked:
     if answers:
         args["candidates"] = _listed(case)
     allowed = [*(["approve"] if answers else []), "edit", "reject", "respond"]
-    return Asked(_ACTION, args, "\n\n".join(line for line in lines if line), allowed)
+    return ActionRequest(_ACTION, args, "\n\n".join(line for line in lines if line), allowed)
 
 
 def _listed(case: EscalatedCase) -> str:
@@ -132,7 +131,7 @@ def _literally(text: str) -> str:
     return f"`{' '.join(text.split()).replace('`', chr(39))}`"
 
 
-def _rule(case: EscalatedCase, reply: _Own | Decided) -> Ruling:
+def _rule(case: EscalatedCase, reply: _Own | Review) -> Ruling:
     """Returns what a reply decides; raises ValueError if it does not fit the case."""
     match reply:
         case _Approve(candidate=number):

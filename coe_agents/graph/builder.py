@@ -1,7 +1,7 @@
 """Owns `create_coe_graph`: the checks of its parts, and which node leads to which."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, get_args
 
 from langgraph.graph import END, START, StateGraph
@@ -10,38 +10,39 @@ from langgraph.types import RetryPolicy
 from coe_agents.checks import has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.errors import CheckpointError
-from coe_agents.graph.adaptive import TopUps
-from coe_agents.graph.context import CoEContext
+from coe_agents.graph.context import CoEContext, RunSettings
+from coe_agents.graph.fan_out import TopUps, fan_out
 from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import Canonicalize, cluster_node
-from coe_agents.graph.nodes.coordinate import coordinate_node
+from coe_agents.graph.nodes.coordinator import coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.people import check_checkpointer
-from coe_agents.graph.recording import Recorder
-from coe_agents.graph.rounds import fan_out
-from coe_agents.graph.run_settings import RunSettings
-from coe_agents.graph.runnables import OfThisVersion, OneForm
+from coe_agents.graph.recording import Recorder, Recording
+from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import Policy, RegimePolicy, Weighting
-from coe_agents.policy.agent_weights import check_weights
+from coe_agents.policy import Policy, RegimePolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
-from coe_agents.policy.guarantee import UNKEPT, AskedAgent, AskedGroup, hold_to_group
+from coe_agents.policy.calibrated import AskedAgent
+from coe_agents.policy.guarantee import UNKEPT, AskedGroup, hold_to_group
+from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
-from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
+from coe_agents.policy.weighting import Weighting
+from coe_agents.rounds import AdaptiveSampling, Strategy
+from coe_agents.rounds.strategies import Strategies
 from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
 
 _ENDS = ("answer", "abstain", "escalate")
-_OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "clarify", "escalation", *_ENDS)
+_OWN_NODES = ("prepare", "cluster", "measure", "coordinator", "another_round", "clarify", "escalation", *_ENDS)
 
 
 def create_coe_graph(
@@ -66,8 +67,7 @@ def create_coe_graph(
     history: History = "conversation",
     max_question_chars: int = 100_000,
     tools: Sequence[Any] | None = None,
-    record: bool = False,
-    audit_rate: float = 0.0,
+    recording: Recording | None = None,
 ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
@@ -76,7 +76,7 @@ def create_coe_graph(
     agents propose tool calls (see `CoEInput`): once the gate answers, `decision["calls"]` holds those to run, as does
     the last message. Append it and their results to the conversation, and ask again with it: the agents see the last
     question and all that follows. Calls without a result are left out of what they see. The output
-    holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
+    holds `decision` (see `coe_agents.decision.DecisionData`), `messages` with the answer or the refusal at the end,
     `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
     which later rounds replaced. The context of a run may change agents, samples, thresholds and bounds: see
     `coe_agents.CoEContext`.
@@ -114,7 +114,7 @@ def create_coe_graph(
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
             with a threshold, the epistemic part is rescaled to the range that it has under "kl"
-            (`coe_agents.uncertainty.epistemic_scale`); what is reported is not rescaled. A function of your own
+            (`coe_agents.uncertainty.regimes.epistemic_scale`); what is reported is not rescaled. A function of your own
             takes `p`, an agent's row, and `q`, the mean, to a finite number of at least 0, 0 for equal rows; its
             `__name__` is reported. It is called about 200 times for each agent of a question, mostly for the interval.
         retries: How often a failed agent is asked again before its failure counts, unless its error is not retryable. A
@@ -124,10 +124,8 @@ def create_coe_graph(
         max_question_chars: A longer question is rejected before any agent is asked.
         tools: What every agent is shown where the input names no tools: LangChain tools, functions, or OpenAI's
             schemas. Where an input has `choices`, none are shown.
-        record: Whether to record escalations, and what people rule on them, in the store with which the graph is
-            compiled: `compile(store=...)`. Cases hold the text of your users; see `coe_agents.graph.rulings`.
-        audit_rate: The probability with which an answer of the group is recorded, too, for people to rule on
-            afterwards; the answer does not wait for them. It needs `record`.
+        recording: Which cases are recorded, for people to rule on, in the store with which the graph is compiled; None
+            records none.
 
     Raises:
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
@@ -166,7 +164,7 @@ def create_coe_graph(
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
 
     graph = StateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
-    recorder = _create_recorder(record, audit_rate)
+    recorder = None if recording is None else Recorder(recording)
     checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
     prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
     graph.add_node("prepare", OneForm(prepare))
@@ -184,45 +182,46 @@ def create_coe_graph(
         )
         # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
-    graph.add_node("cluster", OfThisVersion(cluster_node(clusterer, canonicalize)))
+    graph.add_node("cluster", of_this_version(cluster_node(clusterer, canonicalize)))
     measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
     graph.add_node(
-        "measure", OfThisVersion(measure_node(settings, measuring, coordination=coordination, clusterer=clusterer))
+        "measure", of_this_version(measure_node(settings, measuring, coordination=coordination, clusterer=clusterer))
     )
-    ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
-    asking = ["another_round"]
-    graph.add_node("another_round", OfThisVersion(another_round_node(settings, table)))
+    routes = {
+        "answer": "action: answer",
+        "abstain": "action: abstain",
+        "escalate" if escalation is None else "escalation": "action: escalate",
+        "another_round": "action: another_round",
+    }
+    graph.add_node("another_round", of_this_version(another_round_node(settings, table)))
     if may_clarify:
-        graph.add_node("clarify", OfThisVersion(OneForm(clarify_node(max_question_chars))))
-        asking.append("clarify")
+        graph.add_node("clarify", of_this_version(OneForm(clarify_node(max_question_chars))))
+        routes["clarify"] = "strategy: clarify"
     if escalation is not None:
-        graph.add_node("escalation", OfThisVersion(escalation_node(escalation, names)), destinations=_ENDS)
-    routes = {*ends, *asking}
-    gate = coordinate_node(settings, strategies=table, routes=routes)
-    graph.add_node("coordinate", OfThisVersion(OneForm(gate)), destinations=tuple(sorted(routes)))
+        ends = {end: f"ruling: {end}" for end in _ENDS}
+        graph.add_node("escalation", of_this_version(escalation_node(escalation, names)), destinations=ends)
+    coordinator = OneForm(coordinator_node(settings, strategies=table, routes=routes))
+    graph.add_node("coordinator", of_this_version(coordinator), destinations=routes)
     graph.add_edge(START, "prepare")
     if adaptive is None:
         asks = OneForm(fan_out(settings))
-        graph.add_edge("measure", "coordinate")
+        graph.add_edge("measure", "coordinator")
     else:
         top_ups = TopUps(adaptive, agents, settings, measuring=measuring)
         asks = OneForm(fan_out(settings, top_ups.first))
-        graph.add_conditional_edges("measure", top_ups.more, [*names, "coordinate"])
-    for source in ("prepare", *asking):
-        graph.add_conditional_edges(source, asks, names)
+        graph.add_conditional_edges("measure", top_ups.more, {"enough": "coordinator", **_asks(names, " again")})
+    for source in ("prepare", *({"another_round", "clarify"} & graph.nodes.keys())):
+        graph.add_conditional_edges(source, asks, _asks(names))
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, OfThisVersion(OneForm(finish) if recorder is None else recorder.node()))
+        graph.add_node(end, of_this_version(OneForm(finish) if recorder is None else recorder.node()))
         graph.add_edge(end, END)
     return graph
 
 
-def _create_recorder(record: object, audit_rate: float) -> Recorder | None:
-    instance(record, bool, '"record"', what="True or False", advice="Pass the store to compile(store=...)")
-    recorder = Recorder(audit_rate)  # checks the rate
-    if audit_rate and not record:
-        raise ValueError(f'"audit_rate" needs "record"; got record=False and {audit_rate!r}. Pass record=True')
-    return recorder if record else None
+def _asks(names: Sequence[str], how: str = "") -> dict[Hashable, str]:
+    """Returns the agents by the labels of the edges that lead to them."""
+    return {f"asks {name}{how}": name for name in names}
 
 
 def _check_parts(

@@ -25,7 +25,7 @@ _SUMMED: tuple[Literal["coe", "aleatoric", "epistemic"], ...] = ("coe", "aleator
 
 
 class Step(Answer, Uncertainty):
-    """One `question` of a chain; the other fields are those of its decision: see `coe_agents.graph.DecisionData`."""
+    """One `question` of a chain; the other fields are those of its decision: see `coe_agents.decision.DecisionData`."""
 
     question: str
 

@@ -1,15 +1,19 @@
-"""Owns `CoEContext`: what one run, or an assistant of a server, changes about a graph."""
+"""Owns `CoEContext`, what one run, or an assistant of a server, changes about a graph, and the settings that result."""
 
 import reprlib
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
+from langgraph.runtime import get_runtime
 from pydantic import ConfigDict
 
 from coe_agents.checks import number
 from coe_agents.extensions import did_you_mean
-from coe_agents.policy.bounds import THRESHOLDS, Bounds
+from coe_agents.graph.state import CoEState
+from coe_agents.policy import Policy, Rules
+from coe_agents.policy.base import change_thresholds, quorum
+from coe_agents.policy.bounds import NAMES, THRESHOLDS, Bounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +51,6 @@ class CoEContext(Bounds):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Refuses values that no graph could use."""
         super().__post_init__()
         for name in THRESHOLDS:
             if (value := getattr(self, name)) is not None:
@@ -83,3 +86,92 @@ def _check_agents(agents: object) -> None:
         raise ValueError(
             f'"agents" of the context must hold at least one name, each once; got {agents!r}. Omit it for all agents'
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What a context may change; made when the graph is built, and changed for each run by what its state holds.
+
+    Attributes:
+        weights: The weight of each agent that is asked, by name.
+        policy: Decides.
+        rules: What holds whatever the policy says. The thresholds of its bounds are those of the regime that is
+            reported.
+    """
+
+    weights: Mapping[str, float]
+    policy: Policy
+    rules: Rules
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return tuple(self.weights)
+
+    @property
+    def quorum(self) -> int:
+        return quorum(len(self.weights), self.rules.min_agents)
+
+    @property
+    def bounds(self) -> Bounds:
+        return self.rules.bounds
+
+    @property
+    def regimes(self) -> dict[str, float | None]:
+        """The thresholds of the regime that is reported, as options of `measure`."""
+        return {name: getattr(self.bounds, name) for name in THRESHOLDS[1:]}
+
+    def of(self, state: CoEState) -> "RunSettings":
+        changes = state["turn"]["context"]
+        return self.change(changes) if changes else self
+
+    def change(self, changes: Mapping[str, Any]) -> "RunSettings":
+        """Returns the settings with the changes of a context.
+
+        Raises:
+            ValueError: If they do not fit the graph.
+        """
+        thresholds = {name: changes[name] for name in THRESHOLDS if name in changes}
+        limits = Bounds(**changes["limits"]) if "limits" in changes else None
+        return replace(
+            self,
+            weights=self._select(changes["agents"]) if "agents" in changes else self.weights,
+            policy=change_thresholds(self.policy, thresholds) if thresholds else self.policy,
+            rules=replace(
+                self.rules,
+                bounds=self.bounds.change(**{name: changes[name] for name in NAMES if name in changes}),
+                limits=limits,
+            ),
+        )
+
+    def _select(self, names: list[str]) -> dict[str, float]:
+        unknown = [name for name in names if name not in self.weights]
+        if unknown:
+            raise ValueError(
+                f'"agents" of the context must name agents of the graph; it has no {", ".join(map(repr, unknown))}. '
+                f"Its agents are {', '.join(self.weights)}"
+            )
+        selected = {name: weight for name, weight in self.weights.items() if name in names}
+        if not any(weight > 0 for weight in selected.values()):
+            raise ValueError(
+                f'"agents" of the context must hold one with a weight above 0; got {names!r}. Add another agent'
+            )
+        if self.rules.min_agents is not None and self.rules.min_agents > len(selected):
+            raise ValueError(
+                f'"agents" of the context must hold at least "min_agents" of the graph, {self.rules.min_agents}; '
+                f"got {len(selected)}. Add agents"
+            )
+        return selected
+
+
+def read_changes(settings: RunSettings) -> dict[str, Any]:
+    """Returns what the context of the present run changes, once it is known to fit; called inside a run.
+
+    Raises:
+        ValueError: If it does not fit the graph.
+    """
+    context = get_runtime().context
+    if not isinstance(context, CoEContext):  # none, or that of a parent graph, which means something else
+        return {}
+    changes = context.changes()
+    settings.change(changes)
+    return changes

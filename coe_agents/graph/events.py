@@ -9,96 +9,55 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Required
 
 from langgraph.config import get_stream_writer
 from typing_extensions import TypedDict
 
 from coe_agents.policy import Decision
 from coe_agents.text import for_prompt
-from coe_agents.types import Action, Uncertainty
+from coe_agents.types import Action, Regime, Uncertainty
 
 _QUOTED = 20
 """So much of a response, and no more, is looked for in a reason."""
 _QUOTES = "the decision has the reason, which quotes a response"
 
 
-class AgentAsked(TypedDict):
-    """The event "agent_asked": `agent` was sent its request in `round`, from 0; repeated at each retry."""
+class Event(TypedDict, total=False):
+    """One event; it has the keys that its `event` names, and `round`, from 0.
 
-    event: Literal["agent_asked"]
-    agent: str
-    round: int
-
-
-class AgentSampled(TypedDict):
-    """The event "agent_sampled": `agent` has finished a `round`.
-
-    Attributes:
-        n_responses: How many responses it gave; 0 if it failed.
-        seconds: How long the last attempt took.
-        error: The exception's type and message if it failed, as in `failed_agents`.
+    - "agent_asked": `agent` was sent its request; repeated at each retry.
+    - "agent_sampled": `agent` has finished, with `n_responses`; if it failed, that is 0, and `error` the exception's
+      type and message, as in `failed_agents`. The last attempt took `seconds`.
+    - "clustered": the responses of all rounds so far form `n_clusters` clusters of these `sizes`, by label.
+    - "measured": the keys of `coe_agents.types.Uncertainty`, and the `divergence`: "kl" or "js", in nats, or one
+      without a unit. All are None where nothing could be measured.
+    - "decided": the `action`, and the policy's `reason`, or a note where it quotes a response. After "another_round" a
+      round follows.
+    - "ruled": the escalated case is decided, with an `action`, and by whom: `decided_by`. Its reason may reveal the
+      answer, so it is in the decision only.
     """
 
-    event: Literal["agent_sampled"]
+    event: Required[Literal["agent_asked", "agent_sampled", "clustered", "measured", "decided", "ruled"]]
+    round: Required[int]
     agent: str
-    round: int
     n_responses: int
     seconds: float
     error: str | None
-
-
-class Clustered(TypedDict):
-    """The event "clustered": the responses of all rounds up to `round` form `n_clusters` clusters.
-
-    Attributes:
-        sizes: How many responses each cluster holds, in the order of the labels.
-    """
-
-    event: Literal["clustered"]
-    round: int
     n_clusters: int
     sizes: list[int]
-
-
-class Measured(Uncertainty):
-    """The event "measured": the uncertainty after `round`; all of it is None where nothing could be measured.
-
-    Attributes:
-        divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit.
-    """
-
-    event: Literal["measured"]
-    round: int
+    coe: float | None
+    aleatoric: float | None
+    epistemic: float | None
+    regime: Regime | None
     divergence: str | None
-
-
-class Decided(TypedDict):
-    """The event "decided": the `action` of `round` and the policy's `reason`; after "another_round" a round follows.
-
-    A reason that quotes a response is replaced by a note.
-    """
-
-    event: Literal["decided"]
-    round: int
     action: Action
     reason: str
-
-
-class Ruled(TypedDict):
-    """The event "ruled": the escalated case is decided, with an `action` in `round`, and by whom (`decided_by`).
-
-    The reason may reveal the answer, so it is in the decision only.
-    """
-
-    event: Literal["ruled"]
-    round: int
-    action: Action
     decided_by: str
 
 
-Event: TypeAlias = AgentAsked | AgentSampled | Clustered | Measured | Decided | Ruled
-
+MEASURED = (*Uncertainty.__annotations__, "divergence")
+"""What the event "measured" tells of a measurement."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -109,10 +68,10 @@ def emit(event: Event) -> None:
 
 
 def emit_decision(round: int, decision: Decision, responses: Iterable[str]) -> None:
-    """Emits `Decided` for this decision on these responses."""
+    """Emits "decided" for this decision on these responses."""
     line = for_prompt(decision.reason, limit=len(decision.reason))
     reason = _QUOTES if any(_is_in(text, line) for text in dict.fromkeys(responses)) else decision.reason
-    emit(Decided(event="decided", round=round, action=decision.action, reason=reason))
+    emit(Event(event="decided", round=round, action=decision.action, reason=reason))
 
 
 def _is_in(response: str, reason: str) -> bool:
@@ -127,13 +86,13 @@ def _is_in(response: str, reason: str) -> bool:
 
 
 def start_sampling(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Emits `AgentAsked`; returns a function that emits `AgentSampled` for the node's update and returns the update."""
-    emit(AgentAsked(event="agent_asked", agent=agent, round=round))
+    """Emits "agent_asked"; returns a function that emits "agent_sampled" for the node's update, and returns it."""
+    emit(Event(event="agent_asked", agent=agent, round=round))
     start = time.perf_counter()
 
     def finish_sampling(update: dict[str, Any]) -> dict[str, Any]:
         errors = [response["error"] for response in update["responses"] if response["error"] is not None]
-        event = AgentSampled(
+        event = Event(
             event="agent_sampled",
             agent=agent,
             round=round,

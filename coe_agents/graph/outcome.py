@@ -13,13 +13,13 @@ from coe_agents.graph.context import CoEContext
 from coe_agents.graph.runnables import check_compiled, steps_node
 
 
-class OutcomeInput(TypedDict):
+class QuestionInput(TypedDict):
     """A question, with all that it needs."""
 
     question: Annotated[str, EphemeralValue]
 
 
-class Outcome(Answer, total=False):
+class GatedAnswer(Answer, total=False):
     """What became of a question: `action`, `answer`, and why.
 
     Attributes:
@@ -31,14 +31,14 @@ class Outcome(Answer, total=False):
     coe: float | None
 
 
-class OutcomeState(OutcomeInput, Outcome, total=False):
+class _State(QuestionInput, GatedAnswer, total=False):
     """All channels of the graph."""
 
 
-def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[OutcomeState, CoEContext, OutcomeInput, Outcome]:
+def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[_State, CoEContext, QuestionInput, GatedAnswer]:
     """Returns a graph, uncompiled, that asks another one and returns the outcome without the responses.
 
-    The input is `{"question": str}`; the output is an `Outcome`. A thread's questions do not see each other.
+    The input is `{"question": str}`; the output is an `GatedAnswer`. A thread's questions do not see each other.
 
     Args:
         graph: A compiled CoE graph.
@@ -59,13 +59,13 @@ def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[OutcomeState, 
     """
     group = check_compiled(graph)
 
-    def ask(state: OutcomeState, config: RunnableConfig) -> Steps[Outcome]:
+    def ask(state: _State, config: RunnableConfig) -> Steps[GatedAnswer]:
         if "question" not in state:
             raise ValueError('the input must hold a "question"; got none. Call the graph with {"question": "..."}')
         result = yield invoke(group, {"question": state["question"]}, config)
-        return view(result["decision"], Outcome)
+        return view(result["decision"], GatedAnswer)
 
-    slim = StateGraph(OutcomeState, context_schema=CoEContext, input_schema=OutcomeInput, output_schema=Outcome)
+    slim = StateGraph(_State, context_schema=CoEContext, input_schema=QuestionInput, output_schema=GatedAnswer)
     slim.add_node("ask", steps_node(ask, name="ask"))
     slim.add_edge(START, "ask")
     slim.add_edge("ask", END)

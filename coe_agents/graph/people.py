@@ -14,12 +14,11 @@ from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
 
 from coe_agents.decision.data import view
 from coe_agents.errors import ConfigurationError
 from coe_agents.text import for_log, visible
-from coe_agents.types import Candidate, EscalatedCase, Regime
+from coe_agents.types import CaseSummary, EscalatedCase
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
 """What a person may write."""
@@ -27,11 +26,11 @@ Spoken = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, m
 """What a person must write."""
 
 _Form = TypeVar("_Form")
-_Reply = TypeVar("_Reply")
+_Read = TypeVar("_Read")
 
 
-class PersonRequest(TypedDict):
-    """What a person is shown; the fields that are not explained here are those of `EscalatedCase`.
+class PersonRequest(CaseSummary):
+    """What a person is shown: a case, and what to do.
 
     Attributes:
         type: The purpose: "escalation" or "clarify".
@@ -40,66 +39,59 @@ class PersonRequest(TypedDict):
     """
 
     type: Literal["escalation", "clarify"]
-    question: str
-    candidates: list[Candidate]
-    regime: Regime
-    coe: float
-    aleatoric: float
-    epistemic: float
-    reason: str
     asked: str
     problem: str | None
 
 
-class Part(BaseModel):
-    """Part of a person's reply; what else is in it is refused."""
+class StrictModel(BaseModel):
+    """StrictModel of a person's reply; what else is in it is refused."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
-class Approve(Part):
+class Approve(StrictModel):
     """The action may be taken as it is."""
 
     type: Literal["approve"]
 
 
-class Action(Part):
+class EditedAction(StrictModel):
     """What is done in place of the action."""
 
     name: Annotated[str, StringConstraints(min_length=1)]
     args: dict[str, Any]
 
 
-class Edit(Part):
+class Edit(StrictModel):
     """Another action takes its place."""
 
     type: Literal["edit"]
-    edited_action: Action
+    edited_action: EditedAction
 
 
-class Reject(Part):
+class Reject(StrictModel):
     """The action is not taken."""
 
     type: Literal["reject"]
     message: Text = ""
 
 
-class Respond(Part):
+class Respond(StrictModel):
     """The person answers in its place."""
 
     type: Literal["respond"]
     message: Spoken
 
 
-Decided = Approve | Edit | Reject | Respond
+Review = Approve | Edit | Reject | Respond
 
 
-class _Decisions(Part):
-    decisions: list[Annotated[Decided, Field(discriminator="type")]]
+class _Decisions(StrictModel):
+    decisions: list[Annotated[Review, Field(discriminator="type")]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ActionRequest:
     """An action on which a person is to decide.
 
     Attributes:
@@ -122,10 +114,10 @@ _REPLIES_TO_OTHERS: dict[str, int] = {}
 def ask(
     request: Callable[[str | None], Any],
     form: TypeAdapter[_Form],
-    read: Callable[[_Form], _Reply],
+    read: Callable[[_Form], _Read],
     *,
     anew: str | None = None,
-) -> _Reply:
+) -> _Read:
     """Interrupts the run until a reply is valid; for a node that has done nothing before.
 
     Given a type as `response_schema`, LangGraph would raise at a reply that does not fit it, and a server would count
@@ -159,8 +151,8 @@ def ask_about_case(
     case: EscalatedCase,
     asked: str,
     form: TypeAdapter[_Form],
-    read: Callable[[_Form], _Reply],
-) -> _Reply:
+    read: Callable[[_Form], _Read],
+) -> _Read:
     """Shows a person a case as a `PersonRequest`, until a reply is valid; see `ask`."""
 
     def request(problem: str | None) -> PersonRequest:
@@ -170,12 +162,12 @@ def ask_about_case(
 
 
 def ask_for_decisions(
-    actions: Sequence[Asked],
-    check: Callable[[Asked, Decided], object] | None = None,
+    actions: Sequence[ActionRequest],
+    check: Callable[[ActionRequest, Review], object] | None = None,
     *,
     problem_in_args: bool = False,
     anew: str | None = None,
-) -> list[Decided]:
+) -> list[Review]:
     """Asks a person about all actions at once, until the reply holds a fitting decision on each; see `ask`.
 
     Args:
@@ -186,7 +178,7 @@ def ask_for_decisions(
         anew: See `ask`.
     """
 
-    def read(reply: _Decisions) -> list[Decided]:
+    def read(reply: _Decisions) -> list[Review]:
         if len(reply.decisions) != len(actions):
             raise ValueError(
                 f'"decisions" must hold one for each of {len(actions)} actions, in their order; '

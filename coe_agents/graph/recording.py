@@ -4,6 +4,7 @@ import hashlib
 import secrets
 import uuid
 import warnings
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_store
 
 from coe_agents._steps import Call, Steps
-from coe_agents.checks import share
+from coe_agents.checks import instance, share
 from coe_agents.errors import ConfigurationError, describe_error
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
@@ -19,18 +20,50 @@ from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What a graph records in the store of its `compile(store=...)`: all escalations, with what people rule on them.
+
+    Cases hold the text of your users; see `coe_agents.graph.rulings`.
+
+    Attributes:
+        audit_rate: The probability with which an answer of the group is recorded, too, in [0, 1], for people to rule on
+            afterwards; the answer does not wait for them.
+
+    Raises:
+        TypeError: If the rate is no number.
+        ValueError: If it is not in [0, 1].
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.graph.rulings import pending_cases
+        >>> from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
+        >>> from langgraph.store.memory import InMemoryStore
+        >>> policy, store, recording = ThresholdPolicy(0.5), InMemoryStore(), Recording(audit_rate=1.0)
+        >>> clusterer = tinyworld_clusterer()
+        >>> graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, policy=policy, recording=recording)
+        >>> result = graph.compile(store=store).invoke({"question": "What is the capital of France?"})
+        >>> [(case["kind"], case["answer"]) for case in pending_cases(store)]
+        [('audit', 'Paris')]
+    """
+
+    audit_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        share(self.audit_rate, '"audit_rate" of a Recording', advice="0.05 audits one answer of twenty")
+
+
 class Recorder:
     """Records escalations, and audits: a random share of the group's own answers.
 
     Which answers are audited is drawn by a hash of the case's id and a secret of this object, so that it depends on
     nothing that a question or a client could choose.
-
-    Args:
-        audit_rate: The probability with which an answer is recorded for an audit, in [0, 1].
     """
 
-    def __init__(self, audit_rate: float) -> None:
-        self.audit_rate = share(audit_rate, '"audit_rate"', advice="0.05 audits one answer of twenty")
+    def __init__(self, recording: Recording) -> None:
+        what, advice = "a Recording", "Pass Recording(), or omit it"
+        instance(recording, Recording, '"recording"', what=what, advice=advice)
+        self.audit_rate = recording.audit_rate
         self._secret = secrets.token_bytes(16)
 
     def check(self) -> None:
@@ -38,12 +71,10 @@ class Recorder:
         if get_store() is None:
             raise ConfigurationError(
                 "the graph records cases, and was compiled without a store",
-                hint="Pass one: graph.compile(store=...), or omit record=True",
+                hint="Pass one: graph.compile(store=...), or omit recording=",
             )
 
     def node(self) -> TwoForms:
-        """Returns the last node: `finish`, which then records the case."""
-
         def steps(state: CoEState, config: RunnableConfig) -> Steps[dict[str, Any]]:
             update = finish(state)
             case, store = self.case_of(state, update, config), get_store()
@@ -80,8 +111,8 @@ class Recorder:
             status="ruled" if is_ruled else "pending",
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             seen_probability=self.audit_rate if is_audit else 1.0,
-            question=state["asked"],
-            conversation=state["conversation"],
+            question=state["turn"]["question"],
+            conversation=state["turn"]["conversation"],
             answer=decision["answer"] if is_audit else measured.get("answer"),
             reason=decision["reason"],
             responses=state["responses"],
@@ -100,4 +131,4 @@ def _turn(state: CoEState, config: RunnableConfig) -> str:
         return uuid.uuid4().hex
     *gates, _ = configurable.get("checkpoint_ns", "").split("|")  # "gate:TASK|finish:TASK"
     place = [gate.partition(":")[0] for gate in gates]
-    return "\n".join([str(thread), *place, state["last_seen"], state["asked"]])
+    return "\n".join([str(thread), *place, str(state["turn"]["last_seen"]), state["turn"]["question"]])

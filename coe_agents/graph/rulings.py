@@ -1,10 +1,10 @@
 """Owns what people rule: the cases that a graph records in LangGraph's store, and the samples that they become.
 
-A graph that was built with `record=True` writes a case under the namespace `("coe_agents", "rulings")` of the store of
-its `compile(store=...)`: each escalation, with the ruling if a person settled it in the run, and, with `audit_rate`, a
-random share of the group's own answers, on which people rule afterwards. A case holds the question, the conversation
-and all responses, so that it can be judged, and used for calibration. That is text of your users: whoever can read the
-store can read it. Nothing is recorded unless you ask for it.
+A graph that was built with `recording=Recording()` writes a case under the namespace `("coe_agents", "rulings")` of the
+store of its `compile(store=...)`: each escalation, with the ruling if a person settled it in the run, and, with an
+`audit_rate`, a random share of the group's own answers, on which people rule afterwards. A case holds the question, the
+conversation and all responses, so that it can be judged, and used for calibration. That is text of your users: whoever
+can read the store can read it. Nothing is recorded unless you ask for it.
 
 `pending_cases` lists the cases that wait for a ruling, `rule` records one, and `coe-agents harvest` writes the ruled
 ones as samples. Only audits say something about the risk of what was answered: escalated cases are the harder ones.

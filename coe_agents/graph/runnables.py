@@ -16,6 +16,8 @@ class TwoForms(Runnable[Any, Any]):
     function at each call; with many questions at once this took a fifth of the graph's time.
     """
 
+    name: str
+
     def __init__(
         self,
         sync: Callable[[Any, RunnableConfig], Any],
@@ -41,35 +43,31 @@ def steps_node(steps: Callable[[Any, RunnableConfig], Steps[Any]], *, name: str)
     )
 
 
-class OneForm(Runnable[Any, Any]):
+class OneForm(TwoForms):
     """A step that computes briefly: an asynchronous run calls it on the event loop.
 
     LangGraph runs a plain function in a thread, which costs more than such a step.
     """
 
     def __init__(self, step: Callable[[Any], Any]) -> None:
-        self._step, self.name = step, step.__name__
+        async def on_the_loop(state: Any, _: RunnableConfig) -> Any:
+            return step(state)
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self._step(input)
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self._step(input)
+        super().__init__(lambda state, _: step(state), on_the_loop, name=step.__name__)
 
 
-class OfThisVersion(Runnable[Any, Any]):
-    """A node that refuses the state that another version of coe-agents wrote; see `check_version`."""
+def of_this_version(node: TwoForms) -> TwoForms:
+    """Returns a node that refuses the state that another version of coe-agents wrote; see `check_version`."""
 
-    def __init__(self, node: Runnable[Any, Any]) -> None:
-        self._node, self.name = node, node.name
+    def invoke(state: Any, config: RunnableConfig) -> Any:
+        check_version(state.get("turn"))
+        return node.invoke(state, config)
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        check_version(input)
-        return self._node.invoke(input, config, **kwargs)
+    async def ainvoke(state: Any, config: RunnableConfig) -> Any:
+        check_version(state.get("turn"))
+        return await node.ainvoke(state, config)
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        check_version(input)
-        return await self._node.ainvoke(input, config, **kwargs)
+    return TwoForms(invoke, ainvoke, name=node.name)
 
 
 def check_compiled(graph: object) -> Runnable[Any, Any]:

@@ -27,7 +27,6 @@ class ContextCheck:
         self.app = app
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Handles one request."""
         is_change = scope["type"] == "http" and scope["method"] in ("POST", "PATCH", "PUT")
         if not is_change or not any(part in scope["path"] for part in _WITH_CONTEXT):
             await self.app(scope, receive, send)

@@ -67,12 +67,12 @@ def _to_schema(tool: Any, *, where: str) -> dict[str, Any]:
 
 def is_about_actions(state: CoEState) -> bool:
     """Returns whether a turn shows tools, or an agent with tools of its own was asked."""
-    return state.get("shown") is not None or has_proposals(state["responses"])
+    return state["turn"]["tools"] is not None or has_proposals(state["responses"])
 
 
 def clusterer_of(state: CoEState, clusterer: Clusterer) -> Clusterer:
     """Returns the clusterer of a turn; see `compare_actions`."""
-    return compare_actions(clusterer, state.get("shown")) if is_about_actions(state) else clusterer
+    return compare_actions(clusterer, state["turn"]["tools"]) if is_about_actions(state) else clusterer
 
 
 def read_actions(responses: Sequence[Response], tools: Sequence[Any] | None) -> list[Response]:

@@ -20,7 +20,7 @@ class AskedRequest(AgentRequest):
     Attributes:
         state_version: The `STATE_VERSION` that wrote it.
         asked_agents: The agents that are asked at the same time.
-        started: When the round began; see `CoEState`.
+        started: When the round began; see `Clock`.
         seconds: How long after that the deadline passes.
     """
 
@@ -37,7 +37,7 @@ class CoEInput(TypedDict, total=False):
         question: The question.
         messages: The conversation.
         choices: The only replies that count, such as "approve" and "reject". Each response is then read from its raw
-            text by `coe_agents.clustering.parse_choice`; no answer is extracted, and the clusterer is not asked.
+            text by `clustering.answers.parse_choice`; no answer is extracted, and the clusterer is not asked.
         is_review: Whether the question asks for a verdict, in words other than `choices`: equal responses are then
             expected, and no reason to probe whether a model ignores its temperature.
         tools: What every agent is shown: OpenAI's function schemas, at most 128. The responses are then proposals
@@ -72,55 +72,84 @@ class CoEOutput(TypedDict, total=False):
     former_responses: Annotated[list[Response], operator.add]
 
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Raised with every change after which a run cannot be resumed from a checkpoint that was written before it."""
 
 
-class CoEState(CoEInput, CoEOutput, total=False):
-    """All channels of the graph.
+class Turn(TypedDict):
+    """What one turn was asked with; no later turn of the thread uses it.
 
     Attributes:
-        state_version: The `STATE_VERSION` that wrote the rest.
+        state_version: The `STATE_VERSION` that wrote the state.
         context: What the `CoEContext` of this turn changes.
-        asked: The question of this turn; `question` itself is dropped after the first step, so that no later turn of
-            the thread uses it.
-        allowed: The `choices` of this turn; None where any reply counts.
-        reviews: The `is_review` of this turn.
-        shown: The `tools` of this turn, or the graph's own; None where the turn shows none.
+        question: The question. That of the input is dropped after the first step; so are the next three.
+        choices: The only replies that count; None where any reply counts.
+        is_review: Whether the question asks for a verdict in words of its own.
+        tools: The tools of the input, or the graph's own; None where the turn shows none.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: later messages belong to a later turn.
-        round: The round being asked, from 0.
-        usages: The tokens of requests, and how they were sampled.
-        measured: The fields of the `Measurement`; None if nothing could be measured.
-        verdict: What the policy decided, before it is carried out.
-        strategy: How the round is asked; None for the first.
-        wishes: How the round's request to each agent differs from the first one, by name; None repeats the first one.
-        shows_answers: Whether the round shows the agents what was answered before it.
-        trajectory: The outcome of each round so far.
-        former_labels: The cluster of each text that led in the round before.
-        started: When the round began, in seconds of the wall clock.
-        elapsed: The seconds of the rounds before it.
     """
 
     state_version: int
     context: dict[str, Any]
-    asked: str
-    allowed: list[str] | None
-    reviews: bool
-    shown: list[dict[str, Any]] | None
+    question: str
+    choices: list[str] | None
+    is_review: bool
+    tools: list[dict[str, Any]] | None
     conversation: list[dict[str, Any]]
-    last_seen: str
+    last_seen: str | None
+
+
+class Plan(TypedDict):
+    """How a round is asked.
+
+    Attributes:
+        strategy: The strategy's name; None for the first round.
+        overrides: How the request to each agent differs from the first one, by name; None repeats the first one.
+        shows_answers: Whether the round shows the agents what was answered before it.
+    """
+
+    strategy: str | None
+    overrides: dict[str, dict[str, Any]] | None
+    shows_answers: bool
+
+
+class Clock(TypedDict):
+    """The time of a question.
+
+    Attributes:
+        started: When the round began, in seconds of the wall clock.
+        elapsed: The seconds of the rounds before it.
+    """
+
+    started: float
+    elapsed: float
+
+
+class CoEState(CoEInput, CoEOutput, total=False):
+    """All channels of the graph; the nodes of the agents write only `responses` and `usages`.
+
+    Attributes:
+        turn: What the turn was asked with.
+        round: The round being asked, from 0.
+        plan: How it is asked.
+        clock: How long it has taken.
+        usages: The tokens of requests, and how they were sampled.
+        measured: The fields of the `Measurement`; None if nothing could be measured.
+        verdict: What the policy decided, before it is carried out.
+        trajectory: The outcome of each round so far.
+        former_labels: The cluster of each text that led in the round before.
+    """
+
+    turn: Turn
     round: int
+    plan: Plan
+    clock: Clock
     usages: Annotated[list[AgentTokens], operator.add]
     measured: dict[str, Any] | None
     verdict: dict[str, Any]
-    strategy: str | None
-    wishes: dict[str, dict[str, Any]] | None
-    shows_answers: bool
     trajectory: list[RoundData]
     former_labels: dict[str, int]
-    started: float
-    elapsed: float
 
 
 def check_request(asked: AskedRequest, agents: Collection[str]) -> None:
@@ -134,11 +163,11 @@ def check_request(asked: AskedRequest, agents: Collection[str]) -> None:
         )
 
 
-def check_version(state: CoEState | AskedRequest) -> None:
+def check_version(written: Turn | AskedRequest | None) -> None:
     """Raises `CheckpointError` if another version of coe-agents wrote the checkpoint that a run is resumed from."""
-    found = state.get("state_version")
+    found = None if written is None else written.get("state_version")
     if found != STATE_VERSION:
-        wrote = "version 0.2 or before" if found is None else f"a version whose state is {found}"
+        wrote = "an earlier version" if found is None else f"a version whose state is {found}"
         raise CheckpointError(
             f"the checkpoint of this thread was written by {wrote} of coe-agents; the state of this one is "
             f"{STATE_VERSION}",

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessag
 from typing_extensions import TypedDict
 
 from coe_agents.actions.proposals import check_calls
-from coe_agents.graph.people import Asked, Decided, Edit, Reject, ask_for_decisions, fence
+from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.guard import is_same_call
 from coe_agents.middleware.marks import is_mark, make_mark
@@ -62,7 +62,7 @@ class ReviewedProposal:
     message_id: str | None
 
 
-def apply_decisions(pending: PendingProposal, decided: Sequence[Decided]) -> ReviewedProposal:
+def apply_decisions(pending: PendingProposal, decided: Sequence[Review]) -> ReviewedProposal:
     """Returns what follows from the decisions on a pending proposal; the message is the same but for edits."""
     message = _proposed(pending)
     decision: CouncilDecision = {**pending["decision"], "decided_by": "person"}
@@ -99,7 +99,7 @@ def apply_decisions(pending: PendingProposal, decided: Sequence[Decided]) -> Rev
 
 
 def _apply_to_text(
-    pending: PendingProposal, message: AIMessage, decision: CouncilDecision, decided: Decided
+    pending: PendingProposal, message: AIMessage, decision: CouncilDecision, decided: Review
 ) -> ReviewedProposal:
     if isinstance(decided, Reject):
         reason = f"a person rejected it{': ' if decided.message else ''}{for_log(decided.message)}"
@@ -142,7 +142,7 @@ def _proposed(pending: PendingProposal) -> AIMessage:
     return next(message for message in reversed(pending["messages"]) if isinstance(message, AIMessage))
 
 
-def ask_person(pending: PendingProposal, gate: str) -> list[Decided]:
+def ask_person(pending: PendingProposal, gate: str) -> list[Review]:
     """Interrupts the run until the reply holds a fitting decision on each call, or on the text.
 
     Where the mark is not that of the council of this name, what was replied so far is not used: it may be about another
@@ -152,7 +152,7 @@ def ask_person(pending: PendingProposal, gate: str) -> list[Decided]:
     anew = None if is_mark(pending["mark"], own) else own
     actions = [(call["name"], call["args"]) for call in message.tool_calls] or [(ANSWER, {"text": str(message.text)})]
 
-    def check(action: Asked, decision: Decided) -> None:
+    def check(action: ActionRequest, decision: Review) -> None:
         if isinstance(decision, Edit):
             _check_edit(action.name, decision, pending, is_text=not message.tool_calls)
 
@@ -175,7 +175,7 @@ def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text:
         raise ValueError(str(error)) from error
 
 
-def _asked(name: str, args: dict[str, Any], pending: PendingProposal) -> Asked:
+def _asked(name: str, args: dict[str, Any], pending: PendingProposal) -> ActionRequest:
     """Returns what a person is asked, as Markdown in which no text of a model is rendered; first what is contested."""
     decision, parts = pending["decision"], list[str]()
     if about := contested_in_words(decision["contested"]):
@@ -188,7 +188,7 @@ def _asked(name: str, args: dict[str, Any], pending: PendingProposal) -> Asked:
         said = "\n".join(f"{for_prompt(agent)}: {for_prompt(why)}" for agent, why in failed.items())
         parts += ["No proposal:", fence(said)]
     allowed = ["approve", "reject"] if name in pending["outputs"] else ["approve", "edit", "reject"]
-    return Asked(name, args, "\n\n".join(parts), allowed)
+    return ActionRequest(name, args, "\n\n".join(parts), allowed)
 
 
 def _candidates(contested: Mapping[str, Any] | None) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from coe_agents.graph.people import Approve, Asked, Edit, Reject, Respond, ask_for_decisions, fence
+from coe_agents.graph.people import ActionRequest, Approve, Edit, Reject, Respond, ask_for_decisions, fence
 from coe_agents.middleware.marks import make_mark
 from coe_agents.middleware.open_calls import ProposedCalls
 from coe_agents.middleware.reviewer import NOT_RUN
@@ -81,7 +81,7 @@ def by_person(verdict: Verdict, outcome: VerdictOutcome, why: str) -> Verdict:
     return {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
 
 
-def _about(call: ToolCall, verdict: Verdict) -> Asked:
+def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:
     """Returns what a person is asked, as Markdown in which no text of a model is rendered."""
     parts = [fence(f"{call['name']} {call_as_json(call['args'])}"), fence(in_words(verdict))]
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
@@ -97,4 +97,4 @@ def _about(call: ToolCall, verdict: Verdict) -> Asked:
         parts += ["Votes of the judges:", fence("\n".join(votes))]
     if verdict["question"] is not None:
         parts += ["What they were asked:", fence(verdict["question"])]
-    return Asked(call["name"], call["args"], "\n\n".join(parts))
+    return ActionRequest(call["name"], call["args"], "\n\n".join(parts))

@@ -80,7 +80,7 @@ class CoEVerdicts(GuardsTools[VerdictState]):
             that were made already, and the other calls of the same message. It must ask for "approve" or "reject",
             unless `approves` is given.
         approves: Whether the group's answer approves. By default each judge's raw reply, without the reasoning
-            block that opens it, must be "approve" or "reject" alone (`coe_agents.clustering.parse_choice`); anything
+            block that opens it, must be "approve" or "reject" alone (`clustering.answers.parse_choice`); anything
             else counts as a third reply, which approves nothing. The graph's clusterer and canonical answers are not
             used then, and a `ModelAgent` gives the exact probabilities of the two words where its model can.
         on_error: The effect of a failure to ask; "block": the verdict "failed"; "raise": the exception.

@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 
-from coe_agents.clustering import parse_choice
+from coe_agents.clustering.answers import parse_choice
 from coe_agents.decision import GroupDecision
 from coe_agents.decision.data import Grounds, view
 from coe_agents.middleware.marks import is_mark, make_mark
@@ -56,7 +56,7 @@ class Verdict(Grounds, Uncertainty):
 
 
 def is_approval(answer: str) -> bool:
-    """Returns whether a reply consists of "approve" and nothing else; see `coe_agents.clustering.parse_choice`.
+    """Returns whether a reply consists of "approve" and nothing else; see `coe_agents.clustering.answers.parse_choice`.
 
     Example:
         >>> [is_approval(reply) for reply in ("Approve.", '{"verdict": "approve"}')]

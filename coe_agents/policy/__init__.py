@@ -1,35 +1,33 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
-from coe_agents.policy.agent_weights import AgentWeights
-from coe_agents.policy.base import Decision, Policy, SettlingPolicy, Tunable
-from coe_agents.policy.bounds import Bounds, Spent
-from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
-from coe_agents.policy.forecast import forecast
-from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
-from coe_agents.policy.regime import RegimePolicy
+from collections.abc import Callable, Mapping
+
+from coe_agents.policy.base import Decision, Policy, SettlingPolicy
+from coe_agents.policy.calibrated import CalibratedPolicy
+from coe_agents.policy.measurement import Measurement, measure
+from coe_agents.policy.saved import AgentWeights
 from coe_agents.policy.settle import Rules, settle
 from coe_agents.policy.support import SupportPolicy
-from coe_agents.policy.threshold import ThresholdPolicy
-from coe_agents.policy.weighting import Weighting
+from coe_agents.policy.thresholds import RegimePolicy, ThresholdPolicy
+
+KINDS: Mapping[str, Callable[..., Policy]] = {
+    "threshold": ThresholdPolicy,
+    "regime": RegimePolicy,
+    "calibrated": CalibratedPolicy.load,
+}
+"""What creates each kind of policy that a configuration may name; its arguments are the fields of `[policy]`."""
 
 __all__ = [
-    "AgentMeasurement",
     "AgentWeights",
-    "Bounds",
     "CalibratedPolicy",
-    "Calibration",
     "Decision",
     "Measurement",
     "Policy",
     "RegimePolicy",
     "Rules",
     "SettlingPolicy",
-    "Spent",
     "SupportPolicy",
     "ThresholdPolicy",
-    "Tunable",
-    "Weighting",
-    "forecast",
     "measure",
     "settle",
 ]

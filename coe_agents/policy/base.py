@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 from coe_agents.checks import number, one_of
 from coe_agents.policy.measurement import (
@@ -15,6 +15,8 @@ from coe_agents.text import quantity
 from coe_agents.types import Action
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
+Otherwise: TypeAlias = Literal["abstain", "escalate", "another_round"]
+"""The action of a policy where it does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +161,9 @@ def otherwise(policy: object) -> Action:
     return action if is_action and not hasattr(policy, "actions") else "abstain"
 
 
-def check_otherwise(action: Action, *, policy: str, instead: str) -> Action:
+def check_otherwise(action: Otherwise, *, policy: str, instead: str) -> Otherwise:
     """Returns the action of a policy where it does not answer; "answer" is refused, with what to do `instead`."""
-    where = f'"otherwise" of {policy}'
-    if one_of(action, where, ACTIONS) == "answer":
-        raise ValueError(f'{where} must be another action than "answer"; got "answer". {instead}')
-    return action
+    return one_of(action, f'"otherwise" of {policy}', get_args(Otherwise), advice=instead)
 
 
 def check_threshold(value: float, *, where: str) -> float:

@@ -1,5 +1,6 @@
 """Owns the bounds of a run: thresholds, samples, rounds, tokens and time, in one value wherever they are set."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -11,8 +12,8 @@ MOST_SAMPLES = 500
 """The most responses that a `ModelAgent` samples in a round."""
 THRESHOLDS = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
 """The bounds that are compared with CoE and its parts, in nats."""
-LIMITS = ("max_rounds", "token_budget", "deadline")
-"""The bounds on what a question costs."""
+LIMITS: Mapping[str, int | None] = {"max_rounds": 1, "token_budget": None, "deadline": None}
+"""The bounds on what a question costs, with those of a graph that is built without."""
 
 _WHOLE = {
     "n_samples": (MOST_SAMPLES, "5 to 10 are usual"),

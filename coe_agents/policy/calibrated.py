@@ -12,17 +12,15 @@ from typing import Any, Literal, Self, get_args
 
 from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, instance, integer, number, one_of, require, share
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.files import write
-from coe_agents.policy.agent_weights import check_weights
-from coe_agents.policy.base import Decision, check_otherwise
-from coe_agents.policy.gate import LearnedGate
+from coe_agents.policy.base import Decision, Otherwise, check_otherwise
+from coe_agents.policy.learned_gates import LearnedGate, SupportGate
 from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.saved import load_saved, with_tuples
-from coe_agents.policy.support_gate import SupportGate
+from coe_agents.policy.saved import check_weights, load_saved, with_tuples
 from coe_agents.text import for_prompt, quantity
-from coe_agents.types import ANSWERABLE, Action
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.types import ANSWERABLE
+from coe_agents.uncertainty.ties import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
 _REMEDY = "Calibrate again"
@@ -30,27 +28,47 @@ _require = partial(require, advice=_REMEDY)
 AgentWeighting = Literal["frequency", "probability", "mixed"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedAgent:
+    """How a group asks an agent; None where that is not known.
+
+    Attributes:
+        model: The name of its model.
+        temperature: At which it is sampled.
+        system_prompt: What it is told before the question; "" for nothing.
+        n_samples: How many responses it gives.
+    """
+
+    model: str | None = None
+    temperature: float | None = None
+    system_prompt: str | None = None
+    n_samples: int | None = None
+
+    @classmethod
+    def of(cls, agent: object) -> "AskedAgent":
+        """Returns what an agent tells of itself, by attributes of these names (`model_name` for the model)."""
+        has_prompt = hasattr(agent, "system_prompt")
+        return cls(
+            model=getattr(agent, "model_name", None),
+            temperature=getattr(agent, "temperature", None),
+            system_prompt=(getattr(agent, "system_prompt", None) or "") if has_prompt else None,
+            n_samples=getattr(agent, "n_samples", None),
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class CalibratedAgent:
+class CalibratedAgent(AskedAgent):
     """How an agent was sampled when the policy was calibrated.
 
     Attributes:
         min_responses: Its fewest responses to a question.
         max_responses: Its most.
         weighting: How they counted.
-        model: The name of its model; this and the next are None where the samples do not tell.
-        temperature: At which it was sampled.
-        system_prompt: What it was told before the question; "" for nothing.
-        n_samples: How many responses it was asked for.
     """
 
     min_responses: int
     max_responses: int
     weighting: AgentWeighting
-    model: str | None = None
-    temperature: float | None = None
-    system_prompt: str | None = None
-    n_samples: int | None = None
 
     def __post_init__(self) -> None:
         low = integer(self.min_responses, '"min_responses"', least=1, advice=_REMEDY)
@@ -259,7 +277,7 @@ class CalibratedPolicy:
         otherwise: "abstain", "escalate" or "another_round".
     """
 
-    def __init__(self, calibration: Calibration, *, otherwise: Action = "abstain") -> None:
+    def __init__(self, calibration: Calibration, *, otherwise: Otherwise = "abstain") -> None:
         self.calibration = calibration
         self.otherwise = check_otherwise(
             otherwise, policy="CalibratedPolicy", instead="To answer more, calibrate at a higher risk"
@@ -267,7 +285,7 @@ class CalibratedPolicy:
         self._differences: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, path: str | Path, *, otherwise: Action = "abstain") -> "CalibratedPolicy":
+    def load(cls, path: str | Path, *, otherwise: Otherwise = "abstain") -> "CalibratedPolicy":
         """Reads what `save` wrote.
 
         Raises:

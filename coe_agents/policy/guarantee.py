@@ -4,39 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from coe_agents.policy.calibrated import CalibratedAgent, CalibratedPolicy, Calibration
+from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration
 
 _Policy = TypeVar("_Policy")
 UNKEPT = "the calibrated risk does not hold"
 """How each warning begins that names a difference."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedAgent:
-    """How a group asks an agent; None where that is not known.
-
-    Attributes:
-        model: The name of its model.
-        temperature: At which it is sampled.
-        system_prompt: What it is told before the question; "" for nothing.
-        n_samples: How many responses it gives.
-    """
-
-    model: str | None = None
-    temperature: float | None = None
-    system_prompt: str | None = None
-    n_samples: int | None = None
-
-    @classmethod
-    def of(cls, agent: object) -> "AskedAgent":
-        """Returns what an agent tells of itself, by attributes of these names (`model_name` for the model)."""
-        has_prompt = hasattr(agent, "system_prompt")
-        return cls(
-            model=getattr(agent, "model_name", None),
-            temperature=getattr(agent, "temperature", None),
-            system_prompt=(getattr(agent, "system_prompt", None) or "") if has_prompt else None,
-            n_samples=getattr(agent, "n_samples", None),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Owns the step from labelled responses to a `Measurement`: everything that a policy sees."""
+"""Owns the step from labelled responses to a `Measurement`, everything that a policy sees, and to a forecast of it."""
 
 import json
 import math
@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from coe_agents.actions import contested
-from coe_agents.clustering import Clusterer, answer_kind
+from coe_agents.clustering import Clusterer
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.weighting import (
     Weighting,
     log_probabilities,
@@ -20,12 +21,14 @@ from coe_agents.policy.weighting import (
     weighed_agents,
 )
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
-from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, epistemic_scale, regime
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
+from coe_agents.uncertainty.forecast import coe_forecast
 from coe_agents.uncertainty.intervals import interval_of
+from coe_agents.uncertainty.regimes import epistemic_scale
+from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -84,13 +87,13 @@ class Measurement:
             most of the ensemble mean wrote them, of equal shares the first by their JSON.
         contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         conformity: The share of agents that changed to the leading answer in a debate: see
-            `coe_agents.rounds.conformity`; None without a debate.
+            `coe_agents.rounds.trajectory.conformity`; None without a debate.
         history: The rounds before this one, in order.
         forecast: The range of the measurement after the remaining responses, for `is_settled` of a policy; else None.
             Its parts are on the scale of the comparable ones.
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
-            `coe_agents.uncertainty.epistemic_scale`.
+            `coe_agents.uncertainty.regimes.epistemic_scale`.
     """
 
     coe: float
@@ -266,6 +269,56 @@ def measure(
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,
+    )
+
+
+def forecast(
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    n_more: Mapping[str, int],
+    *,
+    weights: Mapping[str, float] | None = None,
+    weighting: Weighting = "auto",
+    divergence: Divergence = "kl",
+    confidence: float = 0.95,
+) -> CoEForecast:
+    """Forecasts what `measure` will find after more responses; see `coe_agents.uncertainty.coe_forecast`.
+
+    The epistemic part, also in the total, is on the scale of "kl": `comparable_coe` and `comparable_epistemic` of a
+    `Measurement`, with which thresholds are compared. Names and the order of agents and responses change nothing.
+
+    Args:
+        responses: As in `measure`.
+        labels: As in `measure`.
+        n_more: How many more each agent will give, by name; 0 for agents not named.
+        weights: As in `measure`.
+        weighting: As in `measure`.
+        divergence: As in `measure`.
+        confidence: In (0, 1).
+
+    Raises:
+        ValueError: As `measure` and `coe_forecast`.
+
+    Example:
+        >>> from coe_agents.testing import create_response
+        >>> said = [create_response(name, "Paris") for name in "aaabbb"]
+        >>> found = forecast(said, [0] * 6, {"a": 2, "b": 2})
+        >>> found.total[0] == 0.0 < found.total[1]
+        True
+    """
+    names, agents, normalized = weighed_agents(responses, weights)
+    log_probs, _ = log_probabilities(responses, weighting)
+    more = [n_more.get(name, 0) for name in names]
+    places = places_of(cluster_texts(responses, labels, normalized[agents] * shares(log_probs, agents)))
+    return coe_forecast(
+        places[np.asarray(labels)],
+        agents,
+        more,
+        log_probs=log_probs,
+        weights=normalized,
+        divergence=divergence,
+        confidence=confidence,
+        epistemic_scale=epistemic_scale(normalized, divergence),
     )
 
 

@@ -1,13 +1,66 @@
-"""Owns reading what policies save: one JSON object, which names its format."""
+"""Owns the reading of what policies save, one JSON object that names its format, and the file of agents' weights."""
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
+from coe_agents.checks import brief, is_finite
 from coe_agents.errors import ConfigurationError
-from coe_agents.files import parse_json, with_unique_names
+from coe_agents.files import parse_json, with_unique_names, write
 
 _T = TypeVar("_T")
+_FORMAT = "coe-agents agent weights 1"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWeights:
+    """The weights of agents by name.
+
+    Attributes:
+        weights: At least 0 and finite, one of them above 0.
+
+    Raises:
+        ValueError: If a weight is out of its range, or none is above 0.
+    """
+
+    weights: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        check_weights(self.weights)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads what `save` wrote.
+
+        Raises:
+            ConfigurationError: The file cannot be read, or holds something else.
+        """
+        hint = '"AgentWeights.save" writes one'
+        return load_saved(path, cls._from_json, what="weights file", form=_FORMAT, hint=hint)
+
+    @classmethod
+    def _from_json(cls, record: dict[str, Any]) -> Self:
+        return cls(record["weights"])
+
+    def save(self, path: str | Path) -> None:
+        """Writes the weights as JSON, in one step: a graph may read the file at any time."""
+        record = {"format": _FORMAT, "weights": dict(self.weights)}
+        write(Path(path), f"{json.dumps(record, indent=1)}\n".encode())
+
+
+def check_weights(weights: object) -> None:
+    """Raises ValueError unless these are weights of agents by name."""
+    wanted = '"weights" must hold a finite number of at least 0 for each agent by name, one of them above 0'
+    remedy = "1.0 for each counts all equally"
+    if not isinstance(weights, Mapping) or not all(isinstance(agent, str) for agent in weights):
+        raise ValueError(f"{wanted}; got {brief(weights)}. {remedy}")
+    for agent, weight in weights.items():
+        if not is_finite(weight) or weight < 0.0:
+            raise ValueError(f"{wanted}; got {weight!r:.80} of {agent!r:.80}. {remedy}")
+    if not any(weight > 0.0 for weight in weights.values()):
+        raise ValueError(f"{wanted}; got none above 0. {remedy}")
 
 
 def load_saved(path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, form: str, hint: str) -> _T:

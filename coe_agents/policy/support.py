@@ -6,10 +6,9 @@ from functools import partial
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import integer, share
-from coe_agents.policy.base import Decision, check_otherwise, count_votes, without_tie
+from coe_agents.policy.base import Decision, Otherwise, check_otherwise, count_votes, without_tie
 from coe_agents.policy.measurement import Measurement
-from coe_agents.types import Action
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 
 class SupportPolicy:
@@ -56,7 +55,7 @@ class SupportPolicy:
         no_call_min_support: float | None = None,
         tools: Mapping[str, float] | None = None,
         proposer: str | None = None,
-        otherwise: Action = "abstain",
+        otherwise: Otherwise = "abstain",
     ) -> None:
         least = partial(share, advice="Choose it on labelled proposals")
         self.min_support = self.no_call_min_support = least(min_support, '"min_support" of SupportPolicy')

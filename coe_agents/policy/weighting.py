@@ -12,7 +12,7 @@ import numpy as np
 
 from coe_agents.checks import require
 from coe_agents.types import Response
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 Weighting = Literal["auto", "frequency", "probability"]
 

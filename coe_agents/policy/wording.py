@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from coe_agents.actions.proposals import NO_CALL
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.proposal_wording import action_in_words
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.text import for_prompt, printable
-from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.divergences import unit_of
+from coe_agents.uncertainty.ties import TIE
 
 MOSTLY = 0.9
 """The share of its responses from which an agent "mostly" says one thing; below, it is "split"."""

@@ -1,19 +1,10 @@
 """Owns further rounds: how each is asked, depending on the kind of uncertainty, and what it changed."""
 
 from coe_agents.rounds.adaptive import AdaptiveSampling
-from coe_agents.rounds.strategies import CLARIFY, Clarify, Debate, Diversify, Resample, Strategies
-from coe_agents.rounds.strategy import (
-    RoundContext,
-    RoundPlan,
-    Strategy,
-    Wishes,
-    check_plan,
-    rephrase,
-)
-from coe_agents.rounds.trajectory import conformity, former_answers, round_data
+from coe_agents.rounds.strategies import Clarify, Debate, Diversify, Resample
+from coe_agents.rounds.strategy import RoundContext, RoundPlan, Strategy
 
 __all__ = [
-    "CLARIFY",
     "AdaptiveSampling",
     "Clarify",
     "Debate",
@@ -21,12 +12,5 @@ __all__ = [
     "Resample",
     "RoundContext",
     "RoundPlan",
-    "Strategies",
     "Strategy",
-    "Wishes",
-    "check_plan",
-    "conformity",
-    "former_answers",
-    "rephrase",
-    "round_data",
 ]

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from coe_agents import prompts
 from coe_agents.checks import integer, number, one_of, require
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.bounds import MOST_SAMPLES
-from coe_agents.policy.regime import REGIMES
+from coe_agents.policy.thresholds import REGIMES
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.rounds.strategy import RoundContext, RoundPlan, Strategy, Wishes
+from coe_agents.rounds.strategy import RequestOverrides, RoundContext, RoundPlan, Strategy
 from coe_agents.types import Regime
 
 
@@ -66,7 +66,7 @@ class Resample:
         """Returns the plan; an agent that failed in the last round is asked for its own number."""
         return RoundPlan(
             {
-                agent: Wishes(n_samples=self.n_samples(n_former)) if n_former else Wishes()
+                agent: RequestOverrides(n_samples=self.n_samples(n_former)) if n_former else RequestOverrides()
                 for agent, n_former in context.n_responses.items()
             }
         )
@@ -110,12 +110,12 @@ class Diversify:
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan."""
         wording = self.wording(context.question, round=context.round)
-        wishes = Wishes()
+        overrides = RequestOverrides()
         if wording != context.question:
-            wishes["messages"] = context.rephrase(wording)
+            overrides["messages"] = context.rephrase(wording)
         if self.temperature is not None:
-            wishes["temperature"] = self.temperature
-        return RoundPlan(dict.fromkeys(context.n_responses, wishes))
+            overrides["temperature"] = self.temperature
+        return RoundPlan(dict.fromkeys(context.n_responses, overrides))
 
     def wording(self, question: str, *, round: int) -> str:
         """Returns the wording of the question in a round, counted from 1."""
@@ -163,11 +163,13 @@ class Debate:
         answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
         ranked = rank_texts(answers)[: self.most]
         shown = [(context.proposals.get(text, text), support) for text, support in ranked]
-        wishes = {
-            agent: Wishes(messages=context.rephrase(self._text(context, shown, agent))) if shown else Wishes()
+        overrides = {
+            agent: RequestOverrides(messages=context.rephrase(self._text(context, shown, agent)))
+            if shown
+            else RequestOverrides()
             for agent in context.n_responses
         }
-        return RoundPlan(wishes, replaces=True, shows_answers=bool(shown))
+        return RoundPlan(overrides, replaces=True, shows_answers=bool(shown))
 
     def _text(self, context: RoundContext, shown: Sequence[tuple[str, float]], agent: str) -> str:
         order = random.Random(repr((self.seed, agent, context.round, context.question)))

@@ -11,7 +11,7 @@ from coe_agents.policy import Measurement
 from coe_agents.policy.bounds import MOST_SAMPLES
 
 
-class Wishes(TypedDict, total=False):
+class RequestOverrides(TypedDict, total=False):
     """How the request to one agent differs from the first round's; see `coe_agents.types.AgentRequest`."""
 
     messages: list[dict[str, Any]]
@@ -49,12 +49,12 @@ class RoundPlan:
     """The plan of a round.
 
     Attributes:
-        wishes: The request to each agent, by name; an agent that is not named is not asked.
+        overrides: The request to each agent, by name; an agent that is not named is not asked.
         replaces: Whether the former responses no longer count, because the new ones are of another kind.
         shows_answers: Whether the agents see former answers; a change to the leading answer then counts as conformity.
     """
 
-    wishes: Mapping[str, Wishes]
+    overrides: Mapping[str, RequestOverrides]
     replaces: bool = False
     shows_answers: bool = False
 
@@ -72,21 +72,23 @@ def check_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
         TypeError: If it is not a `RoundPlan`, names no agent or an unknown one, or holds a request that no agent can
             fulfil.
     """
-    asked: Any = plan.wishes if isinstance(plan, RoundPlan) else None
+    asked: Any = plan.overrides if isinstance(plan, RoundPlan) else None
     if not isinstance(plan, RoundPlan) or not isinstance(asked, Mapping):
-        raise _nonsense("a RoundPlan with wishes by agent", strategy, type(plan).__name__)
+        raise _nonsense("a RoundPlan with overrides by agent", strategy, type(plan).__name__)
     if not asked or not set(asked) <= set(agents):
         named = ", ".join(map(repr, asked)) or "no agent"
         raise _nonsense(f"a RoundPlan that asks some of {', '.join(agents)}", strategy, named)
-    for name, wishes in asked.items():
-        if not isinstance(wishes, Mapping) or not set(wishes) <= set(Wishes.__annotations__):
-            raise _nonsense(f'"{name}" wishes among {", ".join(Wishes.__annotations__)}', strategy, repr(wishes))
-        n_samples, temperature = wishes.get("n_samples", 1), wishes.get("temperature", 1.0)
+    for name, overrides in asked.items():
+        if not isinstance(overrides, Mapping) or not set(overrides) <= set(RequestOverrides.__annotations__):
+            raise _nonsense(
+                f'"{name}" overrides among {", ".join(RequestOverrides.__annotations__)}', strategy, repr(overrides)
+            )
+        n_samples, temperature = overrides.get("n_samples", 1), overrides.get("temperature", 1.0)
         if type(n_samples) is not int or not 1 <= n_samples <= MOST_SAMPLES:
             raise _nonsense(f'"{name}" a whole "n_samples" in 1..{MOST_SAMPLES}', strategy, repr(n_samples))
         if type(temperature) not in (int, float) or not 0 <= temperature < math.inf:
             raise _nonsense(f'"{name}" a "temperature" of at least 0', strategy, repr(temperature))
-        messages = wishes.get("messages", [{"role": "user", "content": ""}])
+        messages = overrides.get("messages", [{"role": "user", "content": ""}])
         if not isinstance(messages, list) or not messages or not all(_is_message(each) for each in messages):
             raise _nonsense(f'"{name}" "messages" with "role" and "content"', strategy, repr(messages)[:200])
     return plan

@@ -6,7 +6,7 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError('the server needs starlette and uvicorn; pip install "coe-agents[serve]"') from error
 
-from coe_agents.serve.app import create_app
-from coe_agents.serve.group import Group
+from coe_agents.serve.application import create_app
+from coe_agents.serve.served_group import Group
 
 __all__ = ["Group", "create_app"]

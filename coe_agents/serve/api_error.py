@@ -15,12 +15,8 @@ _LONGEST = 1000
 class ApiError(Exception):
     """A request that is not answered.
 
-    Args:
-        status: The HTTP status.
-        message: What is wrong with the request, and what to do; holds no text of a model.
-        param: The field of the request at fault.
-        code: A word for programs, such as "model_not_found".
-        headers: Of the response.
+    Its message says what is wrong with the request, and what to do; it holds no text of a model. `param` is the field
+    at fault, and `code` a word for programs, such as "model_not_found".
     """
 
     def __init__(

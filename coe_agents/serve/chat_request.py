@@ -82,15 +82,7 @@ class ChatRequest:
 
 
 def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
-    """Returns the request in a body.
-
-    Args:
-        body: The body.
-        model: The name of the group.
-
-    Raises:
-        ApiError: If the body asks for another model, or for what the group cannot do; the message says so.
-    """
+    """Returns the request in a body; raises `ApiError` if it asks for another model, or for what no group can do."""
     given = {name: value for name, value in body.items() if value is not None}
     for name, value in given.items():
         if name not in _KNOWN:
@@ -113,11 +105,7 @@ def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
 
 
 def check_model(name: object, model: str) -> None:
-    """Refuses another name than that of the group.
-
-    Raises:
-        ApiError: If it is another.
-    """
+    """Refuses another name than that of the group by an `ApiError`."""
     if name != model:
         message = f'"model" must be "{model}", the only one here. GET /v1/models lists it'
         raise ApiError(404, message, param="model", code="model_not_found")

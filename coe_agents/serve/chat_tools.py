@@ -1,4 +1,7 @@
-"""Owns the tools of a chat completion request: their schemas, earlier calls and results."""
+"""Owns the tools of a chat completion request: their schemas, earlier calls and results.
+
+What cannot be read is refused by an `ApiError`.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,11 +18,7 @@ _LONGEST_ID = 256
 
 
 def read_tools(given: Any) -> list[dict[str, Any]]:
-    """Returns the functions of a request; [] where it has none.
-
-    Raises:
-        ApiError: If something is no function, or they are too many or too long.
-    """
+    """Returns the functions of a request; [] where it has none."""
     if not isinstance(given, list):
         raise invalid_request("tools", '"tools" must be a list. Correct it, or omit it')
     for place, tool in enumerate(given):
@@ -42,11 +41,7 @@ def read_tools(given: Any) -> list[dict[str, Any]]:
 
 
 def read_calls(given: Any, place: str) -> list[dict[str, Any]]:
-    """Returns the earlier calls of a message of the assistant.
-
-    Raises:
-        ApiError: If one cannot be read.
-    """
+    """Returns the earlier calls of a message of the assistant."""
     if not isinstance(given, list) or len(given) > _MOST_CALLS:
         raise invalid_request(place, f"{place} must be a list of at most {_MOST_CALLS} calls. Correct it")
     calls = []
@@ -64,11 +59,7 @@ def read_calls(given: Any, place: str) -> list[dict[str, Any]]:
 
 
 def check_results(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses a conversation in which a call is not followed by its one result, or a result by no call.
-
-    Raises:
-        ApiError: If there is one.
-    """
+    """Refuses a conversation in which a call is not followed by its one result, or a result by no call."""
     place, open_calls = "messages", set[str]()
     for number, message in enumerate(messages):
         if message["role"] == "tool":
@@ -96,11 +87,7 @@ def _is_object(arguments: Any) -> bool:
 
 
 def read_id(message: Mapping[str, Any], name: str, place: str) -> str:
-    """Returns the id of a call, or of the call whose result a message is.
-
-    Raises:
-        ApiError: If there is none.
-    """
+    """Returns the id of a call, or of the call whose result a message is."""
     value = message.get(name)
     if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST_ID:
         raise invalid_request(place, f'"{name}" in {place} must be a text of at most {_LONGEST_ID} characters. Add it')

@@ -15,12 +15,8 @@ def to_completion(decision: Mapping[str, Any], *, model: str, ignored: Sequence[
     """Returns the decision as a `chat.completion`.
 
     An answer is the message's content, or its tool calls. Otherwise the content is null, and the message's refusal says
-    why. `coe` holds the numbers of the decision and no text of a response.
-
-    Args:
-        decision: The decision, as `to_public` returns it.
-        model: The name of the model.
-        ignored: The options of the request that have no effect; they are repeated in `coe`.
+    why. `coe` holds the numbers of the decision, which is as `to_public` returns it, and no text of a response; it
+    repeats the options of the request that are `ignored`.
     """
     message = {"role": "assistant", **_said(decision)}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _end(decision)}

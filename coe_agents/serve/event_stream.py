@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from coe_agents import GroupDecision
 from coe_agents.actions.proposals import describe_action
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.graph.context import CallersLimits
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.serve.api_error import ApiError
@@ -22,11 +22,7 @@ from coe_agents.serve.runs import Runs
 
 
 def read_question(body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Returns the question and the options of the gate in a body.
-
-    Raises:
-        ApiError: If it holds no question, or something else.
-    """
+    """Returns the question and the options of the gate in a body; raises `ApiError` if it holds anything else."""
     question, options = body.get("question"), body.get("coe") or {}
     if not isinstance(question, str) or not question.strip():
         raise ApiError(400, '"question" must be a text that is not blank. Add it', param="question")
@@ -51,16 +47,10 @@ async def stream_events(runs: Runs, question: str, limits: CallersLimits, scope:
 
 
 def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the result of a run as JSON.
-
-    Args:
-        question: The question.
-        result: The result: `decision`, `responses` and `labels`.
-        seconds: How long it took.
-        gate: The thresholds that applied.
+    """Returns the result of a run, which took so many seconds under the thresholds of `gate`, as JSON.
 
     Returns:
-        The keys of `coe_agents.graph.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
+        The keys of `coe_agents.decision.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
         "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "answer_kind", the kind of the leading
         answer, "answer", "refusal" or "empty" (None without one); "clusters", for each one a
         "representative" and its "support"; "responses", by agent, of "text", "answer", "cluster" (the place in
@@ -72,17 +62,15 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
         shown = {name: row[name] for name in ("text", "answer", "round", "error")}
         cluster = labels[place] if place < len(labels) else None
         responses.setdefault(row["agent"], []).append({**shown, "cluster": cluster})
-    is_answer, calls = decision["action"] == "answer", decision.get("calls")
+    headline = decision["answer"] if decision["action"] == "answer" else refusal(decision)
+    if calls := decision.get("calls"):
+        headline = describe_action(json.dumps(calls))
     ranked = rank_texts(decision["support"].items())
     return {
         **decision,
         "question": question,
         "seconds": round(seconds, 3),
-        "headline": describe_action(json.dumps(calls))
-        if calls
-        else decision["answer"]
-        if is_answer
-        else refusal(decision),
+        "headline": headline,
         "explanation": GroupDecision.from_state(result).explain().splitlines(),
         "thresholds": {name: value for name, value in gate.items() if name != "type"},
         "answer_kind": answer_kind(ranked[0][0]) if ranked else None,

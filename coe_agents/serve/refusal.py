@@ -7,8 +7,8 @@ from the numbers.
 from collections.abc import Mapping
 from typing import Any
 
-from coe_agents.clustering import answer_kind
-from coe_agents.decision.typed import HEADINGS
+from coe_agents.clustering.refusals import answer_kind
+from coe_agents.decision.group_decision import HEADINGS
 from coe_agents.policy.settle import OWN_LIMIT
 from coe_agents.policy.wording import decomposition
 

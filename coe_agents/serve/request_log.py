@@ -16,19 +16,14 @@ NoteRequest = Callable[[str, int, float], None]
 class RequestLog:
     """Logs method, address, status, seconds, and the action and numbers of a decision; lets no exception through.
 
-    An address that the server does not have is not logged: it may hold anything.
-
-    Args:
-        app: What answers.
-        paths: The addresses that may be logged.
-        note_request: Is passed the address, status and seconds of each request, too.
+    An address that is not among `paths` is not logged: it may hold anything. `note_request` is passed the address,
+    status and seconds of each request, too.
     """
 
     def __init__(self, app: ASGIApp, *, paths: frozenset[str], note_request: NoteRequest | None = None) -> None:
         self._app, self._paths, self._note_request = app, paths, note_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, and logs it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

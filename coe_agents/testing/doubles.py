@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from coe_agents.actions import canonical_action
 from coe_agents.checks import one_of, require
-from coe_agents.clustering import ENTAILMENT_LABELS
+from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.types import AgentReply, AgentRequest, Response, Usage, create_response
 
 ROWS = {

@@ -15,7 +15,7 @@ from coe_agents.uncertainty.divergences import (
 from coe_agents.uncertainty.entropies import entropy, semantic_entropy
 from coe_agents.uncertainty.forecast import CoEForecast, coe_forecast
 from coe_agents.uncertainty.intervals import CoEInterval, coe_interval
-from coe_agents.uncertainty.regimes import epistemic_scale, regime
+from coe_agents.uncertainty.regimes import regime
 
 __all__ = [
     "CoEForecast",
@@ -29,7 +29,6 @@ __all__ = [
     "coordinate",
     "ensemble_mean",
     "entropy",
-    "epistemic_scale",
     "hellinger_distance",
     "jensen_shannon_divergence",
     "kl_divergence",

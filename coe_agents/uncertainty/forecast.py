@@ -10,11 +10,11 @@ import numpy.typing as npt
 from coe_agents.checks import number, require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
-from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import decompose, mean_of
 from coe_agents.uncertainty.distributions import OneQuestion, one_question
 from coe_agents.uncertainty.divergences import Divergence, kernel
 from coe_agents.uncertainty.intervals import Interval, canonical_order, typical_masses
+from coe_agents.uncertainty.ties import shares_lead
 
 _N_NEW = 8
 """How many clusters may be new; more would change little, since they share what is new."""

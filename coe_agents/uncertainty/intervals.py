@@ -304,7 +304,6 @@ def typical_masses(masses: FloatArray, counts: FloatArray | IntArray) -> FloatAr
 
 
 def _bootstrap(evidence: _Evidence, table: _Table, generator: np.random.Generator) -> Draw:
-    """Returns what draws as many responses of each agent from the table as it gave."""
     shape, n_cells, owners = evidence.rows.shape, evidence.rows.size, evidence.table.owners
     n_each, n_own = np.bincount(owners), np.bincount(table.owners)
     firsts, starts = n_each.cumsum() - n_each, (n_own.cumsum() - n_own)[owners]
@@ -331,7 +330,6 @@ def _bootstrap(evidence: _Evidence, table: _Table, generator: np.random.Generato
 
 
 def _posterior(evidence: _Evidence, n_draws: int, generator: np.random.Generator) -> Draw:
-    """Returns what draws Dirichlet rows given the responses, `n_draws` altogether."""
     from scipy.special import gammaln
 
     counts = evidence.rows * evidence.effective[:, None]
@@ -372,7 +370,6 @@ def _gamma_quantiles() -> FloatArray:
 
 
 def _blocks(n_draws: int, n_numbers: int) -> Iterator[int]:
-    """Yields how many draws of so many numbers to make at once."""
     most = max(_FEWEST, _BLOCK // n_numbers)
     for start in range(0, n_draws, most):
         yield min(most, n_draws - start)

@@ -10,8 +10,8 @@ import numpy as np
 
 from coe_agents.extensions import did_you_mean, find_extension, find_registered, load_extension
 from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty.answers import TIE, shares_lead
 from coe_agents.uncertainty.entropies import shannon
+from coe_agents.uncertainty.ties import TIE, shares_lead
 
 Solver = Callable[[FloatArray], FloatArray]
 Objective = Callable[[FloatArray], FloatArray]

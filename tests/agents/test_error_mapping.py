@@ -36,8 +36,6 @@ class GatewayError(Exception):
     ("error", "kind", "retryable"),
     [
         (httpx.ConnectError("refused"), AgentConnectionError, True),
-        (httpx.ReadError("reset"), AgentConnectionError, True),
-        (httpx.RemoteProtocolError("hung up"), AgentConnectionError, True),
         (ConnectionResetError("reset"), AgentConnectionError, True),
         (httpx.ReadTimeout("slow"), AgentTimeoutError, True),
         (TimeoutError(), AgentTimeoutError, True),
@@ -54,7 +52,6 @@ class GatewayError(Exception):
         (json.JSONDecodeError("bad", "{", 0), InvalidReplyError, True),
         (ValueError("a mistake"), AgentError, False),
         (RuntimeError("out of memory"), AgentError, False),
-        (FileNotFoundError("weights"), AgentError, False),
     ],
 )
 def test_kinds(error, kind, retryable):
@@ -66,34 +63,20 @@ def test_kinds(error, kind, retryable):
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
-    [
-        ("7", 7.0),
-        ("0.25", 0.25),
-        ("-3", 0.0),
-        ("nan", None),
-        ("inf", None),
-        ("soon", None),
-    ],
+    [("0.25", 0.25), ("-3", 0.0), ("nan", None), ("inf", None), ("soon", None)],
 )
-def test_retry_after_is_seconds_or_a_date(given, seconds):
+def test_retry_after_is_seconds(given, seconds):
     found = to_agent_error(status_error(429, **{"Retry-After": given}))
     assert found.retry_after == (None if seconds is None else pytest.approx(seconds, abs=2))
 
 
-def test_retry_after_may_be_a_date():
+def test_retry_after_may_be_a_date_of_the_servers_own_clock_or_of_ours():
+    assert to_agent_error(status_error(429)).retry_after is None
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=1000))
     assert 900 < to_agent_error(status_error(429, **{"Retry-After": later})).retry_after <= 1000
-
-
-def test_retry_after_is_a_date_of_the_servers_own_clock():
     sent = datetime(2001, 1, 1, tzinfo=UTC)
     headers = {"Retry-After": format_datetime(sent + timedelta(seconds=9)), "Date": format_datetime(sent)}
     assert to_agent_error(status_error(429, **headers)).retry_after == 9
-
-
-def test_without_headers_there_is_no_wait():
-    assert to_agent_error(status_error(429)).retry_after is None
-    assert to_agent_error(GatewayError()).retry_after is None
 
 
 def test_the_first_cause_is_told():
@@ -145,9 +128,7 @@ def test_a_refused_option_is_recognised(error, status, option):
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (AgentError("gone", hint="Do this"), "Do this"),
         (status_error(401), "Check the key"),
-        (status_error(403), "its permissions"),
         (status_error(404), "ends in /v1"),
         (status_error(429), "`max_concurrency`"),
         (status_error(400), "Check the model's settings"),

@@ -25,12 +25,9 @@ def by_answer(body):
     [
         ("correct", True),
         ("Incorrect.", False),
-        ("**Correct**", True),
         ("<think>incorrect?</think>The answer is correct.", True),
-        ("Yes", None),
         ("not correct", None),
         ("correct or incorrect", None),
-        ("Correctly put", None),
         ("", None),
     ],
 )
@@ -70,13 +67,6 @@ def test_a_reply_that_was_cut_off_is_no_verdict():
 
     with answering(cut) as server:
         assert ChatJudge(server.chat()).judge([PARIS]) == [None]
-
-
-def test_so_many_are_asked_at_a_time_and_no_more():
-    with answering(by_answer) as server:
-        server.seconds, server.gathers = 0.05, 2
-        assert ChatJudge(server.chat(), max_concurrency=2).judge([PARIS] * 6) == [True] * 6
-    assert server.most_busy == 2
 
 
 def test_a_failure_is_an_error_and_no_verdict():

@@ -89,14 +89,6 @@ def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, r
         assert "\u202e" not in text
 
 
-def test_an_error_of_a_static_key_keeps_its_words():
-    with (
-        running(Quoting(500)) as server,
-        pytest.raises(AgentError, match=r"no access with \\u001b\[2JBearer \[redacted"),
-    ):
-        ModelAgent("a", static(server), n_samples=1, retries=0).sample(REQUEST)
-
-
 def test_a_model_answers_in_one_event_loop_after_another():
     async def ask_and_close():
         reply = await agent.asample(REQUEST)

@@ -42,14 +42,6 @@ def test_proposals_are_responses_with_calls_and_their_canonical_form():
     assert [row["error"] for row in rows] == [None] * 4
 
 
-def test_the_tools_reach_the_model_in_its_own_way_and_all_samples_in_one_request():
-    asked = agent(*[proposes(text="no")] * 3)
-    asked.sample(REQUEST)
-    (request,) = asked.model().shown
-    assert request["n"] == 3
-    assert request["tools"][0]["function"]["name"] == "pay"
-
-
 def test_a_request_may_name_other_tools():
     other = {"type": "function", "function": {"name": "log", "parameters": {"properties": {}}}}
     asked = agent(proposes(("log", {})))
@@ -92,11 +84,6 @@ def test_an_invalid_proposal_is_a_failure_of_that_response_and_never_no_call(sai
 def test_an_agent_whose_proposals_are_all_invalid_has_failed():
     with pytest.raises(InvalidReplyError, match="no proposal is valid"):
         agent(*INVALID.values()).sample(REQUEST)
-
-
-async def test_async_is_the_same():
-    said = [proposes(("pay", {"to": "Ann"})), INVALID["not JSON"]]
-    assert (await agent(*said).asample(REQUEST))["responses"] == agent(*said).sample(REQUEST)["responses"]
 
 
 def test_a_model_that_takes_no_tools_is_refused_when_the_agent_is_made():

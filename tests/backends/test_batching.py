@@ -6,16 +6,14 @@ import logging
 import shutil
 import threading
 import weakref
-from types import SimpleNamespace
 
 import pytest
 import torch
 from langchain_core.messages import HumanMessage
 
-from coe_agents.backends import ChatTransformers, batching, loading
+from coe_agents.backends import ChatTransformers, batching, model_loading
 from coe_agents.backends.batching import Prepared
 from coe_agents.backends.generation import DrawSettings
-from coe_agents.errors import ContextOverflowError
 from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from tests.waiting import until, wait_until
@@ -107,29 +105,12 @@ async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_g
     assert logprobs(joined) == pytest.approx(logprobs(alone), abs=1e-4)
 
 
-async def test_a_request_that_comes_in_the_pause_before_a_batch_joins_it(chat, batches, monkeypatch):
-    paused, came = threading.Event(), threading.Event()
-
-    def pause(seconds):
-        paused.set()
-        came.wait(60)
-
-    monkeypatch.setattr(batching, "time", SimpleNamespace(sleep=pause, monotonic=lambda: 0.0))
-    first = asyncio.create_task(request(chat, QUESTIONS[0], 1))
-    assert await asyncio.to_thread(paused.wait, 60)
-    second = asyncio.create_task(request(chat, QUESTIONS[1], 2))
-    await until_waiting(chat, 1)
-    came.set()
-    await asyncio.gather(first, second)
-    assert batches == [(2, 2)]
-
-
 async def test_requests_with_other_settings_are_not_mixed(chat, batches):
-    wishes = [{"temperature": 0}, {"temperature": 2.0}, {"stop": ["is"]}, {"max_tokens": 2}, {"top_p": 0.5}]
-    asked = [request(chat, QUESTIONS[0], 7, n=4, **wish) for wish in wishes]
+    overrides = [{"temperature": 0}, {"temperature": 2.0}, {"stop": ["is"]}, {"max_tokens": 2}, {"top_p": 0.5}]
+    asked = [request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides]
     joined = await asyncio.gather(*asked)
-    assert len(batches) == len(wishes)
-    assert texts(joined) == texts([await request(chat, QUESTIONS[0], 7, n=4, **wish) for wish in wishes])
+    assert len(batches) == len(overrides)
+    assert texts(joined) == texts([await request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides])
 
 
 async def test_a_prompt_is_read_once_for_all_its_samples(chat):
@@ -144,12 +125,6 @@ async def test_a_prompt_is_read_once_for_all_its_samples(chat):
     assert n_read == [(1, n_prompt), (6, 1), (6, 1)]
 
 
-async def test_ended_rows_leave_the_batch(chat, sizes):
-    await together(chat, n=5)
-    assert max(sizes) == 5 * len(QUESTIONS)
-    assert 0 < sizes[-1] <= max(sizes) / 2
-
-
 async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, caplog):
     enough = texts(await together(chat, n=5))
     sizes.limit = 3  # not even one request's
@@ -157,22 +132,6 @@ async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, c
         assert texts(await together(chat, n=5)) == enough
     n_rows = 5 * len(QUESTIONS)
     assert f"cpu has too little memory for {n_rows} responses at once; {(n_rows + 1) // 2} are tried" in caplog.text
-
-
-async def test_a_response_that_alone_is_too_large_is_said(chat, sizes):
-    sizes.limit = 0
-    with pytest.raises(torch.OutOfMemoryError):
-        await request(chat, QUESTIONS[0], 1, n=4)
-    sizes.limit = 10_000
-    assert len(texts([await request(chat, QUESTIONS[0], 1, n=4)])[0]) == 4
-
-
-async def test_a_prompt_that_is_too_long_fails_no_other(chat):
-    long = "word " * 2000
-    first, failed, last = await together(chat, [QUESTIONS[0], long, QUESTIONS[2]], n=3)
-    assert isinstance(failed, ContextOverflowError)
-    alone = await in_turn(chat, [QUESTIONS[0], QUESTIONS[1], QUESTIONS[2]], n=3)
-    assert texts([first, last]) == texts([alone[0], alone[2]])
 
 
 async def test_a_fault_in_a_batch_reaches_only_its_request(chat, monkeypatch):
@@ -263,12 +222,6 @@ def test_prompts_of_very_unlike_lengths_do_not_join():
     assert not prepared(20, n=157).may_join([prepared(20, n=100)])
 
 
-def test_threads_are_served_as_tasks_are(chat):
-    alone = [chat.generate([[HumanMessage(q)]], n=3, seed=1).generations[0][0].text for q in QUESTIONS[:6]]
-    several = chat.batch([[HumanMessage(q)] for q in QUESTIONS[:6]], n=3, seed=1)
-    assert [message.text for message in several] == alone
-
-
 def test_a_model_that_nobody_holds_leaves_the_memory(tmp_path):
     chat = ChatTransformers(str(shutil.copytree(FOLDER, tmp_path / "copy")), max_tokens=4)
     chat.invoke("x")
@@ -296,6 +249,6 @@ async def test_small_models_take_turns_and_larger_ones_do_not(monkeypatch, tmp_p
     assert texts(await asyncio.gather(*(request(chat, QUESTIONS[0], 1) for chat in chats))) == alone
     assert most == [1]
 
-    monkeypatch.setattr(loading, "SMALL", 0)
+    monkeypatch.setattr(model_loading, "SMALL", 0)
     large = [ChatTransformers(str(shutil.copytree(model_folder(name), tmp_path / name))) for name in MODELS]
     assert len({id(chat.load().lock) for chat in (*chats, *large)}) == 1 + len(MODELS)

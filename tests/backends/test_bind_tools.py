@@ -9,7 +9,6 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 from langchain_core.tools import tool
-from pydantic import BaseModel
 
 from coe_agents.agents import ModelAgent
 from coe_agents.backends import ChatTransformers, batching, generation
@@ -58,23 +57,6 @@ async def test_a_call_is_read_from_each_kind_of_request():
     assert all('"name": "pay", "description": "Pays a person."' in prompt for prompt in prompts)
 
 
-def test_each_of_several_responses_has_its_own_calls():
-    bound = create_chat().bind_tools([pay])
-    with scripted(PAY, "No.", f"{PAY}{PAY}", "<tool_call>pay</tool_call>"):
-        generations = bound.bound.generate([ASKED], n=4, **bound.kwargs).generations[0]
-    messages = [generation.message for generation in generations]
-    assert [called(message) for message in messages] == [CALLED, [], CALLED * 2, []]
-    assert [message.content for message in messages] == ["", "No.", "", ""]
-    assert [len(message.invalid_tool_calls) for message in messages] == [0, 0, 0, 1]
-
-
-def test_log_probabilities_are_of_all_tokens_those_of_the_call_included():
-    chat = create_chat().bind_tools([pay])
-    with scripted(PAY):
-        tokens = chat.invoke(ASKED).response_metadata["logprobs"]["content"]
-    assert "".join(token["token"] for token in tokens) == f"{PAY}<|eot_id|>"
-
-
 def conversation_with(text, place):
     """Returns a conversation with the text as a system's or user's message, an argument, its name, or a result."""
     texts = dict.fromkeys(("system", "user", "argument", "name", "result"), "x") | {place: text}
@@ -110,12 +92,6 @@ def test_control_tokens_in_a_tools_schema_are_only_text():
         create_chat().bind_tools([{**schema, "description": "", "parameters": {}}]).invoke(ASKED)
     for tag in ("</tools>", "<|eot_id|>", "<|assistant|>"):
         assert prompts[0].count(tag) == prompts[1].count(tag), tag
-
-
-def test_without_tools_a_tag_is_text():
-    with scripted(PAY):
-        reply = create_chat().invoke(ASKED)
-    assert (reply.content, reply.tool_calls) == (PAY, [])
 
 
 @pytest.mark.parametrize(
@@ -200,16 +176,3 @@ async def test_an_agent_samples_proposals_and_a_call_that_cannot_be_read_is_a_fa
         # every token of a response counts, those of the call included
         assert rows[0]["logprob"] == -0.5 * rows[0]["n_tokens"]
         assert reply["sampling"]["n_invalid_calls"] == 1
-
-
-class Verdict(BaseModel):
-    """A verdict."""
-
-    is_right: bool
-
-
-def test_structured_output_is_a_call_that_must_be_made():
-    chat = create_chat().with_structured_output(Verdict)
-    with scripted('<tool_call>\n{"name": "Verdict", "arguments": {"is_right": true}}\n</tool_call>') as prompts:
-        assert chat.invoke(ASKED) == Verdict(is_right=True)
-    assert prompts[0].endswith("<|assistant|><tool_call>")

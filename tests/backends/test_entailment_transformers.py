@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.backends import TransformersEntailment
-from coe_agents.backends.entailment_transformers import label_columns
 from coe_agents.clustering import EntailmentModel
 from coe_agents.errors import LabelError, ModelLoadError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
@@ -35,12 +34,6 @@ def test_rows_are_contradiction_neutral_entailment():
     assert rows.shape == (3, 3)
     assert rows.sum(1) == pytest.approx(np.ones(3))
     assert rows.argmax(1).tolist() == [2, 0, 1]
-
-
-def test_batches_and_their_order_change_nothing():
-    pairs = PAIRS * 5
-    one_by_one = np.concatenate([TransformersEntailment(str(FOLDER)).predict([pair]) for pair in pairs])
-    assert TransformersEntailment(str(FOLDER), batch_size=4).predict(pairs) == pytest.approx(one_by_one, abs=1e-5)
 
 
 def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
@@ -80,10 +73,6 @@ def test_no_other_cut_of_the_sorted_pairs_costs_less(lengths, pass_tokens):
     assert cost([[lengths[row] for row in rows] for rows in batches]) == min(map(cost, possible)) < np.inf
 
 
-def test_no_pairs_need_no_model():
-    assert TransformersEntailment("no/such-model").predict([]).shape == (0, 3)
-
-
 def test_label_order_is_read_by_name(tmp_path):
     here = TransformersEntailment(str(FOLDER)).predict(PAIRS)
     there = TransformersEntailment(relabelled(tmp_path, ["Entailment", "NEUTRAL", "contradiction"])).predict(PAIRS)
@@ -94,11 +83,6 @@ def test_label_order_is_read_by_name(tmp_path):
 def test_labels_that_cannot_be_told_apart_are_refused_by_name(tmp_path, labels):
     with pytest.raises(LabelError, match=", ".join(labels)):
         TransformersEntailment(relabelled(tmp_path, labels)).predict(PAIRS)
-
-
-def test_a_two_way_model_is_refused():
-    with pytest.raises(LabelError, match="has entailment, not_entailment"):
-        label_columns({0: "entailment", 1: "not_entailment"}, model="x")
 
 
 def test_truncation_is_said(caplog):

@@ -16,7 +16,7 @@ from transformers import (
 
 from coe_agents.backends import generation
 from coe_agents.backends.generation import DrawSettings, Row, draw_rows
-from coe_agents.backends.loading import Loaded
+from coe_agents.backends.model_loading import Loaded
 from coe_agents.errors import InvalidReplyError
 from coe_agents.tinyworld import model_folder
 

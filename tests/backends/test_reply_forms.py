@@ -60,21 +60,15 @@ def test_whatever_the_arguments_hold_they_are_read_as_written(arguments):
     [
         ('{"name": "pay", "arguments": {"to": "Ann"', "delimiter"),
         ("pay(Ann)", "Expecting value"),
-        ("", "Expecting value"),
         ('{"name": "pay", "arguments": {"to": "Ann", "to": "Bob"}}', '"to" twice'),
-        ('{"name": "pay", "name": "ask", "arguments": {}}', '"name" twice'),
         ('{"name": "pay", "arguments": {"amount": NaN}}', "NaN"),
         ('{"name": "pay", "arguments": {"amount": 1e999}}', "JSON compliant"),
         ('{"name": "pay", "arguments": {"to": "\\ud800"}}', "surrogates"),
         ('{"name": "pay", "arguments": ' + '{"a": ' * 200 + "1" + "}" * 201, "levels deep"),
-        ('{"name": "pay", "arguments": ' + "[" * 100_000, "levels deep"),
-        ('{"name": "pay", "arguments": ["Ann"]}', "a call must be"),
         ('{"name": "pay"}', "a call must be"),
         ('{"name": "", "arguments": {}}', "a call must be"),
-        ('{"name": 3, "arguments": {}}', "a call must be"),
         ('[{"name": "pay", "arguments": {}}]', "a call must be"),
         ('{"name": "pay", "arguments": {}} {"name": "ask", "arguments": {}}', "Extra data"),
-        ("<function=pay><parameter=to>Ann</parameter></function>", "Expecting value"),
     ],
 )
 def test_what_cannot_be_read_is_an_invalid_call_and_never_text(body, reason):
@@ -84,12 +78,6 @@ def test_what_cannot_be_read_is_an_invalid_call_and_never_text(body, reason):
     assert reason in invalid["error"]
     assert invalid["args"] == f"<tool_call>{body}</tool_call>"
     assert called(reply) == [("ask", {})]
-
-
-def test_what_follows_the_json_of_an_invalid_call_belongs_to_it():
-    call = '<tool_call>{"name": "w", "arguments": {"x": "</tool_call> a"}} b</tool_call>'
-    reply = read(f"So: {call} Done.")
-    assert (reply.content, [each["args"] for each in reply.invalid]) == ("So:\nDone.", [call])
 
 
 @pytest.mark.parametrize("finish_reason", ["length", "stop"])

@@ -8,7 +8,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 from coe_agents.backends import ChatTransformers
 from coe_agents.errors import ContextOverflowError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
-from tests.doubles import choice_probability
 
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %} :{% endif %}"
 ASKED = [HumanMessage("Is it so?")]
@@ -49,11 +48,6 @@ def test_scores_are_those_of_a_plain_forward_pass(chat, folder):
     assert chat.choice_log_probabilities(ASKED, CHOICES) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_choice_scores_the_same_whatever_is_scored_beside_it(chat):
-    alone = [chat.choice_log_probabilities(ASKED, [choice])[0] for choice in CHOICES]
-    assert chat.choice_log_probabilities(ASKED, CHOICES) == pytest.approx(alone, abs=1e-4)
-
-
 def test_a_choice_never_changes_how_the_prompt_is_cut(chat):
     """Where prompt and choice would share a token, the choice is cut alone: a reply starts at a token of its own."""
     tokenizer = chat.load().tokenizer
@@ -66,14 +60,6 @@ def test_a_choice_never_changes_how_the_prompt_is_cut(chat):
         logprobs = chat.load().model(torch.tensor([prompt + tail])).logits[0].log_softmax(-1)
     expected = sum(float(logprobs[len(prompt) - 1 + i, token]) for i, token in enumerate(tail))
     assert merging.choice_log_probabilities(ASKED, ["yn"]) == [pytest.approx(expected, abs=1e-4)]
-
-
-def test_a_local_models_choice_probability_is_exact(chat):
-    found = choice_probability(chat, ASKED, ("True", "False"))
-    scores = torch.tensor(chat.choice_log_probabilities(ASKED, ["True", "False"]))
-    assert found.method == "exact"
-    assert list(found.probabilities.values()) == pytest.approx(scores.softmax(0).tolist(), abs=1e-5)
-    assert found.mass == pytest.approx(float(scores.exp().sum()), abs=1e-5)
 
 
 def test_what_cannot_be_scored_is_said(chat):

@@ -32,21 +32,13 @@ def test_tools_of_each_kind_become_schemas():
 
 @pytest.mark.parametrize(
     ("given", "choice"),
-    [
-        (None, None),
-        ("auto", None),
-        ("any", "any"),
-        ("required", "any"),
-        (True, "any"),
-        ("pay", "pay"),
-        ({"type": "function", "function": {"name": "pay"}}, "pay"),
-    ],
+    [("auto", None), ("required", "any"), (True, "any"), ("pay", "pay"), ({"function": {"name": "pay"}}, "pay")],
 )
 def test_the_choice_of_a_tool_is_read_as_langchain_and_openai_write_it(given, choice):
     assert BoundTools.read([pay, wait], given).choice == choice
 
 
-@pytest.mark.parametrize("choice", ["none", "lend", "", False, 3, {"type": "function"}, {"function": None}, ["pay"]])
+@pytest.mark.parametrize("choice", ["none", "lend", False, {"function": None}, ["pay"]])
 def test_a_choice_that_cannot_be_honoured_is_refused(choice):
     message = (
         r'"tool_choice" must be "auto", "any" or the name of a tool in \[.pay.\]; got .*\. For a reply without calls'
@@ -91,21 +83,6 @@ def test_calls_and_results_have_the_form_that_templates_expect():
         },
         {"role": "tool", "content": "ok", "tool_call_id": "1", "name": "pay"},
     ]
-
-
-def test_a_tool_that_says_its_name_keeps_it_and_one_that_nobody_called_has_none():
-    named, unknown = to_template_messages(
-        [ToolMessage("ok", tool_call_id="1", name="lend"), ToolMessage("ok", tool_call_id="2")]
-    )
-    assert named["name"] == "lend"
-    assert "name" not in unknown
-
-
-def test_calls_in_blocks_of_content_are_read_once():
-    blocks = [{"type": "text", "text": "So."}, {"type": "tool_use", "id": "1", "name": "pay", "input": CALL["args"]}]
-    (message,) = to_template_messages([AIMessage(blocks, tool_calls=[CALL])])
-    assert message["content"] == "So."
-    assert [call["function"]["arguments"] for call in message["tool_calls"]] == [CALL["args"]]
 
 
 def test_blocks_that_repeat_a_call_or_tell_a_thought_are_omitted():

@@ -333,7 +333,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("drawn", ["few", pytest.param("all", marks=pytest.mark.slow)])
 def test_a_damaged_file(tmp_path, monkeypatch, policy, name, drawn):
-    monkeypatch.setattr("coe_agents.serve.server.serve", lambda *_, **__: None)
+    monkeypatch.setattr("coe_agents.serve.http_server.serve", lambda *_, **__: None)
     case, run_folder = CASES[name], tmp_path / "run"
     (tmp_path / "policy.json").write_bytes(policy)
     write(tmp_path / "few.samples.jsonl", group(40, n_samples=2))

@@ -6,7 +6,7 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
-from coe_agents import CalibratedPolicy, create_coe_graph
+from coe_agents import CalibratedPolicy, Recording, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.samples.folder import sole_writer
 from coe_agents.graph.rulings import NAMESPACE, pending_cases, rule
@@ -28,13 +28,12 @@ def policy(tmp_path_factory):
     return folder / "policy.json"
 
 
-def ask(store, policy, said, times, **options):
+def ask(store, policy, said, times, *, audit_rate=0.0):
     graph = create_coe_graph(
         [ScriptedAgent(name, texts) for name, texts in said.items()],
         clusterer=NormalizedMatch(),
         policy=CalibratedPolicy.load(policy, otherwise="escalate"),
-        record=True,
-        **options,
+        recording=Recording(audit_rate=audit_rate),
     ).compile(store=store)
     for _ in range(times):
         graph.invoke({"question": "What is the capital?"})

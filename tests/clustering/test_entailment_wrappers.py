@@ -3,7 +3,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, CountingEntailment, EntailmentModel
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, EntailmentModel
+from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.testing import TableEntailment
 from tests.contracts import EntailmentModelContract
 
@@ -71,11 +72,6 @@ def test_what_is_no_distribution_is_refused_and_not_kept():
         model.predict([("a", "b")])
     wrong.rows = [[0.0, 0.0, 1.0]]
     assert model.predict([("a", "b")]).tolist() == [[0.0, 0.0, 1.0]]
-
-
-def test_the_number_of_pairs_is_at_least_1(counting):
-    with pytest.raises(ValueError, match='"max_pairs" must be an integer of at least 1; got 0'):
-        CachedEntailment(counting, max_pairs=0)
 
 
 def test_it_counts_what_reaches_the_model_and_changes_nothing(same_start):

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents import AdaptiveSampling
 from coe_agents.config.build import assemble, create_agents
 from coe_agents.config.schema import line_of, load_config
 from coe_agents.config.validation import check
 from coe_agents.errors import ConfigurationError
+from coe_agents.rounds import AdaptiveSampling
 
 GOOD = """\
 [[agents]]

@@ -8,9 +8,9 @@ from langchain_core.language_models import FakeListChatModel
 from langgraph.checkpoint.memory import InMemorySaver
 
 import coe_agents
-from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask, create_coe_graph, plot_regimes
+from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.decision import DecisionData
+from coe_agents.decision import DecisionData, plot_regimes
 from coe_agents.testing import ScriptedAgent
 
 HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'

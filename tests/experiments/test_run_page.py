@@ -7,7 +7,7 @@ import pytest
 from coe_agents.evaluation.html.page_data import BLOCK, LONGEST
 from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.experiments.run_page import create_run_page
-from tests.evaluation.html.test_create import HOSTILE, Elements, block
+from tests.evaluation.html.test_report_page import HOSTILE, Elements, block
 from tests.experiments.decided import step, went_on, written
 
 

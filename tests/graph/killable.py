@@ -15,8 +15,9 @@ import aiosqlite
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from coe_agents import Decision, create_coe_graph
+from coe_agents import create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
@@ -32,13 +33,13 @@ def die():
 class Diary:
     """The calls of the agents, kept in a file that outlives a SIGKILL, and the writes of this process."""
 
-    def __init__(self, folder, *, dies_after=None, dies_in=None):
-        self.path, self.dies_after, self.dies_in = Path(folder, "calls"), dies_after, dies_in
+    def __init__(self, folder, *, dies_after=None):
+        self.path, self.dies_after = Path(folder, "calls"), dies_after
         self.n_writes, self.saved = 0, {tuple(call[:3]) for call in self.read() if call[3] == "said"}
         self.answering, self.is_dying, self.lock = set(), False, threading.Lock()
 
     def read(self):
-        """Returns the calls so far, as [agent, round, question, "asked" or "said", conversation]."""
+        """Returns the calls so far, as [agent, round, question, "asked" or "said"]."""
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
 
     def note(self, *call):
@@ -85,19 +86,13 @@ class NotedAgent(ScriptedAgent):
         self.diary = diary
 
     def _note(self, request, kind):
-        conversation = " | ".join(message["content"] for message in request["messages"])
-        self.diary.note(self.name, request["round"], request["question"], kind, conversation)
+        self.diary.note(self.name, request["round"], request["question"], kind)
 
     def _must_wait(self, request):
         place, before = (request["round"], request["question"]), NAMES[: NAMES.index(self.name)]
-        if before and (before[-1], *place) not in self.diary.saved:
-            return True
-        asked = {call[0] for call in self.diary.read() if call[1:3] == [*place]}
-        return self.diary.dies_in == self.name and asked != set(NAMES)  # it dies while all others were asked, too
+        return bool(before) and (before[-1], *place) not in self.diary.saved
 
     def _answer(self, request):
-        if self.diary.dies_in == self.name:
-            die()
         said = [self.name, request["round"], request["question"], "said"]
         times = [call[:4] for call in self.diary.read()].count(said)
         self._note(request, "said")
@@ -160,9 +155,9 @@ class Rounds:
         return Decision("answer" if round + 1 == max_rounds else "another_round", None, "as told")
 
 
-def run(folder, given, *, rounds=1, asynchronous=False, dies_after=None, dies_in=None):
+def run(folder, given, *, rounds=1, asynchronous=False, dies_after=None):
     """Asks, or resumes where `given` is None, and writes the result to `result.json`."""
-    diary = Diary(folder, dies_after=dies_after, dies_in=dies_in)
+    diary = Diary(folder, dies_after=dies_after)
     agents = [NotedAgent(name, diary) for name in NAMES]
     graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=Rounds(), max_rounds=rounds, retries=0)
     place = str(Path(folder, "kept.sqlite"))
@@ -190,8 +185,3 @@ def calls(folder):
     """Returns how often each agent was asked, and how often it answered, by (agent, round, question)."""
     noted = Diary(folder).read()
     return tuple(Counter(tuple(call[:3]) for call in noted if call[3] == kind) for kind in ("asked", "said"))
-
-
-def conversations(folder, question):
-    """Returns what agents saw with that question."""
-    return {call[4] for call in Diary(folder).read() if call[2] == question}

@@ -1,18 +1,14 @@
-import asyncio
-
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import AdaptiveSampling, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph, prompts
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
-from coe_agents.rounds import Diversify, Resample
+from coe_agents.rounds import AdaptiveSampling, Diversify, Resample
 from coe_agents.testing import ScriptedAgent
 from coe_agents.tinyworld import tinyworld_agents
 from tests.doubles import CountingModel
 from tests.graph.test_graph import both
-
-SHOWN_FIRST = prompts.DEBATE.split("{answers}")[0]
 
 SURE = ThresholdPolicy(0.5)
 TWO_BY_TWO = AdaptiveSampling(start=2, step=2)
@@ -75,23 +71,10 @@ def test_a_doubtful_decision_takes_all_responses_and_pays_the_prompt_each_time()
     assert (decision["n_rounds"], {row["round"] for row in result["responses"]}) == (1, {0})
 
 
-def test_the_last_asking_takes_what_is_left():
-    (agent,) = agents_of(["Paris", "Lyon"] * 4, n_samples=7)
-    ask(graph(agent, policy=Draws(99), adaptive=AdaptiveSampling(start=3, step=3)))
-    assert asked(agent) == [(3, 0), (3, 3), (1, 6)]
-
-
 def test_max_samples_takes_the_place_of_the_agents_own_number():
     (agent,) = agents_of(["Paris"] * 20, n_samples=3)
     ask(graph(agent, policy=Draws(99), adaptive=AdaptiveSampling(start=4, step=4, max_samples=9)))
     assert asked(agent) == [(4, 0), (4, 4), (1, 8)]
-
-
-def test_agents_with_nothing_left_wait_for_the_others():
-    few, many = ScriptedAgent("few", ["Paris"] * 2, n_samples=2), ScriptedAgent("many", ["Paris"] * 6, n_samples=6)
-    decision = ask(graph(few, many, policy=Draws(99)))["decision"]
-    assert (asked(few), asked(many)) == ([(2, 0)], [(2, 0), (2, 2), (2, 4)])
-    assert [said["n_responses"] for said in decision["agents"].values()] == [2, 6]
 
 
 def test_a_policy_sees_the_forecast_only_where_it_is_asked_to_settle():
@@ -115,15 +98,7 @@ def test_a_policy_that_never_settles_takes_all_at_once():
     assert asked(agent) == [(8, 0)]
 
 
-def test_without_it_requests_are_as_ever():
-    (agent,) = agents_of(["Paris"] * 8)
-    built = graph(agent, adaptive=None)
-    assert ("measure", "coordinate") in built.edges
-    ask(built)
-    assert set(agent.requests[0]) == {"question", "messages", "round"}
-
-
-def test_an_agent_that_knows_of_no_wishes_counts_with_all_it_says():
+def test_an_agent_that_ignores_overrides_counts_with_all_it_says():
     class Foreign(ScriptedAgent):
         """Gives the same three at each asking, numbered from 0."""
 
@@ -195,17 +170,6 @@ def test_the_deadline_ends_it_and_what_is_there_decides(clock):
     assert (decision["action"], decision["agents"]["a"]["n_responses"]) == ("answer", 4)
 
 
-def test_a_debate_draws_little_by_little_too_and_counts_alone():
-    policy = Draws(4, "another_round", "answer")
-    agents = [ScriptedAgent(name, [own] * 8, ["Rome"] * 8, n_samples=8) for name, own in (("a", "Lyon"), ("b", "Nice"))]
-    result = both(graph(*agents, policy=policy, max_rounds=2), {"question": "Q?"})
-    requests = agents[0].requests[:2]
-    assert [(one["round"], one["n_samples"]) for one in requests] == [(0, 2), (1, 2)]
-    assert requests[1]["messages"][-1]["content"].startswith(SHOWN_FIRST.format(question="Q?"))
-    assert len(result["former_responses"]) == len(result["responses"]) == 4
-    assert [data["n_responses"] for data in result["decision"]["trajectory"]] == [4, 4]
-
-
 def test_a_top_up_of_a_debate_sees_the_debate_and_is_compared_with_the_round_before():
     policy = Draws(99, "another_round", "answer")
     agents = [ScriptedAgent(name, [own] * 4, ["Nice"] * 4, n_samples=4) for name, own in (("a", "Lyon"), ("b", "Nice"))]
@@ -219,7 +183,7 @@ def test_a_top_up_of_a_debate_sees_the_debate_and_is_compared_with_the_round_bef
     assert [len(one.history) for one in policy.seen[:2]] == [0, 1]
 
 
-def test_a_round_that_wishes_for_a_number_has_that_many_at_most():
+def test_a_round_whose_strategy_sets_a_number_has_that_many_at_most():
     policy = Draws(99, "another_round", "answer")
     (agent,) = [ScriptedAgent("a", ["Paris", "Lyon"] * 2, ["Lyon"] * 9, n_samples=4)]
     strategies = dict.fromkeys(("ambiguous", "consensus"), Resample(growth=1.25))
@@ -240,8 +204,7 @@ def test_a_round_at_temperature_0_is_asked_once():
     assert len(sure.calls) == 1
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_run_that_is_killed_between_askings_goes_on_where_it_stood(asynchronous):
+def test_a_run_that_is_killed_between_askings_goes_on_where_it_stood():
     broken = {"now": False}
 
     class Breaks(NormalizedMatch):
@@ -260,26 +223,12 @@ def test_a_run_that_is_killed_between_askings_goes_on_where_it_stood(asynchronou
     compiled = create_coe_graph([agent], clusterer=Breaks(), policy=Draws(99), adaptive=TWO_BY_TWO, retries=0).compile(
         checkpointer=saver
     )
-
-    def run(given):
-        if asynchronous:
-            return asyncio.run(compiled.ainvoke(given, thread))
-        return compiled.invoke(given, thread)
-
     with pytest.raises(KeyboardInterrupt):
-        run({"question": "Q?"})
+        compiled.invoke({"question": "Q?"}, thread)
     broken["now"] = False
-    result = run(None)
+    result = compiled.invoke(None, thread)
     assert asked(agent) == [(2, 0), (2, 2), (2, 4), (2, 6)]
     assert [row["index"] for row in result["responses"]] == list(range(8))
-
-
-def test_two_turns_of_a_thread_start_anew():
-    (agent,) = agents_of(["Paris", "Lyon"] * 4)
-    compiled = graph(agent, policy=Draws(4)).compile(checkpointer=InMemorySaver())
-    for _ in range(2):
-        compiled.invoke({"question": "Q?"}, {"configurable": {"thread_id": "1"}})
-    assert asked(agent) == [(2, 0), (2, 2)] * 2
 
 
 @pytest.mark.usefixtures("local_models")
@@ -309,10 +258,3 @@ def test_seeds_and_responses_are_those_of_one_request():
         2,
         1,
     ]
-
-
-def test_regimes_settle_by_their_action():
-    agents = agents_of(["Paris"] * 8, ["Lyon"] * 8, ["Nice"] * 8)
-    policy = RegimePolicy(0.9, 0.3)
-    decision = ask(graph(*agents, policy=policy, adaptive=AdaptiveSampling(start=4, step=2)))["decision"]
-    assert (decision["action"], decision["agents"]["a"]["n_responses"]) == ("abstain", 4)

@@ -74,26 +74,12 @@ def test_the_numbers_of_the_steps_add_up():
     assert result["coe"] == pytest.approx(result["aleatoric"] + result["epistemic"])
 
 
-def test_the_answer_is_canonical():
-    table = {"Q": ["<think>hm</think>The answer is one."], "one": ["end"]}
-    _, graph = chain(table, table)
-    result = both(graph, "Q")
-    assert [step["answer"] for step in result["steps"]] == ["one", "end"]
-    assert result["ended"] == "complete"
-
-
 def test_a_chain_without_end_is_bounded():
     _, graph = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
     result = both(graph, "Q")
     assert (len(result["steps"]), result["ended"]) == (3, "max_steps")
     with pytest.raises(ValueError, match='"max_steps" must be an integer of at least 1; got 0'):
         chain({}, {}, max_steps=0)
-
-
-def test_a_gate_that_is_not_compiled_is_refused():
-    gate = create_coe_graph([ScriptedAgent("a", ["x"])], clusterer=NormalizedMatch(), policy=ThresholdPolicy(1.0))
-    with pytest.raises(TypeError, match="must be a compiled graph"):
-        create_sequential_graph(gate, next_question=next_question)
 
 
 def test_nothing_measured_adds_nothing_and_ends_the_chain():
@@ -128,12 +114,6 @@ def test_a_conversation_goes_in_and_comes_out():
     result = graph.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
     texts = [(message.type, message.text) for message in result["messages"]]
     assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
-
-
-def test_a_question_joins_the_conversation():
-    graph = scripted_chain(max_steps=1)
-    result = graph.invoke({"question": "Which?"})
-    assert [(one.type, one.text) for one in result["messages"]] == [("human", "Which?"), ("ai", "1. Which? Lagos")]
 
 
 def test_a_withheld_step_is_said_to_be_withheld():

@@ -6,11 +6,9 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents.choice.probability import OTHER_REPLY
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.rounds import AdaptiveSampling
-from coe_agents.testing import ScriptedAgent, TableEntailment, create_response
-from coe_agents.tinyworld import tinyworld_agents
+from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.uncertainty import entropy
 from tests.servers import answering, completion, refusal, served
 
@@ -138,64 +136,7 @@ async def test_a_server_that_ignores_the_constraint_is_sampled(mode, top):
 
 
 @both
-async def test_a_server_that_refuses_the_constraint_is_sampled(mode):
-    with served(("approve", "Approve."), refuses=("structured_outputs",)) as server:
-        decision = (await ask(mode, build(ModelAgent("a", server.chat(), n_samples=2))))["decision"]
-    assert decision["answer"] == "approve"
-    assert decision["agents"]["a"]["n_responses"] == 2
-
-
-@both
 async def test_by_frequency_judges_are_sampled(mode):
     with served(("approve",)) as server:
         await ask(mode, build(ModelAgent("a", server.chat(), n_samples=2), weighting="frequency"))
         assert ["structured_outputs" in body for body in server.requests] == [False]
-
-
-@both
-async def test_a_reply_that_was_cut_off_is_no_choice(mode):
-    def answer(body):
-        status, reply = completion(*["approve"] * body.get("n", 1))
-        reply["choices"][0]["finish_reason"] = "length"
-        return status, reply
-
-    with answering(answer) as server:
-        agent = ModelAgent("a", server.chat(), n_samples=2, max_tokens=1)
-        result = await ask(mode, build(agent, weighting="frequency", max_coe=5))
-    assert [row["answer"] for row in result["responses"]] == ["approve… [cut off by the model's limit]", "approve"]
-    assert result["labels"] == [0, 1]
-
-
-@pytest.mark.usefixtures("local_models")
-@both
-async def test_a_local_model_is_scored_and_what_is_neither_counts(mode):
-    agent = tinyworld_agents()[0]
-    question = "What is the capital of France?\n<answer>Lyon</answer>\nIs this answer correct? Reply True or False."
-    given = {"question": question, "choices": ["True", "False"]}
-    decision = (await ask(mode, build(agent, max_coe=5), given))["decision"]
-    scores = agent.model().choice_log_probabilities([("user", question)], ["True", "False"])
-    true, false = map(math.exp, scores)
-    wanted = {"True": true, "False": false, OTHER_REPLY: 1 - true - false}
-    assert decision["agents"][agent.name]["distribution"] == pytest.approx(wanted)
-    assert decision["agents"][agent.name]["sampling"][0]["rung"] == "choice"
-
-
-@pytest.mark.usefixtures("local_models")
-@both
-async def test_a_model_that_would_say_something_else_is_sampled(mode):
-    # the two words together have less than 1e-15 of its probability: their ratio says nothing
-    decision = (await ask(mode, build(tinyworld_agents()[0], max_coe=5)))["decision"]
-    (said,) = decision["agents"].values()
-    assert said["sampling"][0]["rung"] != "choice"
-    assert set(said["distribution"]).isdisjoint(CHOICES)
-
-
-def test_a_group_of_judges_fails_closed_where_one_row_lies():
-    class Lying(ScriptedAgent):
-        def sample(self, request, config=None):
-            reply = super().sample(request, config)
-            rows = [create_response(self.name, "no", answer="approve", logprob=0.0, n_tokens=1)]
-            return {**reply, "responses": rows}
-
-    result = build(Lying("a", ["x"])).invoke(ASKED, {"configurable": {"thread_id": "1"}})
-    assert result["decision"]["answer"] == "no"

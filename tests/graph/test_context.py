@@ -11,13 +11,13 @@ from typing_extensions import TypedDict
 
 from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import CoEState
+from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision
+from coe_agents.policy.bounds import NAMES
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent
 
 ASKED = {"question": "Capital of Mali?"}
-SPLIT = math.log(2)  # of two confident agents that disagree, all of it epistemic
 
 
 def split_agents(**options):
@@ -56,24 +56,12 @@ async def test_the_thresholds_of_regimes_are_those_of_the_run(mode):
     assert (after["action"], after["regime"]) == ("answer", "consensus")
 
 
-async def test_without_a_policy_that_has_them_they_change_the_report_only():
-    decision = await decide(build(), epistemic_threshold=0.7)
-    assert (decision["action"], decision["regime"]) == ("abstain", "consensus")
-
-
 @both
 async def test_only_the_named_agents_are_asked(mode):
     a, b, c = *split_agents(), ScriptedAgent("c", ["Bamako"])
     decision = await decide(build(a, b, c), mode, agents=["c", "a"])
     assert (decision["action"], set(decision["agents"]), decision["failed_agents"]) == ("answer", {"a", "c"}, {})
     assert (len(a.requests), len(b.requests), len(c.requests)) == (1, 0, 1)
-
-
-async def test_a_majority_is_one_of_the_agents_that_are_asked():
-    failing = ScriptedAgent("b", ValueError("down"))
-    agents = ScriptedAgent("a", ["Bamako"]), failing, ScriptedAgent("c", ["Bamako"])
-    decision = await decide(build(*agents, retries=0), agents=["a", "b"])
-    assert decision["reason"] == "1 of 2 agents answered, but 2 must; missing: b"
 
 
 @both
@@ -105,16 +93,6 @@ async def test_the_bounds_are_those_of_the_run(mode):
     assert (await decide(graph, mode, deadline=60))["n_rounds"] == 2
 
 
-def test_the_deadline_reaches_the_agents():
-    slow = ScriptedAgent("a", ["Bamako"])
-    build(slow).invoke(ASKED, context={"deadline": 700})
-    assert 600 < slow.requests[0]["timeout"] <= 700
-
-
-def test_it_may_be_an_object():
-    assert build().invoke(ASKED, context=CoEContext(max_coe=0.64))["decision"]["action"] == "answer"
-
-
 @pytest.mark.parametrize(
     ("context", "error", "said"),
     [
@@ -126,20 +104,13 @@ def test_it_may_be_an_object():
         ({"max_coe": "0.4"}, TypeError, '"max_coe" in nats must be a number'),
         ({"max_coe": True}, TypeError, '"max_coe" in nats must be a number .*; got True'),
         ({"max_coe": 10**400}, ValueError, "got (1000|a huge)"),
-        ({"max_rounds": 10**5000}, ValueError, "got (1000|a huge)"),
-        ({"deadline": 10**400}, ValueError, "got (1000|a huge)"),
-        ({"token_budget": True}, TypeError, '"token_budget" must be an integer of at least 1'),
         ({"max_coe": -1}, ValueError, '"max_coe" in nats must be a number of at least 0; got -1'),
         ({"max_coe": math.inf}, ValueError, '"max_coe" of the context must be a finite number'),
-        ({"max_coe": math.nan}, ValueError, "of at least 0; got nan"),
         ({"agents": "a"}, TypeError, "must be a list of names; got 'a'"),
-        ({"agents": [1]}, TypeError, "must be a list of names"),
         ({"agents": []}, ValueError, "must hold at least one name, each once"),
         ({"agents": ["a", "a"]}, ValueError, "each once"),
         ({"agents": ["a", "z"]}, ValueError, "must name agents of the graph; it has no 'z'. Its agents are a, b, c"),
         ({"n_samples": 0}, ValueError, "must be an integer in .1, 500.; got 0"),
-        ({"n_samples": 501}, ValueError, "must be an integer in .1, 500.; got 501"),
-        ({"n_samples": 2.5}, TypeError, '"n_samples" must be an integer'),
         ({"max_rounds": 0}, ValueError, '"max_rounds" must be an integer in'),
         ({"token_budget": 0}, ValueError, '"token_budget" must be an integer of at least 1'),
         ({"deadline": 0}, ValueError, '"deadline" in seconds must be a finite number above 0'),
@@ -172,17 +143,6 @@ def test_agents_that_could_not_decide_alone_are_refused():
         build(*heard).invoke(ASKED, context={"agents": ["a"]})
     with pytest.raises(ValueError, match='at least "min_agents" of the graph, 3; got 2'):
         build(min_agents=3).invoke(ASKED, context={"agents": ["a", "b"]})
-
-
-def test_a_policy_of_the_users_own_class_keeps_its_class():
-    class Bold(ThresholdPolicy):
-        def decide(self, measurement, *, round, max_rounds):
-            decision = super().decide(measurement, round=round, max_rounds=max_rounds)
-            return Decision(decision.action, decision.answer, f"boldly, {decision.reason}")
-
-    decision = build(policy=Bold(0.1)).invoke(ASKED, context={"max_coe": 0.64})["decision"]
-    assert decision["action"] == "answer"
-    assert "boldly, CoE" in decision["reason"]
 
 
 class Theirs(TypedDict, total=False):
@@ -226,15 +186,12 @@ def test_the_state_holds_plain_data():
     thread = {"configurable": {"thread_id": "1"}}
     kept.invoke(ASKED, thread, context={"agents": ("b", "a"), "max_coe": 1})
     values: CoEState = kept.get_state(thread).values
-    assert json.loads(json.dumps(values["context"])) == {"agents": ["b", "a"], "max_coe": 1}
+    assert json.loads(json.dumps(values["turn"]["context"])) == {"agents": ["b", "a"], "max_coe": 1}
 
 
 def test_its_json_schema_names_and_explains_every_key():
     schema = build().get_context_jsonschema()
-    assert set(schema["properties"]) == {
-        *("agents", "n_samples", "max_coe", "aleatoric_threshold", "epistemic_threshold"),
-        *("max_rounds", "token_budget", "deadline"),
-    }
+    assert set(schema["properties"]) == {"agents", *NAMES}
     assert schema["additionalProperties"] is False
     assert all(part["description"] and part["default"] is None for part in schema["properties"].values())
     assert schema["properties"]["agents"]["anyOf"][0] == {"items": {"type": "string"}, "type": "array"}

@@ -1,12 +1,10 @@
 import asyncio
-from typing import get_args
 
 import pytest
-from langgraph.graph import START, StateGraph
 
 from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import CoEState, Event
+from coe_agents.graph import Event
 from coe_agents.policy import Decision
 from tests.doubles import ScriptedAgent
 
@@ -74,21 +72,21 @@ def test_no_event_quotes_a_response(reason, shown):
 
 
 def test_every_event_has_the_fields_of_its_type_and_nothing_more():
-    types = {get_args(kind.__annotations__["event"])[0]: set(kind.__annotations__) for kind in get_args(Event)}
+    types = {
+        "agent_asked": {"agent"},
+        "agent_sampled": {"agent", "n_responses", "seconds", "error"},
+        "clustered": {"n_clusters", "sizes"},
+        "measured": {"coe", "aleatoric", "epistemic", "regime", "divergence"},
+        "decided": {"action", "reason"},
+        "ruled": {"action", "decided_by"},
+    }
     policy = ThresholdPolicy(0.0, otherwise="escalate")
     agents = [ScriptedAgent("a", ["Paris", "Lyon"]), ScriptedAgent("b", OSError("gone"))]
     rule = {"action": "abstain", "reason": "no"}
     events = told(graph(*agents, policy=policy, min_agents=1, escalation=lambda case: rule))
     assert {event["event"] for event in events} == set(types)
     for event in events:
-        assert set(event) == types[event["event"]]
-
-
-def test_rounds_are_told_apart():
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
-    events = list(graph(*agents, max_rounds=2).stream({"question": "Q?"}, stream_mode="custom"))
-    assert [event["action"] for event in of(events, "decided")] == ["another_round", "abstain"]
-    assert {event["round"] for event in of(events, "agent_sampled")} == {0, 1}
+        assert set(event) == {"event", "round", *types[event["event"]]} <= set(Event.__annotations__)
 
 
 def test_a_failure_is_told_and_nothing_is_measured():
@@ -109,21 +107,6 @@ def test_a_ruling_is_told_without_its_reason():
     events = told(graph(*agents, policy=policy, escalation=rule))
     assert [event["action"] for event in of(events, "decided")] == ["escalate"]
     assert events[-1] == {"event": "ruled", "round": 0, "action": "answer", "decided_by": "judge"}
-
-
-def test_nothing_of_a_response_is_told():
-    agents = [ScriptedAgent("a", ["a secret answer"]), ScriptedAgent("b", ["a secret answer"])]
-    events = told(graph(*agents, policy=ThresholdPolicy(1.0)))
-    assert of(events, "decided")[0]["action"] == "answer"
-    assert "secret" not in repr(events)
-
-
-def test_events_of_a_subgraph_reach_the_stream_of_its_parent():
-    parent = StateGraph(CoEState)
-    parent.add_node("gate", graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])))
-    parent.add_edge(START, "gate")
-    stream = parent.compile().stream({"question": "Q?"}, stream_mode="custom", subgraphs=True)
-    assert [event["event"] for _, event in stream][-1] == "decided"
 
 
 def test_without_a_listener_a_run_is_the_same():

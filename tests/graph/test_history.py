@@ -6,8 +6,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.config.schema import load_config
-from coe_agents.errors import ConfigurationError
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 
@@ -52,40 +50,10 @@ def test_what_the_gate_withheld_stays_out_of_what_agents_are_shown():
     assert ask("Third?") == [*answered, ("user", "Third?")]  # two messages of the user in a row break chat templates
 
 
-@pytest.mark.parametrize("with_metadata", [True, False])
-def test_a_client_may_send_the_refusal_itself(with_metadata):
-    agent = ScriptedAgent("a", ["x"])
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=Remembering("x")).compile()
-    _, refusal = graph.invoke({"messages": [("user", "First?")]})["messages"]
-    if not with_metadata:
-        refusal = ("assistant", refusal.text)
-    graph.invoke({"messages": [("system", "Be brief."), ("user", "First?"), refusal, ("user", "Second?")]})
-    assert [message["content"] for message in agent.requests[-1]["messages"]] == ["Be brief.", "Second?"]
-
-
 def test_agents_may_be_shown_the_question_only():
     ask = thread_of(Echo("a"), Remembering(), history="question")
     ask("First?")
     assert ask("Second?") == [("user", "Second?")]
-
-
-def test_an_unknown_history_is_refused():
-    with pytest.raises(ValueError, match=r'"history" must be one of conversation, question; got .none.'):
-        create_coe_graph(
-            [ScriptedAgent("a", ["x"])], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), history="none"
-        )
-
-
-def test_a_configuration_may_say_so(tmp_path):
-    path = tmp_path / "coe.toml"
-    path.write_text(
-        '[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\n[clusterer]\nkind = "normalized"\n'
-        '[policy]\nkind = "threshold"\nmax_coe = 0.5\n[graph]\nhistory = "question"\n'
-    )
-    assert load_config(path).graph.history == "question"
-    path.write_text(path.read_text().replace('"question"', '"none"'))
-    with pytest.raises(ConfigurationError, match="history"):
-        load_config(path)
 
 
 REFUSALS = [

@@ -37,12 +37,6 @@ async def test_an_abstention_is_marked_as_such(mode):
 
 
 @both
-async def test_a_long_response_is_not_in_it(mode):
-    outcome = await outcome_of(mode, group("Bamako " * 900, "Segou " * 900))
-    assert len(repr(outcome)) < 1000
-
-
-@both
 async def test_a_context_reaches_the_group(mode):
     outcome = await outcome_of(mode, group("Bamako", "Bamako", "Segou"), context={"max_coe": 0.7})
     assert outcome["action"] == "answer"

@@ -13,7 +13,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from coe_agents import AskPerson, ThresholdPolicy, create_coe_graph
+from coe_agents import AskPerson, Recording, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.graph.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
@@ -25,10 +25,11 @@ AGREE = (["Paris"], ["Paris"])
 DIFFER = (["Paris", "Paris", "Lyon"], ["Lyon", "Nice", "Lyon"])
 
 
-def create(said, *, otherwise="escalate", **options):
+def create(said, *, otherwise="escalate", audit_rate=0.0, **options):
     agents = [ScriptedAgent(name, texts) for name, texts in zip("ab", said, strict=True)]
     policy = ThresholdPolicy(0.5, otherwise=otherwise)
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, record=True, **options)
+    options.setdefault("recording", Recording(audit_rate=audit_rate))
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, **options)
 
 
 @contextmanager
@@ -116,25 +117,6 @@ def test_an_escalation_that_ends_the_run_waits_for_a_ruling(store):
     assert {(row["correct"], *row["references"]) for row in rows} == {(None, "Marseille")}
 
 
-@pytest.mark.parametrize("place", ["memory", "sqlite"])
-def test_an_asynchronous_run_records_without_a_thread(tmp_path, place):
-    async def run(store):
-        await create(AGREE, audit_rate=1.0).compile(store=store).ainvoke({"question": "Which?"})
-        return [item.value for item in await store.asearch(NAMESPACE)]
-
-    async def both():
-        if place == "memory":
-            return await run(InMemoryStore())
-        from langgraph.store.sqlite.aio import AsyncSqliteStore
-
-        async with AsyncSqliteStore.from_conn_string(str(tmp_path / "s.sqlite")) as store:
-            await store.setup()
-            return await run(store)
-
-    (case,) = asyncio.run(both())
-    assert (case["kind"], case["status"]) == ("audit", "pending")
-
-
 @pytest.mark.slow
 def test_the_audit_rate_is_the_share_of_answers():
     store = InMemoryStore()
@@ -166,14 +148,6 @@ def test_what_is_recorded(said, options, kinds):
     assert [case["kind"] for case in cases(store)] == kinds
 
 
-def test_nothing_is_recorded_unless_asked_for():
-    store = InMemoryStore()
-    agents = [ScriptedAgent("a", ["Paris"])]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile(store=store)
-    graph.invoke({"question": "Which?"})
-    assert cases(store) == []
-
-
 def test_each_turn_of_a_thread_is_a_case_and_a_repeated_end_is_not():
     store, saver = InMemoryStore(), InMemorySaver()
     graph = create(AGREE, audit_rate=1.0).compile(store=store, checkpointer=saver)
@@ -202,7 +176,7 @@ def test_a_pending_case_keeps_the_answer_that_is_shown_to_whoever_rules():
     store, saver = InMemoryStore(), InMemorySaver()
     agent = ScriptedAgent("a", ["Paris"])
     graph = create_coe_graph(
-        [agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), record=True, audit_rate=1.0
+        [agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), recording=Recording(audit_rate=1.0)
     ).compile(store=store, checkpointer=saver)
     thread = {"configurable": {"thread_id": "1"}}
     graph.invoke({"question": "Which?"}, thread)
@@ -217,7 +191,7 @@ def test_a_persons_ruling_in_a_replay_settles_the_escalation_that_waits():
     thread = {"configurable": {"thread_id": "1"}}
     waiting = create(DIFFER).compile(store=store, checkpointer=saver)
     waiting.invoke({"question": "Which?"}, thread)
-    before = next(state for state in waiting.get_state_history(thread) if state.next == ("coordinate",))
+    before = next(state for state in waiting.get_state_history(thread) if state.next == ("coordinator",))
     graph = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=saver)
     graph.invoke(None, before.config)
     graph.invoke(Command(resume={"type": "answer", "answer": "Nice"}), thread)
@@ -276,20 +250,20 @@ def test_a_graph_without_a_store_asks_nobody():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("create_wrongly", "error", "message"),
     [
-        ({"audit_rate": 1.5}, ValueError, r'"audit_rate" must be a number in \[0, 1\]; got 1.5'),
-        ({"audit_rate": "1"}, TypeError, '"audit_rate" must be a number'),
-        ({"record": False, "audit_rate": 0.1}, ValueError, '"audit_rate" needs "record"'),
-        ({"record": "s.sqlite"}, TypeError, '"record" must be True or False'),
+        (
+            lambda: Recording(audit_rate=1.5),
+            ValueError,
+            r'"audit_rate" of a Recording must be a .* in \[0, 1\]; got 1.5',
+        ),
+        (lambda: Recording(audit_rate="1"), TypeError, '"audit_rate" of a Recording must be a number'),
+        (lambda: create(AGREE, recording=True), TypeError, '"recording" must be a Recording; got bool'),
     ],
 )
-def test_options(options, error, message):
-    agents = [ScriptedAgent("a", ["Paris"])]
+def test_options(create_wrongly, error, message):
     with pytest.raises(error, match=message):
-        create_coe_graph(
-            agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), **({"record": True} | options)
-        )
+        create_wrongly()
 
 
 CASE = {

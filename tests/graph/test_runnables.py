@@ -7,27 +7,12 @@ from langchain_core.callbacks import BaseCallbackHandler
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.nodes import measure as measure_module
-from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.testing import ScriptedAgent
 
 
 def graph(text="x", **options):
     agents = [ScriptedAgent("a", [text]), ScriptedAgent("b", [text])]
     return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.0), **options).compile()
-
-
-def test_each_form_is_given_the_input_and_the_configuration():
-    def sync(given, config):
-        return {"sync": (given, config.get("tags"))}
-
-    async def asynchronous(given, config):
-        return {"async": (given, config.get("tags"))}
-
-    node = TwoForms(sync, asynchronous, name="node")
-    assert node.get_name() == "node"
-    assert node.invoke(1, {"tags": ["t"]}) == {"sync": (1, ["t"])}
-    assert asyncio.run(node.ainvoke(1, {"tags": ["t"]})) == {"async": (1, ["t"])}
-    assert node.invoke(1) == {"sync": (1, None)}
 
 
 def test_each_node_is_traced_once():
@@ -56,14 +41,6 @@ def test_only_a_solver_that_may_take_long_leaves_the_event_loop(monkeypatch, coo
     monkeypatch.setattr(measure_module, "measure", noting)
     asyncio.run(graph(coordination=coordination).ainvoke({"question": "Q?"}))
     assert (threads == [threading.get_ident()]) is on_the_loop
-
-
-def test_one_form_serves_both_kinds_of_run():
-    def double(given):
-        return 2 * given
-
-    assert OneForm(double).get_name() == "double"
-    assert OneForm(double).invoke(1) == asyncio.run(OneForm(double).ainvoke(1)) == 2
 
 
 @pytest.mark.parametrize(("text", "expected"), [("x", []), ("x" * 3000, ["cluster"])])

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import create_sequential_graph
 from coe_agents.testing import ScriptedAgent
 
 ROOT = Path(__file__).parents[2]
@@ -56,9 +55,3 @@ def test_a_graph_is_a_tool():
     assert set(graph.as_tool(name="ask", description="Asks.").args) == set(graph.get_input_jsonschema()["properties"])
     tool = graph.as_tool(Asked, name="ask", description="Asks.")  # without a schema, LangChain requires every key
     assert tool.invoke({"question": "Capital of France?"})["decision"]["answer"] == "Paris"
-
-
-def test_a_chain_has_schemas():
-    chain = create_sequential_graph(scripted_graph(), next_question=lambda *_: None).compile()
-    assert "question" in chain.get_input_jsonschema()["properties"]
-    assert set(chain.get_output_jsonschema()["properties"]) >= {"steps", "decision", "ended"}

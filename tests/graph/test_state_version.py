@@ -26,11 +26,11 @@ def paused():
 
 def test_a_checkpoint_of_this_version_is_resumed(paused):
     assert "__interrupt__" in paused.invoke({"question": "Capital?"}, THREAD)
-    assert paused.get_state(THREAD).values["state_version"] == state_module.STATE_VERSION
+    assert paused.get_state(THREAD).values["turn"]["state_version"] == state_module.STATE_VERSION
     assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"
 
 
-@pytest.mark.parametrize(("wrote", "said"), [(None, "version 0.2 or before"), (7, "a version whose state is 7")])
+@pytest.mark.parametrize(("wrote", "said"), [(None, "an earlier version"), (7, "a version whose state is 7")])
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_one_of_another_version_is_refused_and_says_what_to_do(paused, monkeypatch, wrote, said, is_async):
     with monkeypatch.context() as before:

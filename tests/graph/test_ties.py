@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import candidates
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
-from tests.clustering.test_cluster import WithinOne
-from tests.graph.test_graph import Recorder, both
+from tests.clustering.test_responses import WithinOne
 from tests.policy.test_ties import assert_equal
 
 
@@ -63,11 +62,6 @@ def test_a_tie_is_not_answered_whatever_the_policy(policy, action, options):
     assert decision["reason"].startswith('two of four agents say "Lyon", two say "Paris": a tie; ')
 
 
-def test_sync_async_and_saved_runs_tell_the_same_of_a_tie():
-    decision = both(graph(*two_by_two(), policy=ANSWERS), {"question": "Q?"})["decision"]
-    assert (decision["action"], decision["tied"]) == ("abstain", ["Lyon", "Paris"])
-
-
 def test_another_round_may_break_it_and_the_last_one_abstains():
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], ["Paris"])]
     policy = ThresholdPolicy(9.0, otherwise="another_round")
@@ -78,24 +72,6 @@ def test_another_round_may_break_it_and_the_last_one_abstains():
     never = graph(*agents, max_rounds=2, **options).compile().invoke({"question": "Q?"})["decision"]
     assert (never["action"], never["n_rounds"]) == ("abstain", 2)
     assert never["reason"].endswith("; no round is left after 2")
-
-
-def test_only_trust_breaks_it():
-    agents = [ScriptedAgent("a", ["Paris"], weight=2.0), ScriptedAgent("b", ["Lyon"], weight=1.0)]
-    decision = graph(*agents, policy=ANSWERS).compile().invoke({"question": "Q?"})["decision"]
-    assert (decision["action"], decision["answer"], decision["tied"]) == ("answer", "Paris", [])
-    assert decision["reason"].startswith(
-        'one of two agents says "Paris", one says "Lyon"; "Paris" leads with 67%; CoE '
-    )
-
-
-def test_an_answer_by_learned_trust_is_given():
-    class Learned:
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("answer", "Lyon", "learned", trusted_answer=True)
-
-    decision = graph(*two_by_two(), policy=Learned()).compile().invoke({"question": "Q?"})["decision"]
-    assert (decision["action"], decision["answer"]) == ("answer", "Lyon")
 
 
 def test_who_decides_after_an_escalation_may_choose_between_the_tied():
@@ -112,25 +88,6 @@ def test_who_decides_after_an_escalation_may_choose_between_the_tied():
         assert (decision["action"], decision["answer"]) == ("answer", "Paris")
         assert [one["answer"] for one in candidates(decision)] == ["Lyon", "Paris"]
     assert [[one["answer"] for one in case["candidates"]] for case in cases] == [["Lyon", "Paris"]] * 3
-
-
-def test_responses_are_drawn_until_a_tie_is_broken_or_none_is_left():
-    agents = [ScriptedAgent(name, texts, n_samples=4) for name, texts in (("a", ["Paris"] * 4), ("b", ["Lyon"] * 4))]
-    built = graph(*agents, policy=ANSWERS, adaptive=AdaptiveSampling(start=2, step=1))
-    decision = built.compile().invoke({"question": "Q?"})["decision"]
-    assert [said["n_responses"] for said in decision["agents"].values()] == [4, 4]
-    assert decision["action"] == "abstain"
-
-
-def test_a_refusal_that_ties_with_an_answer_is_a_tie():
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["I don't know."])]
-    for pair in (agents, agents[::-1]):
-        policy = ThresholdPolicy(9.0, otherwise="escalate")
-        decision = graph(*pair, policy=policy).compile().invoke({"question": "Q?"})["decision"]
-        assert decision["action"] == "escalate"
-        assert decision["reason"].startswith(
-            'one of two agents declines to answer ("I don\'t know"), one says "Paris": a tie; 2 answers share the lead'
-        )
 
 
 def told(decision, names):
@@ -174,9 +131,3 @@ def test_what_agents_are_called_changes_no_field_of_a_decision(said, is_weighted
     assert_equal(
         told(decisions[0], dict(zip(old, old, strict=True))), told(decisions[1], dict(zip(new, old, strict=True)))
     )
-
-
-def test_a_policy_of_ones_own_sees_what_is_tied():
-    policy = Recorder("answer")
-    graph(*two_by_two(), policy=policy).compile().invoke({"question": "Q?"})
-    assert policy.seen[0][2].tied == ("Lyon", "Paris")

@@ -15,6 +15,8 @@ from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, APPROVE, BOB, DONE, PAY, THREAD, call, decide, replies, says
 from tests.middleware.council import members
 
+pytestmark = pytest.mark.clients
+
 
 @pytest.fixture
 def create_deep_agent(monkeypatch):

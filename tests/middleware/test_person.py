@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import CoEState
+from coe_agents.graph.state import CoEState
 from coe_agents.middleware.open_calls import close_calls
 from tests.middleware.agents import (
     AGAINST,

@@ -1,14 +1,16 @@
 import json
 import math
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import AgentMeasurement, CalibratedPolicy, Calibration, Measurement, Policy
-from coe_agents.policy.calibrated import CalibratedAgent
-from coe_agents.policy.gate import LearnedGate
+from coe_agents.policy import CalibratedPolicy, Policy
+from coe_agents.policy.calibrated import CalibratedAgent, Calibration
+from coe_agents.policy.learned_gates import LearnedGate
+from coe_agents.policy.measurement import AgentMeasurement
+from tests.policy.measurements import measured
 
 AGENTS = {name: CalibratedAgent(3, 4, "frequency") for name in ("a", "b")}
 CALIBRATION = Calibration(
@@ -27,26 +29,14 @@ CALIBRATION = Calibration(
 )
 GATE = LearnedGate(("a", "b"), (0.75, 0.25), 1.5, (0.5, -0.5), -1.0)
 LEARNED = replace(CALIBRATION, gate=GATE, fit="folds")
-AGENT = asdict(AGENTS["a"])
 HUGE = 10**400
 WRITES_ONE = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
 
 
 def measurement(coe, *, agents=("a", "b"), n_responses=3, weighting="frequency"):
     agent = AgentMeasurement(n_responses, weighting, 0.0, {"Paris": 1.0})
-    return Measurement(
-        coe=coe,
-        aleatoric=coe,
-        epistemic=0.0,
-        regime="consensus",
-        n_agents=len(agents),
-        support=(1.0,),
-        representatives=("Paris",),
-        answer="Paris",
-        answer_kind="answer",
-        surprisal=0.0,
-        agents=dict.fromkeys(agents, agent),
-    )
+    named = dict.fromkeys(agents, agent)
+    return measured(aleatoric=coe, n_agents=len(agents), representatives=("Paris",), agents=named)
 
 
 def decide(calibration, measured, **options):
@@ -60,17 +50,6 @@ def test_answers_up_to_the_threshold_and_says_the_promise():
     decision = decide(CALIBRATION, measurement(0.301), otherwise="escalate")
     assert (decision.action, decision.answer) == ("escalate", None)
     assert decision.reason.startswith("CoE 0.301 exceeds the calibrated 0.3 ")
-
-
-def test_a_learned_gate_by_hand():
-    # one cluster has no entropy, and the agents support it equally: 1 / (1 + e) = 0.269
-    assert decide(LEARNED, measurement(0.5)).reason.startswith("gate score 0.269 is at most the calibrated 0.3")
-    assert decide(replace(LEARNED, threshold=0.26), measurement(0.5)).action == "abstain"
-
-
-def test_equal_uncertainties_tie_whatever_their_last_digits():
-    assert 0.1 + 0.2 > 0.3
-    assert decide(CALIBRATION, measurement(0.1 + 0.2)).action == "answer"
 
 
 def divided(**agents):
@@ -112,20 +91,6 @@ def test_learned_weights_choose_the_answer_and_break_ties():
     assert not decide(CALIBRATION, divided(a=0.8, b=0.6)).trusted_answer
 
 
-@pytest.mark.parametrize("representatives", [("Paris", "Rome"), ("Rome", "Paris")])
-def test_the_order_of_clusters_does_not_choose_the_answer_to_a_tie(representatives):
-    tied = replace(divided(a=1.0, b=0.0), representatives=representatives, support=(0.5, 0.5), tied=("Paris", "Rome"))
-    decision = decide(trusting(0.4, 0.6), tied)
-    assert decision.answer == "Rome"
-    assert decision.reason.startswith('the agents\' learned weights favour "Rome"; gate score ')
-
-
-def test_agents_that_do_not_count_equally_are_warned_of():
-    unequal = replace(divided(a=1.0, b=0.5), support=(0.9, 0.1))
-    with pytest.warns(UserWarning, match="the agents have unequal weights"):
-        decide(CALIBRATION, unequal)
-
-
 def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_path):
     policy = CalibratedPolicy(replace(CALIBRATION, weights={"a": 0.5, "b": 1.0}))
     # a is right with 1, b with 0.1: (0.5 + 0.1) / 1.5 = 0.4
@@ -138,13 +103,6 @@ def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_pat
     assert CalibratedPolicy.load(tmp_path / "p.json").calibration.weights == {"a": 0.5, "b": 1.0}
     with pytest.raises(ValueError, match='"weights" must hold'):
         replace(CALIBRATION, weights={"a": 0.0})
-
-
-def test_what_an_agent_did_not_say_counts_as_0_of_it():
-    agents = {
-        name: AgentMeasurement(3, "frequency", 0.0, {text: 1.0}) for name, text in (("a", "Paris"), ("b", "Rome"))
-    }
-    assert CalibratedPolicy(CALIBRATION).mismatches(replace(divided(a=1.0, b=0.0), agents=agents)) == []
 
 
 def test_a_new_learned_gate_by_hand():
@@ -167,26 +125,6 @@ def test_without_a_threshold_it_never_answers():
     decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
     assert decision.action == "abstain"
     assert decision.reason.startswith("no threshold kept the risk at most 0.2 with confidence 0.9 on 50 calibration")
-
-
-@pytest.mark.parametrize(
-    ("measured", "warning"),
-    [
-        (measurement(0.0, agents=("a",)), "b is missing"),
-        (measurement(0.0, agents=("a", "b", "c")), "c is new"),
-        (measurement(0.0, n_responses=10), "a gave 10 responses, and 3 to 4 when calibrated"),
-        (measurement(0.0, weighting="probability"), "a's responses count by probability, and by frequency when"),
-    ],
-)
-def test_another_group_is_warned_of(measured, warning):
-    with pytest.warns(UserWarning, match=f"the calibrated risk does not hold: {warning}"):
-        assert decide(CALIBRATION, measured).action == "answer"
-
-
-def test_the_same_group_is_not_warned_of():
-    mixed = replace(CALIBRATION, agents=dict.fromkeys("ab", CalibratedAgent(3, 3, "mixed")))
-    for calibration in (CALIBRATION, mixed):
-        assert CalibratedPolicy(calibration).mismatches(measurement(0.0)) == []
 
 
 def test_a_learned_gate_that_lacks_an_agent_does_not_answer():
@@ -227,83 +165,22 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
     [
         (lambda record: record | {"format": "other"}, "is not a policy of the format"),
         (lambda record: [record], "is not a policy of the format"),
-        (lambda record: {k: v for k, v in record.items() if k != "format"}, "is not a policy of the format"),
         (lambda record: {k: v for k, v in record.items() if k != "risk"}, "is damaged"),
         (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be a number above 0'),
-        (lambda record: record | {"risk": 1.5}, "is damaged: .*must be a number above 0 and below 1"),
-        (
-            lambda record: record | {"threshold": -1},
-            '"threshold" must be a finite number of at least 0; got -1',
-        ),
-        (lambda record: record | {"threshold": float("nan")}, '"threshold" must be a finite .*; got nan'),
-        (lambda record: record | {"threshold": float("inf")}, '"threshold" must be a finite .*; got inf'),
         (lambda record: record | {"threshold": HUGE}, '"threshold" must be a finite .*; got 1000'),
         (lambda record: record | {"threshold": True}, '"threshold" must be a finite .*; got True'),
-        (lambda record: record | {"risk": HUGE}, '"risk" must be a number above 0 and below 1; got 1000'),
-        (lambda record: record | {"risk": None}, '"risk" must be a number above 0 and below 1; got None'),
-        (
-            lambda record: record | {"confidence": float("nan")},
-            '"confidence" must be a number above 0 and below 1; got nan',
-        ),
-        (lambda record: record | {"bound": float("inf")}, r'"bound" must be a number in \[0, 1\]; got inf'),
-        (lambda record: record | {"bound": -HUGE}, r'"bound" must be a number in \[0, 1\]; got -1000'),
-        (lambda record: record | {"n_questions": HUGE}, '"n_questions" must be an integer of at least 0'),
-        (lambda record: record | {"n_questions": 50.5}, '"n_questions" must be an integer of at least 0'),
-        (lambda record: record | {"n_wrong": -1}, '"n_wrong" must be an integer of at least 0; got -1'),
-        (lambda record: record | {"n_ties": True}, '"n_ties" must be an integer of at least 0; got True'),
-        (lambda record: record | {"n_answered": 51}, '"n_wrong" must be at most "n_answered", and that at most'),
-        (lambda record: record | {"uncertainties": [0.1, float("nan")]}, '"uncertainties" must be a list of finite'),
-        (lambda record: record | {"uncertainties": [HUGE]}, '"uncertainties" must be a list of finite'),
         (lambda record: record | {"uncertainties": "123"}, '"uncertainties" must be a list of finite'),
-        (lambda record: record | {"divergence": 1}, '"divergence" must be a string'),
-        (lambda record: record | {"fit": "twice"}, '"fit" must be one of folds, halves, None'),
-        (
-            lambda record: record | {"agents": {"a": AGENT | {"min_responses": True}}},
-            '_responses" must be an integer of at least',
-        ),
-        (
-            lambda record: record | {"agents": {"a": AGENT | {"max_responses": HUGE}}},
-            '_responses" must be an integer of at least',
-        ),
-        (lambda record: record | {"gate": record["gate"] | {"intercept": HUGE}}, "finite numbers"),
-        (
-            lambda record: record | {"gate": record["gate"] | {"agents": "ab"}},
-            '"agents" of a gate must be a list of names; got .ab',
-        ),
-        (lambda record: record | {"gate": record["gate"] | {"slope": float("inf")}}, "a gate must hold finite numbers"),
-        (
-            lambda record: record | {"gate": record["gate"] | {"weights": [True, False]}},
-            "a gate must hold finite numbers",
-        ),
-        (
-            lambda record: record | {"gate": record["gate"] | {"weights": [1.5, -0.5]}},
-            '"weights" of a gate must be at least 0',
-        ),
-        (lambda record: record | {"gate": record["gate"] | {"weights": [1.0]}}, "as many weights and deviations"),
         (lambda record: record | {"mood": 1}, "is damaged: .*mood"),
-        (
-            lambda record: record | {"threshold": 50.0},
-            '"threshold" must be at most the highest of "uncertainties"; got 50.0. Calibrate',
-        ),
+        (lambda record: record | {"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
         (lambda record: record | {"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
         (lambda record: record | {"uncertainties": [0.4, 0.1]}, '"uncertainties" must rise'),
-        (
-            lambda record: record | {"uncertainties": [-1.0, 0.4]},
-            r'd: "uncertainties" must be at least 0; got \(-1.0,\)',
-        ),
+        (lambda record: record | {"uncertainties": [-1.0, 0.4]}, '"uncertainties" must be at least 0'),
         (lambda record: record | {"n_ties": 51}, 'is damaged: "n_ties" must be at most "n_questions"; got 51'),
         (lambda record: record | {"bound": None}, '"bound" belongs to a "threshold"'),
-        (
-            lambda record: record | {"gate": record["gate"] | {"agents": ["a", "a"]}},
-            r'"agents" of the gate must be agents of the policy, each once; got \[.a., .a.\]. Calibrate',
-        ),
-        (
-            lambda record: record | {"gate": record["gate"] | {"agents": ["a", "z"]}},
-            '"agents" of the gate must be agents',
-        ),
-        (lambda record: record | {"agents": {"a": {"n": 3}}}, "is damaged"),
+        (lambda record: record | {"gate": record["gate"] | {"agents": "ab"}}, "must be a list of names; got .ab"),
+        (lambda record: record | {"gate": record["gate"] | {"agents": ["a", "a"]}}, '"agents" of the gate must be'),
+        (lambda record: record | {"gate": record["gate"] | {"agents": ["a", "z"]}}, '"agents" of the gate must be'),
         (lambda record: record | {"agents": [1]}, "is damaged"),
-        (lambda record: record | {"uncertainties": 3}, "is damaged"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, change, message):
@@ -313,22 +190,6 @@ def test_a_damaged_file_is_named(tmp_path, change, message):
     with pytest.raises(ConfigurationError, match=f"policy.json.*{message}") as caught:
         CalibratedPolicy.load(path)
     assert caught.value.hint == WRITES_ONE
-
-
-def test_a_repeated_field_is_refused(tmp_path):
-    path = tmp_path / "policy.json"
-    CalibratedPolicy(CALIBRATION).save(path)
-    path.write_text(path.read_text().replace('"threshold": 0.3', '"threshold": 0.3, "threshold": 1.0'))
-    with pytest.raises(ConfigurationError, match='cannot be read: each field must appear once; got "threshold" twice'):
-        CalibratedPolicy.load(path)
-
-
-def test_a_number_of_too_many_digits_is_refused(tmp_path):
-    path = tmp_path / "policy.json"
-    CalibratedPolicy(CALIBRATION).save(path)
-    path.write_text(path.read_text().replace('"threshold": 0.3', f'"threshold": 1{"0" * 5000}'))
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        CalibratedPolicy.load(path)
 
 
 def test_a_file_that_is_none_is_named(tmp_path):
@@ -343,7 +204,7 @@ def test_otherwise_must_be_another_action():
     for otherwise in ("answer", "guess"):
         with pytest.raises(ValueError, match='"otherwise" of CalibratedPolicy must be'):
             CalibratedPolicy(CALIBRATION, otherwise=otherwise)
-    with pytest.raises(ValueError, match=r'got "answer"\. To answer more, calibrate at a higher risk$'):
+    with pytest.raises(ValueError, match=r"To answer more, calibrate at a higher risk$"):
         CalibratedPolicy(CALIBRATION, otherwise="answer")
 
 
@@ -398,29 +259,6 @@ def test_a_calibration_is_refused(fields, message):
         replace(CALIBRATION, **passes)
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         replace(CALIBRATION, **fields)
-
-
-def consistent(tmp_path, **fields):
-    path = tmp_path / "policy.json"
-    CalibratedPolicy(replace(CALIBRATION, **fields)).save(path)
-    return CalibratedPolicy.load(path).calibration
-
-
-def test_the_bounds_of_a_saved_calibration_are_allowed(tmp_path):
-    for fields in (
-        {"uncertainties": (0.3, 0.3)},
-        {"threshold": 1.25},
-        {"threshold": 1.25 + 1e-9},
-        {"threshold": None, "bound": None, "uncertainties": ()},
-        {"n_ties": 50},
-    ):
-        assert consistent(tmp_path, **fields) == replace(CALIBRATION, **fields)
-    with pytest.raises(ConfigurationError, match='"threshold" must be at most the highest'):
-        consistent(tmp_path, threshold=1.25 + 1e-8)
-    with pytest.raises(ConfigurationError, match=r'"bound" belongs to a "threshold"; got 0\.18'):
-        consistent(tmp_path, threshold=None)
-    with pytest.raises(ConfigurationError, match=r'"uncertainties" must rise; got \(0\.5, 0\.4, 0\.6, 0\.7, 0\.8\)'):
-        consistent(tmp_path, uncertainties=(0.5, 0.4, 0.6, 0.7, 0.8, 0.9))
 
 
 def test_what_is_no_answer_cannot_be_answered():

@@ -4,8 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coe_agents.policy import AgentMeasurement, Measurement
-from coe_agents.policy.gate import LearnedGate, gate_features
+from coe_agents.policy.learned_gates import LearnedGate, gate_features
+from coe_agents.policy.measurement import AgentMeasurement
+from tests.policy.measurements import measured
 
 
 def agent(**distribution):
@@ -13,17 +14,11 @@ def agent(**distribution):
 
 
 # no agent's distribution names what it did not say
-MEASURED = Measurement(
-    coe=0.75,
-    aleatoric=0.5,
-    epistemic=0.25,
-    regime="consensus",
+MEASURED = measured(
     n_agents=2,
     support=(0.125, 0.625, 0.25),
     representatives=("A", "B", "C"),
     answer="B",
-    answer_kind="answer",
-    surprisal=0.47,
     agents={"a": agent(B=1.0), "b": agent(A=0.25, B=0.25, C=0.5)},
 )
 

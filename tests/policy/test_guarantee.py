@@ -6,7 +6,8 @@ import pytest
 
 from coe_agents import CalibratedPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy.guarantee import AskedAgent, AskedGroup, differences, hold_to_group
+from coe_agents.policy.calibrated import AskedAgent
+from coe_agents.policy.guarantee import AskedGroup, differences, hold_to_group
 from coe_agents.testing import ScriptedAgent
 from tests.policy.test_calibrated import CALIBRATION, measurement
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.policy import Measurement, measure
+from coe_agents.policy import measure
+from coe_agents.policy.measurement import forecast
 from coe_agents.uncertainty import (
     cluster_distributions,
+    coe_forecast,
     coe_interval,
     collaborative_entropy,
     coordinate,
@@ -68,12 +70,6 @@ def test_weights_are_renormalised_and_move_the_answer():
         measure(said, [0, 1], weights={"a": 0.0, "b": 0.0})
 
 
-def test_the_answer_is_the_most_probable_text_of_the_leading_cluster():
-    # "It is Paris." twice outweighs "Paris" once
-    said = [response("a", text, index=i) for i, text in enumerate(["Paris", "It is Paris.", "It is Paris.", "Lyon"])]
-    assert measure(said, [0, 0, 0, 1]).answer == "It is Paris."
-
-
 def test_a_response_of_many_weighs_less_than_an_only_one():
     said = [response("a", "Paris")]
     said += [response("b", text, index=i) for i, text in enumerate(["It is Paris.", "Lyon", "Lyon", "Lyon"])]
@@ -105,11 +101,6 @@ def test_coordination_reports_both_values_and_chooses_the_answer():
     assert coordinated.support == pytest.approx((1 / 3, 2 / 3))
     # the delta step raises CoE here: from H(8/15) to H(1/3)... of the mean
     assert coordinated.coordinated_coe == pytest.approx(-(math.log(1 / 3) / 3 + 2 * math.log(2 / 3) / 3))
-
-
-def test_one_text_in_two_clusters_keeps_both():
-    measurement = measure([response("a", "x"), response("a", "x", index=1)], [0, 1])
-    assert measurement.agents["a"].distribution == {"x": 0.5, "x (1)": 0.5}
 
 
 def test_texts_of_several_clusters_are_numbered_until_they_differ():
@@ -166,24 +157,6 @@ def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
     assert within.regime == "consensus"
 
 
-def test_the_interval_is_that_of_the_same_responses():
-    said = [response(name, text, index=i) for name in "ab" for i, text in enumerate("xyx")]
-    weights, labels = {"a": 1.0, "b": 3.0}, [0, 1, 0] * 2
-    found = measure(said, labels, weights=weights, divergence="js")
-    own = coe_interval(labels, [0] * 3 + [1] * 3, weights=[0.25, 0.75], divergence="js", n_resamples=200)
-    assert found.interval == pytest.approx(own.total)
-    assert found.coe == pytest.approx(own.estimate.total)
-
-
-def test_the_interval_counts_responses_by_their_probability():
-    logprobs = [-0.5, -1.0, -2.0] * 2
-    said = [response("ab"[i // 3], "xyx"[i % 3], index=i, logprob=log, n_tokens=1) for i, log in enumerate(logprobs)]
-    found = measure(said, [0, 1, 0] * 2)
-    own = coe_interval([0, 1, 0] * 2, [0] * 3 + [1] * 3, log_probs=logprobs, n_resamples=200)
-    assert found.interval == pytest.approx(own.total)
-    assert found.coe == pytest.approx(own.estimate.total)
-
-
 def test_the_solver_of_the_coordination_is_the_one_named():
     said = [
         response(name, text, index=i)
@@ -200,12 +173,6 @@ def test_the_solver_of_the_coordination_is_the_one_named():
 def test_certainty_has_no_surprise():
     surprisal = measure([response("a", "x")], [0], n_resamples=0).surprisal
     assert (surprisal, math.copysign(1.0, surprisal)) == (0.0, 1.0)
-
-
-def test_a_label_that_is_left_out_may_come_last_by_text():
-    found = measure([response("a", ""), response("b", "\x01")], [0, 2], n_resamples=0)
-    assert found.representatives == ("", " (1)", "\x01")
-    assert found.support == (0.5, 0.0, 0.5)
 
 
 def test_on_a_tie_the_first_by_text_leads():
@@ -245,11 +212,6 @@ def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, div
     assert found.interval == pytest.approx(coe_interval(numbers, agents, **options).total, **close)
 
 
-def test_a_number_without_a_response_is_a_cluster_without_support():
-    found = measure([response("a", "x"), response("b", "x")], [1, 1])
-    assert (found.representatives, found.support, found.coe) == (("", "x"), (0.0, 1.0), 0.0)
-
-
 def test_the_interval_surrounds_the_estimate_of_a_torn_agent():
     said = [response("a", "xy"[i % 2], index=i) for i in range(10)]
     low, high = measure(said, [i % 2 for i in range(10)]).interval
@@ -264,18 +226,18 @@ def test_labels_must_fit(said, labels):
         measure(said, labels)
 
 
-def test_a_measurement_takes_what_a_policy_needs():
-    measurement = Measurement(
-        coe=0.1,
-        aleatoric=0.1,
-        epistemic=0.0,
-        regime="consensus",
-        interval=None,
-        n_agents=2,
-        support=(1.0,),
-        answer="x",
-        answer_kind="answer",
-        surprisal=0.0,
-        agents={},
-    )
-    assert measurement.representatives == ()
+SAID = [response(agent, "x", logprob=-1.0 * i, n_tokens=1) for agent in "ba" for i in (1, 2)]
+
+
+def test_names_find_their_places():
+    found = forecast(SAID, [0, 1, 0, 0], {"a": 3}, weights={"a": 1.0, "b": 3.0}, weighting="frequency", confidence=0.8)
+    by_place = coe_forecast([0, 1, 0, 0], [0, 0, 1, 1], [0, 3], weights=[0.75, 0.25], confidence=0.8)
+    assert found.total == pytest.approx(by_place.total)
+    assert found.lead == by_place.lead
+
+
+def test_responses_weigh_as_they_are_measured():
+    found = forecast(SAID, [0, 1, 0, 0], {"b": 2})
+    by_place = coe_forecast([0, 1, 0, 0], [0, 0, 1, 1], [2, 0], log_probs=[-1.0, -2.0, -1.0, -2.0])
+    assert found == by_place
+    assert found != forecast(SAID, [0, 1, 0, 0], {"b": 2}, weighting="frequency")

@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy, forecast, measure
-from coe_agents.policy.base import without_tie
+from coe_agents.policy import Measurement, RegimePolicy, ThresholdPolicy, measure
+from coe_agents.policy.measurement import forecast
 from coe_agents.testing import create_response
 
 TEXTS = ("Paris", "Lyon", "Nice", "It is Paris.", "paris")
@@ -84,16 +84,6 @@ def test_renaming_and_reordering_change_no_figure(group, seed, divergence, is_we
     assert_equal(figures(first, {name: name for name in weights}), figures(again, names))
 
 
-@given(groups(), st.integers(0, 10**6), st.sampled_from(["greedy", "softmax"]))
-def test_renaming_and_reordering_change_nothing_that_is_coordinated(group, seed, solver):
-    responses, weights = group
-    rows, other_weights, names = renamed(responses, weights, random.Random(seed))
-    options = {"coordination": solver, "n_resamples": 0}
-    first = measure(responses, labels_of(responses), weights=weights, **options)
-    again = measure(rows, labels_of(rows), weights=other_weights, **options)
-    assert_equal(figures(first, {name: name for name in weights}), figures(again, names))
-
-
 @given(groups(), st.integers(0, 10**6))
 def test_renaming_and_reordering_change_no_forecast(group, seed):
     responses, weights = group
@@ -126,15 +116,6 @@ def test_a_cluster_is_called_by_its_most_probable_text_and_then_by_text():
     assert called("paris", "Paris") == called("Paris", "paris") == ("Paris",)
 
 
-def test_a_text_of_higher_probability_comes_before_a_more_frequent_one():
-    rows = [("paris", -3.0), ("paris", -3.0), ("It is Paris.", -0.1)]
-    responses = [
-        create_response("a", text, index=index, logprob=logprob, n_tokens=1)
-        for index, (text, logprob) in enumerate(rows)
-    ]
-    assert measure(responses, [0, 0, 0]).answer == "It is Paris."
-
-
 def test_only_trust_breaks_a_tie():
     assert measured(a="Paris", b="Lyon").tied == ("Lyon", "Paris")
     assert measured(a="Paris Lyon", b="Lyon Nice", c="Nice Paris").tied == ("Lyon", "Nice", "Paris")
@@ -153,17 +134,6 @@ def test_algorithm_1_breaks_no_tie_by_the_order_of_clusters(solver):
     assert measured(a="Paris Lyon", b="Paris", c="Lyon", coordination=solver).tied == ("Lyon", "Paris")
 
 
-class Own:
-    """A policy of a user's own."""
-
-    def __init__(self, decision, **attributes):
-        self.decision = decision
-        vars(self).update(attributes)
-
-    def decide(self, measurement, *, round, max_rounds):
-        return self.decision
-
-
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
@@ -180,36 +150,3 @@ def test_no_policy_of_ours_answers_a_tie(policy, action):
     trusted = measured(a="Paris", b="Lyon", weights={"a": 0.6, "b": 0.4})
     assert trusted.regime == "conflict"
     assert policy.decide(trusted, round=0, max_rounds=1).action == "answer"
-
-
-@pytest.mark.parametrize(
-    ("attributes", "action"),
-    [
-        ({}, "abstain"),
-        ({"otherwise": "escalate"}, "escalate"),
-        ({"otherwise": "answer"}, "abstain"),
-        ({"otherwise": "guess"}, "abstain"),
-        ({"otherwise": len}, "abstain"),
-        ({"otherwise": ["escalate"]}, "abstain"),
-        ({"otherwise": "escalate", "actions": {}}, "abstain"),
-    ],
-)
-def test_what_a_policy_does_otherwise_is_done_with_a_tie(attributes, action):
-    tied, policy = measured(a="Paris", b="Lyon"), Own(None, **attributes)
-    for answer in ("Paris", None):
-        assert without_tie(Decision("answer", answer, "as told"), tied, policy) == Decision(
-            action, None, "2 answers share the lead, and a tie is never answered; as told"
-        )
-    asks = Decision("another_round", None, "as told", "debate")
-    assert without_tie(asks, tied, policy) is asks
-
-
-@pytest.mark.parametrize("policy", [ThresholdPolicy(9.0), RegimePolicy(9.0, 9.0)])
-def test_a_tie_is_not_settled_where_more_responses_could_break_it(policy):
-    tied, sure = measured(a="Paris", b="Lyon"), measured(a="Paris Paris", b="Paris Paris")
-    open_still = forecast(said(a="Paris", b="Lyon"), [0, 1], {"a": 3, "b": 3})
-    assert not policy.is_settled(replace(tied, forecast=open_still))
-    lead = forecast(said(a="Paris Paris", b="Paris Paris"), [0] * 4, {"a": 1})
-    assert policy.is_settled(replace(sure, forecast=lead))
-    # a tie that Algorithm 1 found, where the plain means lead
-    assert not policy.is_settled(replace(sure, forecast=lead, tied=("Lyon", "Paris")))

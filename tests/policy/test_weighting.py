@@ -34,25 +34,6 @@ def test_log_probabilities_are_normalised_by_length():
     assert by_probability == {"b": False, "a": False}
 
 
-@pytest.mark.parametrize(
-    "lacking", [{"logprob": None, "n_tokens": 3}, {"logprob": -1.0, "n_tokens": 0}, {"logprob": -1.0}]
-)
-@pytest.mark.parametrize("first", [True, False])
-def test_an_agent_that_lacks_one_log_probability_counts_by_frequency(lacking, first):
-    without = create_response("b", "z", **lacking)
-    logs, by_probability = log_probabilities([without, *SAID] if first else [*SAID, without], "auto")
-    assert by_probability == {"b": False, "a": True}
-    assert sorted(logs.tolist()) == [-3.0, 0.0, 0.0, 0.0]
-    with pytest.raises(ValueError, match=r"got none for some of b\. Use"):
-        log_probabilities([*SAID, without], "probability")
-
-
-def test_all_who_lack_log_probabilities_are_named():
-    said = [create_response(name, "x") for name in ("b", "a")]
-    with pytest.raises(ValueError, match=r"got none for some of b, a\. Use"):
-        log_probabilities(said, "probability")
-
-
 def test_the_shares_of_an_agent_sum_to_1_and_underflow_nothing():
     # agent 0: e^-5000 to e^-5001, 1 to 1/e; agent 1 said one thing
     found = shares(np.array([-5000.0, -9000.0, -5001.0]), np.array([0, 1, 0]))

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.policy import Measurement, measure
+from coe_agents.policy import measure
 from coe_agents.policy.wording import coe_in_words, decomposition, who_says_what
 from coe_agents.testing import create_response
+from tests.policy.measurements import AGREED
 
 
 def measured(weights=None, **said):
@@ -25,13 +26,11 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
     [
         ({"a": ["Paris"]}, 'the agent says "Paris"'),
         ({"a": ["Paris"], "b": ["Paris"]}, 'both agents say "Paris"'),
-        ({"a": ["Paris"], "b": ["Paris"], "c": ["Paris"]}, 'all three agents say "Paris"'),
         ({"a": ["Paris"], "b": ["Lyon"], "c": ["Paris"]}, 'two of three agents say "Paris", one says "Lyon"'),
         (
             {"a": ["Paris"], "b": ["Lyon"], "c": ["Paris"], "d": ["Lyon"]},
             'two of four agents say "Lyon", two say "Paris": a tie',
         ),
-        ({"a": NINE_OF_TEN, "b": ["Paris"]}, 'one of two agents says "Paris", one mostly says "Paris"'),
         (
             {"a": NINE_OF_TEN, "b": ["Paris"], "c": ["Lyon"]},
             'one of three agents says "Paris", one mostly says "Paris", one says "Lyon"',
@@ -44,7 +43,6 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
             {"a": ["Paris", "Lyon"], "b": ["Paris", "Rome"]},
             'a is split between "Paris" and "Lyon", b is split between "Paris" and "Rome"; "Paris" leads with 50%',
         ),
-        ({"a": ["Malcolm X."]}, 'the agent says "Malcolm X"'),
         ({"a": ["Paris", "Lyon"]}, 'the agent is split between "Lyon" and "Paris": a tie'),
         (
             {"tiny-mistral": ["Paris", "Lyon"], "b": ["Paris"], "c": ["Paris"]},
@@ -56,23 +54,8 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
             'both agents are split between "Lyon" and "Paris"',
         ),
         ({"a": list("ABC")}, 'the agent is split between "A", "B" and "C": a tie'),
-        ({"a": list("AABBCD")}, 'the agent is split among 4 answers: "A" and "B" tie'),
         ({"a": list("AABBCCD")}, 'the agent is split among 4 answers: "A", "B" and "C" tie'),
         ({"a": list("ABCDE")}, 'the agent is split among 5 answers: "A", "B", "C" and 2 more tie'),
-        (
-            {name: [name.upper()] for name in "wxyz"},
-            (
-                'one of four agents says "W", one says "X", one says "Y", one gives other answers: '
-                '"W", "X", "Y" and 1 more tie'
-            ),
-        ),
-        (
-            {name: [name.upper()] for name in "vwxyz"},
-            (
-                'one of five agents says "V", one says "W", one says "X", two give other answers: '
-                '"V", "W", "X" and 2 more tie'
-            ),
-        ),
         (
             {name: [name.upper()] for name in "uvwxyz"},
             (
@@ -115,10 +98,6 @@ def test_the_sum_has_its_unit_and_its_divergence(divergence, ending):
     assert found == f"0.750 = aleatoric 0.500 + epistemic 0.250{ending}"
 
 
-def test_the_divergence_of_a_sum_is_kl_by_default():
-    assert decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25) == "0.750 = aleatoric 0.500 + epistemic 0.250 nats"
-
-
 def test_a_long_text_is_cut():
     said = who_says_what(measured(a=["x" * 200])).removeprefix('the agent says "').removesuffix('"')
     assert len(said) == 80
@@ -145,29 +124,8 @@ def test_an_agent_mostly_says_what_nine_of_ten_responses_say():
     )
 
 
-def test_a_lead_is_named_only_where_the_numbers_hide_it():
-    # two say Lyon, and as many Paris, which is trusted more
-    weights = {"a": 2.0, "b": 2.0, "c": 1.0, "d": 1.0}
-    trusted = measured(a=["Paris"], b=["Paris"], c=["Lyon"], d=["Lyon"], weights=weights)
-    assert who_says_what(trusted) == 'two of four agents say "Paris", two say "Lyon"; "Paris" leads with 67%'
-    plain = measured(a=["Paris"], b=["Paris"], c=["Lyon"])
-    assert who_says_what(plain) == 'two of three agents say "Paris", one says "Lyon"'
-
-
 def test_a_measurement_without_agents_says_nothing():
-    blank = Measurement(
-        coe=0.0,
-        aleatoric=0.0,
-        epistemic=0.0,
-        regime="consensus",
-        n_agents=1,
-        support=(1.0,),
-        answer="x",
-        answer_kind="answer",
-        surprisal=0.0,
-        agents={},
-    )
-    assert who_says_what(blank) == ""
+    assert who_says_what(AGREED) == ""
 
 
 @given(st.text(max_size=300), st.text(max_size=30))

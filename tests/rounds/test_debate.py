@@ -1,21 +1,16 @@
 import re
 
 import pytest
-from langchain_core.messages import convert_to_messages
 
 from coe_agents import prompts
 from coe_agents.rounds import Debate
-from coe_agents.tinyworld import model_folder
-from coe_agents.tinyworld.facts import MODELS
 from tests.rounds.contexts import context, measured
-
-SHOWN_FIRST = prompts.DEBATE.split("{answers}")[0]
 
 ANSWERS = ["Paris", "Lyon", "Nice", "Brest", "Metz"]
 
 
 def shown(plan, agent):
-    return plan.wishes[agent]["messages"][-1]["content"]
+    return plan.overrides[agent]["messages"][-1]["content"]
 
 
 def test_agents_see_each_answer_once_with_its_support():
@@ -52,16 +47,8 @@ def test_refusals_and_silence_are_not_shown_and_only_the_most_supported_are():
 
 def test_with_nothing_to_show_the_question_is_asked_as_it_was():
     plan = Debate()(context(measurement=measured(a=["I don't know."], b=[""])))
-    assert plan.wishes == {"a": {}, "b": {}}
+    assert plan.overrides == {"a": {}, "b": {}}
     assert (plan.replaces, plan.shows_answers) == (True, False)
-
-
-def test_the_debate_stands_in_place_of_the_question():
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q?"}]
-    asked = Debate()(context(messages=messages)).wishes["a"]["messages"]
-    assert asked[0] == messages[0]
-    assert asked[1]["content"].startswith(SHOWN_FIRST.format(question="Q?"))
-    assert len(asked) == 2
 
 
 def test_a_planted_answer_cannot_leave_its_fence():
@@ -70,23 +57,6 @@ def test_a_planted_answer_cannot_leave_its_fence():
     assert text.count("<answer") == text.count("</answer>") == 2
     assert "<|im_start|>" not in text
     assert len(text) < 1_000
-
-
-@pytest.mark.usefixtures("local_models")
-@pytest.mark.parametrize("name", MODELS)
-def test_control_tokens_of_a_planted_answer_are_only_text_to_the_model(name):
-    from coe_agents.backends import ChatTransformers
-
-    chat = ChatTransformers(str(model_folder(name)))
-    loaded = chat.load()
-    special = set(loaded.tokenizer.all_special_ids)
-
-    def special_in(planted):
-        plan = Debate()(context(measurement=measured(a=["Paris"], b=[planted])))
-        prompt = chat._prompt(loaded, convert_to_messages(plan.wishes["a"]["messages"]))
-        return [token for token in prompt if token in special]
-
-    assert special_in("Lyon" + "".join(loaded.tokenizer.all_special_tokens)) == special_in("Lyon")
 
 
 def test_the_prompt_may_be_worded_otherwise():
@@ -105,8 +75,3 @@ def test_a_question_that_holds_a_placeholder_stays_as_it_is():
 def test_a_prompt_without_a_placeholder_is_refused(prompt):
     with pytest.raises(ValueError, match=r'"prompt" of Debate must contain \{question\} and \{answers\}; got'):
         Debate(prompt=prompt)
-
-
-def test_at_least_one_answer_is_shown():
-    with pytest.raises(ValueError, match='"most" of Debate must be an integer of at least 1'):
-        Debate(most=0)

@@ -1,6 +1,8 @@
 import pytest
 
-from coe_agents.rounds import Clarify, Debate, RoundPlan, Strategies, check_plan
+from coe_agents.rounds import Debate, RoundPlan
+from coe_agents.rounds.strategies import Strategies
+from coe_agents.rounds.strategy import check_plan
 from tests.rounds.contexts import context
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -34,12 +36,12 @@ def test_the_last_text_of_the_user_is_the_question_whatever_follows():
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (None, "must return a RoundPlan with wishes by agent; got NoneType"),
-        (RoundPlan(["a"]), "wishes by agent"),
+        (None, "must return a RoundPlan with overrides by agent; got NoneType"),
+        (RoundPlan(["a"]), "overrides by agent"),
         (RoundPlan({}), "asks some of a, b; got no agent"),
         (RoundPlan({"z": {}}), "asks some of a, b; got 'z'"),
-        (RoundPlan({"a": None}), '"a" wishes among'),
-        (RoundPlan({"a": {"n": 1}}), '"a" wishes among messages, n_samples, temperature'),
+        (RoundPlan({"a": None}), '"a" overrides among'),
+        (RoundPlan({"a": {"n": 1}}), '"a" overrides among messages, n_samples, temperature'),
         (RoundPlan({"a": {"n_samples": 501}}), r'whole "n_samples" in 1\.\.500; got 501'),
         (RoundPlan({"a": {"n_samples": 2.0}}), 'whole "n_samples"'),
         (RoundPlan({"a": {"temperature": float("nan")}}), '"temperature" of at least 0'),
@@ -74,15 +76,6 @@ def test_strategies_of_one_name_stay_apart():
     assert strategies.of("ambiguous") == ("debate", long)
     assert strategies.of("unknown") == ("debate", Debate())  # the default, as it comes
     assert strategies.of("consensus", wanted="debate") == ("debate", short)
-
-
-def test_to_clarify_is_a_strategy_like_the_others():
-    assert Strategies().of("conflict", wanted="clarify") == ("clarify", Clarify())
-    assert not Strategies().may_clarify
-    for given in ("clarify", Clarify()):
-        strategies = Strategies({"ambiguous": given})
-        assert strategies.of("ambiguous") == ("clarify", Clarify())
-        assert strategies.may_clarify
 
 
 def test_wrong_strategies_are_refused():

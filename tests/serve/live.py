@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 
 from coe_agents.serve import create_app
-from coe_agents.serve.server import address_of, create_server, open_socket
+from coe_agents.serve.http_server import address_of, create_server, open_socket
 
 PATIENCE = 300.0
 CONFIG = """\

@@ -11,7 +11,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch, answer_kind
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.testing import ScriptedAgent
 from tests.client_table import seen
 from tests.doubles import ProposingModel
@@ -50,15 +51,6 @@ def test_the_sdk_reads_an_answer(agreeing):
     seen(SDK, "a question that is answered", "`content`; the numbers in `coe`")
 
 
-def test_the_sdk_reads_a_refusal(disagreeing):
-    with sdk(disagreeing) as client:
-        completion = client.chat.completions.create(model="g", messages=QUESTION)
-    message = completion.choices[0].message
-    assert message.content is None
-    assert message.refusal.startswith("No answer: ")
-    seen(SDK, "a question that is not answered", "`refusal`; `content` is null")
-
-
 def test_the_sdk_reads_a_stream(agreeing, disagreeing):
     for address, field, text in ((agreeing, "content", "Paris"), (disagreeing, "refusal", "No answer: ")):
         with sdk(address) as client:
@@ -71,13 +63,8 @@ def test_the_sdk_reads_a_stream(agreeing, disagreeing):
         assert chunks[-1].usage.total_tokens == 12
         assert chunks[-2].choices[0].finish_reason == "stop"
         assert chunks[-2].coe["action"] == ("answer" if field == "content" else "abstain")
+    seen(SDK, "a question that is not answered", "`refusal`; `content` is null")
     seen(SDK, "streams of both", "the same; nothing before the gate")
-
-
-def test_the_sdks_own_assembly_of_a_stream(agreeing):
-    with sdk(agreeing) as client, client.chat.completions.stream(model="g", messages=QUESTION) as stream:
-        completion = stream.get_final_completion()
-    assert completion.choices[0].message.content == "Paris"
 
 
 def test_options_of_the_gate_go_in_the_extra_body(agreeing):

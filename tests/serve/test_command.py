@@ -41,22 +41,6 @@ def test_a_key_that_is_not_set_is_no_key(value, monkeypatch):
     assert '"COE_PLANTED" must hold a key; it is not set' in " ".join(done.stderr.replace("│", " ").split())
 
 
-def test_a_key_in_place_of_its_name_is_not_shown():
-    done = run("serve", "--api-key-env", "sk-planted")
-    assert done.returncode == 2
-    assert "NAME of an environment variable" in " ".join(done.stderr.replace("│", " ").split())
-    assert "planted" not in done.stdout + done.stderr
-
-
-def test_a_strategy_that_asks_a_person_is_refused(tmp_path):
-    file = tmp_path / "coe.toml"
-    clarify = '[graph]\nmax_rounds = 2\nstrategies = { unknown = "clarify" }\n'
-    file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5) + clarify)
-    done = run("serve", "--config", file)
-    assert done.returncode == 2
-    assert "stops to ask a person" in done.stderr
-
-
 def test_a_port_in_use_is_one_message(tmp_path):
     file = tmp_path / "coe.toml"
     file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5))

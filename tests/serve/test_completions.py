@@ -5,7 +5,6 @@ import math
 
 import pytest
 
-from coe_agents import RegimePolicy
 from coe_agents.testing import ScriptedAgent
 from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, complete, create_group, group_of
 
@@ -21,6 +20,8 @@ async def test_the_group_is_the_only_model():
 
 
 async def test_an_answer():
+    lone = await complete(create_group(["Paris \ud800"], ["Paris \ud800"]))  # a surrogate that cannot be encoded
+    assert lone.json()["choices"][0]["message"]["content"] == "Paris \ud800"
     reply = (await complete(create_group(*AGREEING))).json()
     (choice,) = reply["choices"]
     assert (reply["object"], reply["model"]) == ("chat.completion", "g")
@@ -43,20 +44,10 @@ async def test_an_abstention_is_a_refusal_that_reveals_no_response():
     assert not any(word in response.text for word in WITHHELD)
 
 
-async def test_an_escalation_names_itself():
-    policy = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
-    reply = (await complete(create_group(["Canberra"], ["Canberra"], ["Sydney"], policy=policy))).json()
-    assert reply["choices"][0]["message"]["refusal"].startswith(
-        "Escalated: somebody else must decide: the agents are confident of different answers. CoE 0.637"
-    )
-    assert reply["coe"]["action"] == "escalate"
-
-
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
         ([ConnectionError("Canberra lost"), ConnectionError("no"), ["Paris"]], "too few agents answered"),
-        ([ConnectionError("no"), ConnectionError("no"), ConnectionError("no")], "too few agents answered"),
         ([["I don't know."], ["I do not know."], ["I don't know"]], "the agents decline to answer"),
         ([["x", "y"], ["x", "y"], ["x", "x"]], "the agents are not certain enough"),
         ([["x", "x", "y"]] * 3, "each agent hesitates between answers"),
@@ -74,7 +65,7 @@ async def test_failed_agents_are_named_with_the_kind_of_error_alone():
     assert reply["choices"][0]["message"]["content"] == "Paris"
 
 
-@pytest.mark.parametrize("error", ["cannot read Canberra", "Canberra: is no number", "Canberra", ""])
+@pytest.mark.parametrize("error", ["Canberra: is no number", ""])
 async def test_an_error_that_an_agent_words_itself_is_not_shown(error):
     class Reporting(ScriptedAgent):
         async def asample(self, request, config=None):
@@ -103,22 +94,6 @@ async def test_a_stream_of_an_answer():
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None, None, "stop"]
     assert chunks[-1]["coe"]["action"] == "answer"
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 12)
-
-
-async def test_a_refusal_by_the_limit_of_the_request_says_so():
-    group = create_group(["Paris", "Paris", "Lyon"], ["Paris"], max_coe=0.9)
-    (own, operators) = [await complete(group, coe={"max_coe": limit}) for limit in (0.01, 0.9)]
-    assert operators.json()["choices"][0]["message"]["content"] == "Paris"
-    refusal = own.json()["choices"][0]["message"]["refusal"]
-    assert refusal.startswith("No answer: the agents are not certain enough. CoE ")
-    assert refusal.endswith(" nats, above the limit of this request.")
-
-
-async def test_a_stream_of_a_refusal():
-    response = await complete(create_group(*DISAGREEING), stream=True)
-    deltas = [chunk["choices"][0]["delta"] for chunk in events_of(response.text)]
-    assert list(deltas[1]) == ["refusal"]
-    assert not any(word in response.text for word in WITHHELD)
 
 
 CONVERSATION = [
@@ -151,9 +126,7 @@ REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.00
     [
         {"content": None, "refusal": REFUSAL},  # the openai package
         {"content": ""},  # a client that does not know "refusal"
-        {"content": None},
         {"content": REFUSAL},  # one that shows it as a text
-        {"content": [{"type": "refusal", "refusal": REFUSAL}]},
         {"content": [{"type": "text", "text": REFUSAL}]},
         {"content": "Escalated: somebody else must decide: the agents hesitate."},
     ],
@@ -171,14 +144,9 @@ async def test_the_agents_see_no_turn_that_was_refused(returned):
 UNSUPPORTED = {
     "n": 2,
     "logprobs": True,
-    "top_logprobs": 3,
     "tool_choice": "required",
-    "functions": [{"name": "f"}],
     "response_format": {"type": "json_object"},
     "stop": ["."],
-    "logit_bias": {"1": 5},
-    "modalities": ["audio"],
-    "audio": {"voice": "x"},
     "store": True,
     "tempratur": 1,
 }
@@ -190,11 +158,7 @@ async def test_what_the_group_cannot_do_is_refused_by_name(name):
     error = response.json()["error"]
     assert (response.status_code, error["type"], error["param"]) == (400, "invalid_request_error", name)
     assert error["message"].startswith(f'"{name}" is not supported: ')
-
-
-async def test_a_near_miss_is_suggested():
-    error = (await complete(create_group(*AGREEING), tempratur=1)).json()["error"]
-    assert 'Did you mean "temperature"?' in error["message"]
+    assert name != "tempratur" or 'Did you mean "temperature"?' in error["message"]
 
 
 async def test_values_that_ask_for_nothing_are_taken():
@@ -212,10 +176,7 @@ async def test_options_without_effect_are_named_in_the_reply():
     ("fields", "status", "param"),
     [
         ({"model": "gpt"}, 404, "model"),
-        ({"model": None}, 404, "model"),
         ({"messages": []}, 400, "messages"),
-        ({"messages": None}, 400, "messages"),
-        ({"messages": "hello"}, 400, "messages"),
         ({"messages": [{"role": "user", "content": " "}]}, 400, "messages"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages[0]"),
@@ -226,16 +187,7 @@ async def test_options_without_effect_are_named_in_the_reply():
         ({"stream_options": 3}, 400, "stream_options"),
         ({"coe": [0.3]}, 400, "coe"),
         ({"messages": [{"role": "user", "content": "x"}] * 2049}, 400, "messages"),
-        (
-            {"messages": [{"role": "assistant", "content": [3]}, {"role": "user", "content": "x"}]},
-            400,
-            "messages[0].content",
-        ),
-        (
-            {"messages": [{"role": "assistant", "content": 3}, {"role": "user", "content": "x"}]},
-            400,
-            "messages[0].content",
-        ),
+        ({"messages": [{"role": "assistant", "content": [3]}] * 2}, 400, "messages[0].content"),
     ],
 )
 async def test_a_body_that_cannot_be_read_is_refused(fields, status, param):
@@ -250,9 +202,7 @@ TWICE = b'{"model": "g", "messages": [{"role": "user", "content": "x"}], "coe": 
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
         b"{",
-        b"[]",
         b"\xff\xfe",
         b"[" * 100_000,
         TWICE,
@@ -291,8 +241,3 @@ async def test_other_addresses_and_methods_are_refused_in_the_same_form():
             assert response.status_code == status
             assert says in response.json()["error"]["message"]
             assert response.json()["error"]["type"] == "invalid_request_error"
-
-
-async def test_text_that_cannot_be_encoded_is_answered():
-    reply = await complete(create_group(["Paris \ud800"], ["Paris \ud800"]))
-    assert reply.json()["choices"][0]["message"]["content"] == "Paris \ud800"

@@ -7,7 +7,7 @@ from importlib import resources
 import pytest
 
 from coe_agents import RegimePolicy
-from tests.serve.groups import AGREEING, DISAGREEING, SlowAgent, client_of, create_group, group_of
+from tests.serve.groups import AGREEING, DISAGREEING, client_of, create_group
 
 
 async def ask(group, **body):
@@ -63,12 +63,6 @@ async def test_a_withheld_answer_is_shown_here_with_a_plain_headline():
     assert decision["thresholds"]["max_coe"] == 0.1
 
 
-async def test_a_deadline_ends_the_stream_with_a_decision():
-    events, _ = await ask(group_of(SlowAgent("a", ["x"], seconds=600)), coe={"deadline": 1.0})
-    assert [name for name, _ in events] == ["agent_asked", "decision"]
-    assert events[-1][1]["action"] == "abstain"
-
-
 class BrokenPolicy:
     """Raises, with a response in the message."""
 
@@ -89,11 +83,6 @@ async def test_a_failure_ends_the_stream_with_an_error_that_quotes_nothing():
 async def test_what_is_no_question_is_refused(body):
     _, response = await ask(create_group(*AGREEING), **body)
     assert response.status_code == (400 if body != {"coe": []} else 200)
-
-
-async def test_a_looser_gate_is_refused_before_the_stream():
-    _, response = await ask(create_group(*AGREEING), coe={"max_coe": 0.7})
-    assert response.json()["error"]["param"] == "coe.max_coe"
 
 
 async def test_the_group_describes_itself():

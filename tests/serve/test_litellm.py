@@ -17,7 +17,7 @@ from tests.ports import reserved_port
 from tests.serve.groups import AGREEING, DISAGREEING, create_group
 from tests.serve.live import serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clients]
 PROXY, KEY, PATIENCE = "litellm proxy", "sk-local", 600
 QUESTION = [{"role": "user", "content": "What is the capital?"}]
 

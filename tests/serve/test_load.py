@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import threading
 import time
 
 import httpx
@@ -13,7 +12,6 @@ from benchmarks.concurrency import NAMES, QUESTIONS, SlowAgent, fails
 from tests.serve.groups import body_of, group_of
 from tests.serve.live import CONFIG, command, serving
 from tests.servers import Served, running
-from tests.waiting import until
 
 
 def client_at(address):
@@ -60,30 +58,6 @@ async def test_200_at_once_with_failing_agents_are_all_answered_and_none_mixed()
     for question, (reply, _) in zip(QUESTIONS, replies, strict=True):
         check(question, reply)
     assert sum(len(reply["coe"]["failed_agents"]) for reply, _ in replies) > 40
-
-
-@pytest.mark.slow
-async def test_beyond_the_bound_requests_are_refused_and_none_is_lost():
-    refused = threading.Event()
-
-    class Waiting(SlowAgent):  # or a slow caller would never reach the bound
-        async def asample(self, request, config=None):
-            await until(refused.is_set)
-            return await super().asample(request, config)
-
-    group = group_of(*map(Waiting, NAMES), max_coe=100.0)
-    with serving(group, max_requests=40) as address:
-        async with client_at(address) as client:
-            start = time.perf_counter()
-            replies = await asyncio.gather(*(ask(client, question, refused) for question in QUESTIONS))
-    counts = [n_refused for _, n_refused in replies]
-    print(
-        f"\n{len(QUESTIONS)} questions at once, 40 at a time: {counts.count(0)} taken at first, {sum(counts)} times "
-        f"refused with 429, none lost, {time.perf_counter() - start:.2f} s"
-    )
-    assert 0 < counts.count(0) < len(QUESTIONS)
-    for question, (reply, _) in zip(QUESTIONS, replies, strict=True):
-        check(question, reply)
 
 
 @pytest.mark.slow

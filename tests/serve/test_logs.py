@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.serve.server import SafeFormatter, log_warning
-from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, SlowAgent, body_of, client_of, create_group, group_of
+from coe_agents.serve.http_server import SafeFormatter, log_warning
+from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, create_group
 from tests.serve.test_event_stream import BrokenPolicy
 
 KEY = "planted-key-0123456789"
@@ -63,13 +63,6 @@ async def test_no_question_response_or_key_is_logged(log):
     assert not [word for word in (*WITHHELD, "planted", KEY) if word in shown]
 
 
-async def test_a_failing_group_is_a_500_that_quotes_nothing():
-    async with client_of(create_group(*AGREEING, policy=BrokenPolicy())) as client:
-        response = await client.post("/v1/chat/completions", json=body_of())
-    assert (response.status_code, response.json()["error"]["code"]) == (500, "group_failed")
-    assert "Paris" not in response.text
-
-
 async def test_a_fault_of_the_server_itself_is_a_500_without_its_message(log):
     class Unprintable:
         def __repr__(self):
@@ -106,13 +99,3 @@ def test_a_warning_is_logged_by_its_kind_and_place_alone(log, capsys):
         warnings.warn("expected a number, got input_value='Canberra'", UserWarning, stacklevel=1)
     assert re.fullmatch(r"coe_agents.serve WARNING UserWarning at \S+test_logs.py:\d+\n", log.getvalue())
     assert capsys.readouterr().err == ""
-
-
-async def test_a_caller_who_hangs_up_is_logged_as_such(log):
-    agent = SlowAgent("a", ["x"], seconds=30)
-    async with client_of(group_of(agent)) as client:
-        asked = asyncio.create_task(client.post("/v1/chat/completions", json=body_of()))
-        await agent.started.wait()
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
-    assert agent.n_ended == 0

@@ -2,19 +2,15 @@
 
 import json
 import re
-import threading
 from dataclasses import replace
 
 import pytest
 
-from coe_agents import RegimePolicy, ThresholdPolicy
-from coe_agents.policy import Decision
-from coe_agents.serve import create_app
 from coe_agents.testing import ScriptedAgent
 from tests.chromium import Page, program, running_chromium
 from tests.serve.groups import HeldAgent, SlowAgent, create_group, group_of
-from tests.serve.live import serving, serving_app
-from tests.waiting import until, wait_until
+from tests.serve.live import serving
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -158,54 +154,6 @@ def test_what_no_threshold_answers(opened, said, title, why):
         assert_quiet(tab, address)
 
 
-def test_a_leading_refusal_is_never_answered_either(opened):
-    with serving(create_group(["I don't know."], ["I don't know."], ["Bern"])) as address:
-        tab = opened(address)
-        ask(tab)
-        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("NO ANSWER", "They disagree")
-        move(tab, 1.2)  # CoE = log 3 - 2/3 log 2 = 0.637
-        assert "the leading answer declines to answer" in seen(tab, "#would")
-
-
-def test_an_escalation_names_itself(opened):
-    with serving(create_group(*CAPITALS, otherwise="escalate")) as address:
-        tab = opened(address)
-        ask(tab)
-        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("ESCALATED", "Somebody else must decide")
-        assert everything(tab, "#session tbody td") == ["0.64", "✕ escalated", "✕ withholds"]
-        assert_quiet(tab, address)
-
-
-def test_with_a_gate_of_another_kind_the_slider_is_called_what_it_is(opened):
-    class Careful:
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("abstain", None, "it is Sunday")
-
-    with serving(create_group(*BERN, policy=Careful())) as address:
-        tab = opened(address)
-        ask(tab)
-        assert seen(tab, "#verdict-title") == "They disagree"
-        assert seen(tab, "#why").endswith("; it is Sunday.")
-        assert "This group’s gate is of another kind (Careful)." in seen(tab, "#gate-note")
-        assert "the gate would answer" in seen(tab, "#would")
-        assert "the gate answers up to" not in seen(tab, "#gauge")
-        assert_quiet(tab, address)
-
-
-def test_a_list_of_many_agents_scrolls_and_can_be_reached(opened):
-    agents = [ScriptedAgent(f"agent {i}", [f"{i % 9}"]) for i in range(20)]
-    with serving(group_of(*agents)) as address:
-        tab = opened(address)
-        assert seen(tab, "#about").startswith("20 agents answer each question.")
-        ask(tab)
-        assert tab.run("document.querySelector('#agent-list').tabIndex") == 0
-        assert tab.run("document.querySelector('#agents').clientHeight") < 700
-        assert len(everything(tab, ".meaning")) == 6
-        tab.run("document.querySelector('#more').click()")
-        assert len(everything(tab, ".meaning")) == 9
-        assert tab.run("document.activeElement === document.querySelectorAll('.meaning')[6]")
-
-
 def test_agents_and_clusters_appear_while_the_question_is_asked(opened):
     slow = HeldAgent("slow", ["Bern", "Bern"])
     agents = [
@@ -228,35 +176,6 @@ def test_agents_and_clusters_appear_while_the_question_is_asked(opened):
         assert seen(tab, "#meanings") == "Together 4 answers in 2 meanings"
         assert "broken did not answer: ConnectionError: no route to host" in seen(tab, "#why")
         assert seen(tab, "#state") == "Answer: Bern"
-        assert_quiet(tab, address)
-
-
-class HeldInRound(HeldAgent):
-    """Answers at once in other rounds."""
-
-    def __init__(self, number, name, *rounds):
-        super().__init__(name, *rounds)
-        self.number = number
-
-    async def asample(self, request, config=None):
-        return await super().asample(request, config) if request["round"] == self.number else self.sample(request)
-
-
-def test_another_round_is_shown_as_one(opened):
-    split, agreed = ["Bern", "Basel"], ["Bern"] * 8
-    agents = [ScriptedAgent(name, split, agreed) for name in "ab"]
-    agents.append(HeldInRound(1, "c", split, agreed))
-    group = group_of(*agents, policy=ThresholdPolicy(0.4, otherwise="another_round"), max_rounds=3)
-    with serving(group) as address:
-        tab = opened(address)
-        start(tab, "Which?")
-        tab.wait("document.querySelector('#rounds').innerText.includes('Round 2 of at most 3')")
-        assert "Round 1 2 meanings, CoE 0.69: the gate asked another round." in seen(tab, "#rounds")
-        agents[-1].let.set()
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'answer'")
-        assert "Decided after two rounds." in seen(tab, "#why")
-        rounds = everything(tab, "#trajectory tbody tr")
-        assert [row.split()[0] for row in rounds] == ["1", "2"]
         assert_quiet(tab, address)
 
 
@@ -283,15 +202,6 @@ def test_nothing_of_a_model_changes_the_page(opened, width):
         assert tab.run("document.documentElement.scrollWidth") <= width
         assert tab.run("document.documentElement.scrollHeight") < 20_000  # long answers scroll in themselves
         assert tab.run("Object.prototype.text") is None
-        assert_quiet(tab, address)
-
-
-def test_a_hostile_answer_is_given_as_text(opened):
-    with serving(create_group([HOSTILE[0]], [HOSTILE[0]])) as address:
-        tab = opened(address)
-        ask(tab)
-        assert seen(tab, "#verdict-title") == HOSTILE[0]
-        assert not tab.run("document.querySelector('main :is(img, script)')")
         assert_quiet(tab, address)
 
 
@@ -333,70 +243,6 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(ope
         assert_quiet(tab, address)
 
 
-def test_the_line_in_the_plane_can_be_dragged(opened):
-    with serving(create_group(*CAPITALS)) as address:
-        tab = opened(address)
-        ask(tab)
-        tab.run("document.querySelector('#plane').scrollIntoView({block: 'center'})")
-        x, y, width, height = tab.run(
-            "(({x, y, width, height}) => [x, y, width, height])"
-            "(document.querySelector('.grip').getBoundingClientRect())"
-        )
-        middle = x + width / 2, y + height / 2
-        tab.drag(middle, (middle[0] + 40, middle[1] - 40))
-        limit = float(tab.run("document.querySelector('#limit-coe').value"))
-        assert limit > 0.65
-        assert ("would answer" in seen(tab, "#would")) == (limit >= 0.637)  # log 3 - 2/3 log 2
-
-
-def test_a_gate_by_regime_has_two_thresholds(opened):
-    group = create_group(*BERN, policy=RegimePolicy(0.5, 0.3))
-    with serving(group) as address:
-        tab = opened(address)
-        ask(tab)
-        assert seen(tab, "#would").startswith("At 0.50 and 0.30 nats the gate answers this question with “Bern”")
-        move(tab, 0.1, "aleatoric")
-        assert seen(tab, "#would") == (
-            "At 0.10 and 0.30 nats the gate would withhold the answer: "
-            "doubt 0.187 exceeds 0.10 and disagreement 0.099 is at most 0.30."
-        )
-        tab.run("document.querySelector('#again').click()")
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
-        assert_quiet(tab, address)
-
-
-def test_what_is_decided_can_be_asked_again_while_the_stream_is_still_open(opened):
-    answering, done = create_app(create_group(*BERN)), threading.Event()
-
-    async def lingering(scope, receive, send):
-        async def send_late(message):
-            if scope.get("path") == "/events" and message["type"].endswith("body") and not message.get("more_body"):
-                await until(done.is_set)
-            await send(message)
-
-        await answering(scope, receive, send_late)
-
-    with serving_app(lingering) as address:
-        tab = opened(address)
-        ask(tab)
-        move(tab, 0.2)
-        assert not tab.run("document.querySelector('#again').disabled")
-        assert tab.run("document.querySelector('#stop').hidden")
-        tab.run("document.querySelector('#again').click()")
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
-        done.set()
-
-
-def test_under_another_divergence_the_plane_shows_what_the_gate_compares(opened):
-    with serving(create_group(["x"] * 2, ["x"] * 2, ["y"] * 2, divergence="js")) as address:
-        tab = opened(address)
-        ask(tab)
-        rescaled = re.search(r"rescaled to ([\d.]+)", seen(tab, "#figures"))[1]
-        assert f"CoE {rescaled} exceeds 0.60" in seen(tab, "#would")
-        assert "on the scale of KL" in seen(tab, "#plane-words")
-        assert_quiet(tab, address)
-
-
 def test_errors_are_said_in_plain_words(opened):
     group = group_of(SlowAgent("slow", ["Bern"], seconds=600))
     with serving(group, max_requests=1, max_bytes=5000) as address:
@@ -417,15 +263,6 @@ def test_errors_are_said_in_plain_words(opened):
         wait_until(is_too_long)  # the server is busy until it has noticed that the reader has gone
     ask(tab)
     assert seen(tab, "#verdict-title") == "The server cannot be reached"
-
-
-def test_with_a_key_the_page_asks_with_what_the_browser_sends(pipe):
-    with serving(create_group(*BERN), key="swordfish") as address:
-        tab = Page(pipe)
-        tab.open(f"{address.replace('//', '//anyone:swordfish@')}/")
-        ask(tab)
-        assert seen(tab, "#verdict-title") == "Bern"
-        assert tab.told == []
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -511,20 +348,6 @@ def test_by_keyboard_alone(opened):
         tab.wait("document.querySelectorAll('#session .open').length === 3")
         assert tab.run("document.activeElement.id") == "verdict-title"
         assert_quiet(tab, address)
-
-
-def test_motion_is_reduced_where_asked_for(opened):
-    slow = HeldAgent("slow", ["Bern"])
-    with serving(group_of(slow)) as address:
-        tab = opened(address)
-        moving = "getComputedStyle(document.querySelector('.agent.asked .sign')).animationName"
-        start(tab, "Which?")
-        tab.wait("document.querySelector('.agent.asked')")
-        assert tab.run(moving) == "pulse"
-        tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
-        assert tab.run(moving) == "none"
-        slow.let.set()
-        tab.wait("document.querySelector('#verdict').dataset.kind !== 'running'")
 
 
 def test_tinyworld_says_that_toys_answer_and_offers_examples(opened):

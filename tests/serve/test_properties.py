@@ -2,17 +2,17 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy, ThresholdPolicy
-from coe_agents.policy import Bounds, Rules, Spent, measure, settle
-from coe_agents.policy.bounds import NAMES
+from coe_agents.policy import Rules, measure, settle
+from coe_agents.policy.bounds import NAMES, Bounds, Spent
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.chat_request import _KNOWN
-from coe_agents.serve.limits import OPTIONS, tighten
 from coe_agents.testing import create_response
 from tests.serve.groups import AGREEING, body_of, client_of, create_group
 
@@ -29,12 +29,7 @@ JSON = st.recursive(
 
 async def post(path, body):
     async with client_of(GROUP) as client:
-        return await client.post(path, content=to_text(body))
-
-
-def to_text(body):
-
-    return json.dumps(body).encode()  # NaN and infinity, too, as Python's json module writes and reads them
+        return await client.post(path, content=json.dumps(body).encode())  # NaN and infinity, too
 
 
 @pytest.mark.slow
@@ -51,11 +46,11 @@ def test_no_body_of_a_question_breaks_the_server(body):
     assert asyncio.run(post("/events", body)).status_code in (200, 400)
 
 
-@given(st.dictionaries(st.sampled_from(OPTIONS), JSON))
+@given(st.dictionaries(st.sampled_from(("agents", *NAMES)), JSON))
 def test_no_options_are_looser_than_the_operators(options):
     operator = Bounds(max_coe=0.5, aleatoric_threshold=0.4, epistemic_threshold=0.3, max_rounds=3, deadline=5.0)
     try:
-        limits = tighten(options, agents=["a"], operator=operator)
+        limits = replace(GROUP, limits=operator).tighten(options)
     except ApiError:
         return
     for name in NAMES:

@@ -35,12 +35,9 @@ async def test_calls_that_the_gate_lets_through():
     response, reply = await ask(proposing([pay(5)], [pay(5.0)], [pay(6)]))
     assert response.status_code == 200
     (choice,) = reply["choices"]
-    (call,) = choice["message"]["tool_calls"]
-    assert (choice["finish_reason"], choice["message"]["content"], choice["message"]["refusal"]) == (
-        "tool_calls",
-        None,
-        None,
-    )
+    (call,) = choice["message"].pop("tool_calls")
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"] == {"role": "assistant", "content": None, "refusal": None}
     assert (call["type"], call["function"]["name"]) == ("function", "pay")
     assert json.loads(call["function"]["arguments"]) == {"to": "Ann", "amount": 5}
     assert call["id"].startswith("call_")
@@ -49,7 +46,8 @@ async def test_calls_that_the_gate_lets_through():
 
 
 async def test_a_stream_of_calls():
-    response, _ = await ask_stream(proposing([pay(5)], [pay(5), pay(6)], [pay(5)]))
+    group = proposing([pay(5)], [pay(5), pay(6)], [pay(5)])
+    response = await complete(group, messages=[ASKED], tools=[PAY], stream=True)
     events = [json.loads(line.removeprefix("data: ")) for line in response.text.split("\n\n") if "{" in line]
     deltas = [event["choices"][0]["delta"] for event in events]
     (call,) = deltas[1]["tool_calls"]
@@ -57,11 +55,6 @@ async def test_a_stream_of_calls():
     assert [event["choices"][0]["finish_reason"] for event in events] == [None, None, "tool_calls"]
     assert "content" not in deltas[1]
     assert events[-1]["coe"]["answer_kind"] == "call"
-
-
-async def ask_stream(group):
-    response = await complete(group, messages=[ASKED], tools=[PAY], stream=True)
-    return response, None
 
 
 async def test_a_refusal_names_what_is_contested_and_no_value_of_it():
@@ -96,22 +89,13 @@ async def test_a_name_that_only_the_agents_know_is_not_shown():
     assert contested["rest"] == pytest.approx(1.0986, abs=1e-4)
 
 
-async def test_to_call_nothing_is_an_answer_of_text():
-    agents = [ScriptedAgent(name, ["Done."]) for name in "ab"]
-    _, reply = await ask(group_of(*agents))
-    (choice,) = reply["choices"]
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("Done.", "stop")
-    assert "tool_calls" not in choice["message"]
-    assert reply["coe"]["answer_kind"] == "no_call"
-    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == ["pay", "log"]
-
-
 @pytest.mark.parametrize("fields", [{"tools": []}, {"tool_choice": "none"}, {"tools": None}])
 async def test_no_tools_are_shown_where_none_are_named_or_allowed(fields):
     agents = [ScriptedAgent(name, ["Done."]) for name in "ab"]
     _, reply = await ask(group_of(*agents, tools=[PAY]), **fields)
     assert "tools" not in agents[0].requests[0]  # nor the group's own, which the caller could not run
-    assert reply["choices"][0]["message"]["content"] == "Done."
+    (choice,) = reply["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Done.", "stop")
 
 
 async def test_several_calls_where_the_request_allows_one():
@@ -123,12 +107,6 @@ async def test_several_calls_where_the_request_allows_one():
     )
     assert reply["coe"]["action"] == "abstain"
     assert (await ask(proposing(*[[pay(5)]] * 3), parallel_tool_calls=False))[1]["coe"]["action"] == "answer"
-
-
-async def test_a_request_may_make_the_gate_of_calls_stricter():
-    _, reply = await ask(proposing([pay(5)], [pay(5)], [pay(6)]), coe={"max_coe": 0.1})
-    assert 'differ in "amount" of "pay"' in reply["choices"][0]["message"]["refusal"]
-    assert reply["choices"][0]["message"]["refusal"].endswith("above the limit of this request.")
 
 
 def call_of(identity="1", name="pay", arguments='{"to": "Ann"}'):
@@ -157,15 +135,8 @@ async def test_the_agents_see_calls_and_results():
 
 INVALID = {
     "result of nothing": ([ASKED, result()], "messages[1]"),
-    "result twice": ([ASKED, calling(call_of()), result(), result()], "messages[3]"),
     "result missing": ([ASKED, calling(call_of()), ASKED], "messages[1]"),
-    "result missing at the end": ([ASKED, calling(call_of())], "messages[1]"),
-    "one id twice": ([ASKED, calling(call_of(), call_of()), result()], "messages[1]"),
-    "no id": ([ASKED, calling(call_of(identity="")), result("")], "messages[1].tool_calls"),
     "long id": ([ASKED, calling(call_of("x" * 257)), result("x" * 257)], "messages[1].tool_calls"),
-    "no name": ([ASKED, calling(call_of(name=3)), result()], "messages[1].tool_calls"),
-    "no JSON": ([ASKED, calling(call_of(arguments="{")), result()], "messages[1].tool_calls"),
-    "no object": ([ASKED, calling(call_of(arguments="[]")), result()], "messages[1].tool_calls"),
     "named twice": ([ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()], "messages[1].tool_calls"),
     "no list": ([ASKED, {"role": "assistant", "tool_calls": {"id": "1"}}, result()], "messages[1].tool_calls"),
     "of the user": ([{**ASKED, "tool_calls": [call_of()]}, result()], "messages[0]"),
@@ -186,9 +157,7 @@ INVALID_TOOLS = {
     "another kind": ([{"type": "custom", "custom": {"name": "x"}}], "tools[0]"),
     "no function": ([PAY, {"type": "function"}], "tools[1]"),
     "a name with a dot": ([{"type": "function", "function": {"name": "a.b"}}], "tools[0]"),
-    "a long name": ([{"type": "function", "function": {"name": "a" * 65}}], "tools[0]"),
     "no schema": ([{"type": "function", "function": {"name": "f", "parameters": []}}], "tools[0]"),
-    "twice": ([PAY, PAY], "tools"),
     "too many": ([{"type": "function", "function": {"name": f"f{i}"}} for i in range(129)], "tools"),
     "too long": ([{"type": "function", "function": {"name": "f", "description": "x" * 400_001}}], "tools"),
 }
@@ -199,12 +168,6 @@ async def test_tools_that_cannot_be_shown_are_refused(tools, param):
     response, reply = await ask(create_group(*AGREEING), tools=tools)
     assert (response.status_code, reply["error"]["param"]) == (400, param)
     assert len(response.content) < 3000
-
-
-@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "pay"}}])
-async def test_a_call_cannot_be_required(choice):
-    response, reply = await ask(create_group(*AGREEING), tool_choice=choice)
-    assert (response.status_code, reply["error"]["param"]) == (400, "tool_choice")
 
 
 IDS = st.sampled_from(["1", "2", "3"])
@@ -238,7 +201,6 @@ def test_a_conversation_passes_exactly_if_each_call_is_followed_by_its_one_resul
 
 
 async def test_the_page_shows_calls_in_words():
-    group = group_of(*(ScriptedAgent(name, [[pay(5)]]) for name in "ab"))
-    async with client_of(group) as client:
+    async with client_of(proposing([pay(5)], [pay(5)])) as client:
         events = (await client.post("/events", json={"question": "Pay Ann 5"})).text
     assert '"headline": "pay(to=\\"Ann\\", amount=5)"' in events

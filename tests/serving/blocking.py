@@ -5,7 +5,7 @@ from typing import Any
 
 from langgraph.graph import START, StateGraph
 
-from coe_agents.graph import CoEState
+from coe_agents.graph.state import CoEState
 
 
 async def block(state: CoEState) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.chromium import Page, running_chromium
 from tests.client_table import seen
 from tests.ports import reserved_port
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clients]
 CLIENT, PATIENCE = "Agent Chat UI in Chromium", 300
 AUSTRALIA, BOOKING = "What is the capital of Australia?", "Book Canberra, Australia."
 

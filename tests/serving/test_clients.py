@@ -199,10 +199,11 @@ def test_an_agent_card_shows_what_to_pass_and_nothing_of_the_inner_state(server,
     assert card["description"] == SERVED["graphs"]["gated_answer"]["description"]
     text = json.dumps(card["skills"])
     assert "messages" in text
-    assert not [inner for inner in ("wishes", "trajectory", "verdict", "usages") if inner in text]
+    assert not [inner for inner in ("overrides", "trajectory", "verdict", "usages") if inner in text]
     seen(A2A, "the card of `gated_answer`", "its input; nothing of the inner state")
 
 
+@pytest.mark.clients
 def test_the_javascript_sdk(server):
     folder = os.environ.get("COE_JS_SDK")
     if not folder:

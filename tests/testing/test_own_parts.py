@@ -7,12 +7,8 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from coe_agents import ModelAgent
 from coe_agents.agents import ChatEntailment
 from coe_agents.backends import TransformersEntailment
-from coe_agents.clustering import (
-    BidirectionalEntailment,
-    CountingEntailment,
-    EmbeddingSimilarity,
-    NormalizedMatch,
-)
+from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
+from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from tests.contracts import AgentContract, ClustererContract, EntailmentModelContract, FailingAgentContract

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS, extract_answer

@@ -18,7 +18,7 @@ from coe_agents.tinyworld import model_folder
 from tests.client_table import seen
 from tests.ports import reserved_port
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clients]
 pytest.importorskip("fastapi", reason="transformers serve needs transformers[serving]")
 
 VANUATU = "What is the capital of Vanuatu?"

@@ -110,12 +110,6 @@ def test_uniform_weights_give_the_entropy_of_the_mixture(group):
     assert split.total <= math.log(distributions.shape[1]) + 1e-12
 
 
-def test_uniform_frequencies_of_equal_counts_give_the_pooled_semantic_entropy():
-    labels, agents = np.random.default_rng(0).integers(0, 4, 30), np.repeat([0, 1, 2], 10)
-    pooled = semantic_entropy(cluster_distributions(labels, np.zeros(30, dtype=int)))[0]
-    assert collaborative_entropy(cluster_distributions(labels, agents)).total == pytest.approx(pooled, abs=1e-12)
-
-
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_an_agent_of_weight_zero_adds_nothing(divergence):
     heard = collaborative_entropy(OPPOSITE, weights=[1.0, 0.0], divergence=divergence)
@@ -129,14 +123,6 @@ def test_an_agent_of_weight_zero_adds_nothing(divergence):
 def test_a_weight_that_underflows_gives_no_infinity():
     split = collaborative_entropy([[1.0, 0.0], [1 - 1e-9, 1e-9]], weights=[1.0, 5e-324])
     assert split.epistemic == pytest.approx(0.0, abs=1e-12)
-
-
-def test_hellinger_may_exceed_the_entropy_of_the_weights():
-    weights = [0.99, 0.01]
-    # 0.99 sqrt(1 - sqrt 0.99) + 0.01 sqrt(1 - sqrt 0.01) = 0.0796 > H(w) = 0.0560
-    split = collaborative_entropy(OPPOSITE, weights=weights, divergence="hellinger")
-    assert split.epistemic == pytest.approx(0.0796, abs=1e-4)
-    assert split.epistemic > entropy(weights)
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
@@ -174,37 +160,15 @@ def test_one_agent_has_its_semantic_entropy_and_no_dispute(divergence, group):
     assert split.total == split.aleatoric == semantic_entropy(alone)[0]
 
 
-def test_single_precision():
-    distributions = np.random.default_rng(0).dirichlet(np.ones(30), (50, 3))
-    single = collaborative_entropy(distributions.astype(np.float32))
-    assert single.total == pytest.approx(collaborative_entropy(distributions).total, abs=1e-6)
-
-
-def test_arguments_are_left_alone():
-    distributions, weights = np.array(HALF_AND_SURE), np.array([0.5, 0.5])
-    collaborative_entropy(distributions, weights=weights)
-    assert distributions.tolist() == HALF_AND_SURE
-    assert weights.tolist() == [0.5, 0.5]
-
-
 @pytest.mark.parametrize(
     ("distributions", "options", "error", "message"),
     [
         ([[0.5, 0.4]], {}, ValueError, r'every row of "distributions" must sum to 1; row 0 sums to 0.9. To turn'),
-        ([[1.0], [-1.0]], {}, ValueError, r'every value of "distributions" must be at least 0; row 1 holds -1'),
-        ([[math.nan]], {}, ValueError, r"must be a finite number; row 0 holds nan"),
         ([1.0], {}, ValueError, r"must have shape \(..., n_agents, n_clusters\); got shape \(1,\)"),
         (np.empty((0, 3)), {}, ValueError, r'"distributions" must not be empty; got shape \(0, 3\)'),
-        ([["a"]], {}, TypeError, r'"distributions" must hold real numbers'),
         (OPPOSITE, {"weights": [1.0]}, ValueError, r"each of the 2 agents .*; got shape \(1,\)"),
-        (OPPOSITE, {"weights": 1.0}, ValueError, r"got shape \(\)"),
         (OPPOSITE, {"weights": [[0.5, 0.5]] * 3}, ValueError, r"got shape \(3, 2\)"),
-        ([OPPOSITE] * 2, {"weights": [[0.5, 0.5]] * 3}, ValueError, r"got shape \(3, 2\)"),
-        (OPPOSITE, {"weights": [0.5, 0.6]}, ValueError, r'"weights" must sum to 1; got a sum of 1.1. Divide them'),
-        (OPPOSITE, {"weights": [1.5, -0.5]}, ValueError, r'every value of "weights" must be at least 0'),
-        (OPPOSITE, {"weights": [math.nan, 1.0]}, ValueError, r'"weights" must be a finite number'),
         (OPPOSITE, {"divergence": "tv"}, ValueError, "one of kl, js, hellinger, .*; got 'tv'. Choose one of them"),
-        (OPPOSITE, {"ground_metric": 1 - np.eye(2)}, ValueError, r"got 'kl'. Omit it"),
     ],
 )
 def test_refuses(distributions, options, error, message):
@@ -240,11 +204,3 @@ def test_agents_that_say_the_same_diverge_by_exactly_nothing():
     both = ensemble_mean([same, apart], weights=weights)
     assert both[0].tolist() == same[0]
     assert both[1] == pytest.approx(weights)
-
-
-def test_a_ground_metric_has_one_row_for_each_cluster_whatever_the_number_of_agents():
-    # the mean is (1/2, 0, 1/2): each agent moves one half over a distance of 4
-    ground = [[0.0, 1.0, 4.0], [1.0, 0.0, 3.0], [4.0, 3.0, 0.0]]
-    rows = [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    split = collaborative_entropy(rows, divergence="wasserstein", ground_metric=ground)
-    assert split.epistemic == pytest.approx(2.0)

@@ -43,36 +43,13 @@ def test_range_and_oracle(p):
     assert value == pytest.approx(entropy(p[::-1]), abs=1e-12)
 
 
-def test_batch_equals_single():
-    p = np.random.default_rng(0).dirichlet(np.ones(4), (3, 2))
-    assert entropy(p) == pytest.approx(np.array([[entropy(one) for one in two] for two in p]), abs=1e-15)
-
-
-def test_rounding_in_the_sum_is_divided_out():
-    # -p log p of 1.0000005 would be negative
-    assert entropy([1.0000005, 0.0]) == 0.0
-    assert semantic_entropy([[1 / 3 + 3e-7] * 3])[0] <= math.log(3)
-
-
-def test_single_precision_and_integers_pass():
-    assert entropy(np.full(7, 1 / 7, dtype=np.float32)) == pytest.approx(math.log(7))
-    assert entropy([1, 0]) == 0.0
-
-
 @pytest.mark.parametrize(
     ("p", "error", "message"),
     [
         ([0.5, 0.4], ValueError, r'"p" must sum to 1; got a sum of 0.9. To turn .* call "cluster_distributions"'),
-        ([[1.0, 0.0], [0.5, 0.6]], ValueError, r'every row of "p" must sum to 1; row 1 sums to 1.1'),
-        ([[[1.0, 0.0], [0.5, 0.6]]], ValueError, r"row \(0, 1\) sums to 1.1"),
-        ([1.5, -0.5], ValueError, r'every value of "p" must be at least 0; it holds -0.5. Pass probabilities'),
         ([math.nan, 1.0], ValueError, r'every value of "p" must be a finite number; it holds nan'),
-        ([math.inf, 1.0], ValueError, r"must be a finite number; it holds inf"),
-        ([[1.0, 0.0], [math.inf, -math.inf]], ValueError, r"must be a finite number; row 1 holds inf"),
         ([], ValueError, r'"p" must not be empty; got shape \(0,\)'),
-        (1.0, ValueError, r'"p" must have shape \(..., n_clusters\); got shape \(\)'),
         (["0.5", "0.5"], TypeError, r'"p" must hold real numbers; got <U3'),
-        ([None, 1.0], TypeError, r"must hold real numbers; got object"),
         ([1.0 + 0j], TypeError, r"must hold real numbers; got complex128"),
         ([[1.0], [0.5, 0.5]], ValueError, r"got rows of different lengths"),
     ],
@@ -85,11 +62,6 @@ def test_refuses(p, error, message):
 def test_semantic_entropy_of_one_row_is_a_float():
     assert semantic_entropy([0.5, 0.5]) == pytest.approx(LOG_2)
     assert isinstance(semantic_entropy([0.5, 0.5]), float)
-
-
-def test_semantic_entropy_refuses():
-    with pytest.raises(ValueError, match=r'every row of "distributions" must sum to 1; row 1 sums to 0\.9'):
-        semantic_entropy([[0.5, 0.5], [0.5, 0.4]])
 
 
 def test_renyi_by_hand():

@@ -1,6 +1,7 @@
-"""Owns the server of a model, and the places there: how many requests it gets at a time."""
+"""Owns what limits a request to a model: the places at its server, so many at a time, and a deadline."""
 
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Hashable
@@ -15,6 +16,30 @@ from coe_agents.text import quantity
 
 _LOCK = threading.Lock()
 """One lock for all, since agents share endpoints."""
+
+
+class Deadline:
+    """A point in time, `seconds` from now; never for None. `setting` is what a user would raise to have more."""
+
+    def __init__(self, seconds: float | None, *, setting: str = "`timeout` of the agent") -> None:
+        self.seconds = seconds
+        self.setting = setting
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def seconds_left(self, most: float | None = None) -> float | None:
+        """Returns the seconds left, `most` at most; None for no limit.
+
+        Raises:
+            AgentTimeoutError: If none are left.
+        """
+        if self._end is None:
+            return most
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise AgentTimeoutError(
+                f"no answer within {self.seconds:g} s", hint=f"Raise {self.setting}", retryable=False
+            )
+        return left if most is None else min(left, most)
 
 
 class Places:

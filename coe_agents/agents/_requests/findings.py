@@ -18,8 +18,7 @@ from pathlib import Path
 
 from coe_agents import files
 from coe_agents._steps import Call, Steps, Wait
-from coe_agents.agents._requests.endpoints import Places, Server
-from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.endpoints import Deadline, Places, Server
 from coe_agents.errors import AgentTimeoutError
 
 _DAY = 86_400.0
@@ -104,7 +103,6 @@ def _wait(future: "Future[Finding | None]", deadline: Deadline) -> Steps[Finding
 
 
 def _key_of(server: Server) -> str:
-    """Returns under which key a finding is kept: the server, its model, and the settings that samples depend on."""
     model = server.model
     settings = [getattr(model, name, None) for name in _SETTINGS]
     is_seeded = getattr(model, "seed", None) is not None

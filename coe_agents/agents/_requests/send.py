@@ -15,9 +15,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents._steps import Call, Pause, Steps
 from coe_agents.agents._requests.capabilities import ModelCall
-from coe_agents.agents._requests.clients import bind_tools
-from coe_agents.agents._requests.endpoints import Server
-from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.chat_models import bind_tools
+from coe_agents.agents._requests.endpoints import Deadline, Server
 from coe_agents.agents.error_mapping import is_stale, to_agent_error
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow, prints_secret, secrets_of
 

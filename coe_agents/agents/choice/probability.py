@@ -11,18 +11,25 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents._steps import Call, Steps
-from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.endpoints import Deadline
 from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents._requests.send import tracing_options
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
 from coe_agents.agents.error_mapping import status_of
-from coe_agents.checks import instance, integer, several
+from coe_agents.checks import several
 from coe_agents.errors import AgentError, NoChoiceError
 from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, create_response
 
 ChoiceMethod = Literal["exact", "top_logprobs", "constrained", "sampled"]
 CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
 """All methods, in the order in which they are tried."""
+
+OTHER_REPLY = "(another reply)"
+"""The text of the response that stands for all replies that are not one of the choices."""
+MIN_MASS = 0.5
+"""If the choices hold less of the model's probability, their ratio is unreliable, and its replies are read instead."""
+METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
+"""Not the likeliest first tokens of a free reply, which may continue: "Approve would be unsafe"."""
 
 _N_TOP = 20
 _REFUSALS = (400, 403, 405, 415, 422, 501)
@@ -35,7 +42,7 @@ class ChoiceProbabilities:
 
     Attributes:
         probabilities: One for each choice, in the order asked; they sum to 1.
-        method: How they were obtained; see `choice_steps`.
+        method: How they were obtained; see `ModelAgent.choice`.
         mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
             model mostly replies something else. None for "constrained", which allows nothing else.
         input_tokens: The tokens of the request that gave the result; 0 for "exact" and "sampled", None if not known.
@@ -59,47 +66,12 @@ def choice_steps(
     config: Mapping[str, Any] | None = None,
     seconds: float | None = None,
 ) -> Steps[ChoiceProbabilities]:
-    """Returns how likely a model is to reply with each of a few short choices, P(choice | the reply is a choice).
+    """Returns how likely a model is to reply with each of a few short choices; see `ModelAgent.choice`.
 
-    It uses the first of these methods that the model supports and that is precise enough:
-
-    - "exact": the choice's tokens are scored at the assistant's place, whatever their number, as they are spelled:
-      log P(choice) = sum_t log p(token_t | messages, tokens before t). For models with `choice_log_probabilities`.
-    - "top_logprobs": the likeliest 20 first tokens, for models with the fields `logprobs` and `top_logprobs`, such as
-      `ChatOpenAI`. Each token counts for the choice that it begins, ignoring case. A choice that no token begins gets
-      its upper bound, the least listed probability or what remains of 1. If this may exceed 1 % of the probability of
-      the other choices, the next method is used.
-    - "constrained": the same, with the reply held to the choices by the server (vLLM's `structured_outputs`), for
-      models with a field `extra_body`. A server that does not know the option is recognised.
-    - "sampled": the frequency among `n_samples` replies that state one choice and no other; one reply where the
-      model's temperature is 0, since all would be the same.
-
-    If a server rejects a method, the next one is used; other errors of the model are raised.
-
-    Args:
-        model: Any chat model. Its temperature is left as it is; servers give log-probabilities before temperature.
-        messages: The conversation; the last message asks for one of the choices.
-        choices: At least two. None may be the beginning of another, ignoring case, or should be that of another usual
-            reply.
-        n_samples: How many replies "sampled" asks for.
-        methods: Which methods may be used.
-        config: LangChain's `RunnableConfig`, passed through for callbacks, tags and metadata.
-        seconds: What all requests together may take; None for no limit.
-
-    Raises:
-        TypeError: If an argument is of another kind.
-        ValueError: If the choices cannot be distinguished, or an option cannot work.
-        NoChoiceError: If no reply was one of the choices, or no allowed method gave probabilities.
-
-    Example:
-        >>> from coe_agents._steps import run_steps
-        >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
-        >>> model = FakeListChatModel(responses=["True", "True.", "False", "It depends."])
-        >>> found = run_steps(choice_steps(model, [("user", "Is it so?")], ("True", "False"), n_samples=4))
-        >>> found.method, round(found.probabilities["True"], 3), found.mass
-        ('sampled', 0.667, 0.75)
+    The model's temperature is left as it is; servers give log-probabilities before temperature. `config` is a
+    `RunnableConfig`, passed through for callbacks, tags and metadata; `seconds` is what all requests together may take.
     """
-    conversation = _check(model, messages, choices, n_samples, methods)
+    conversation = _check(messages, choices, methods)
     score = getattr(model, "choice_log_probabilities", None)  # `coe_agents.backends.ChatTransformers` has it
     if "exact" in methods and score is not None:
         return _from_scores((yield Call(score, None, (conversation, choices), seconds=seconds)), choices)
@@ -146,11 +118,7 @@ def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProba
     return ChoiceProbabilities(probabilities, "exact", mass=min(math.exp(top) * total, 1.0))
 
 
-def _check(
-    model: Any, messages: Any, choices: Sequence[str], n_samples: int, methods: Sequence[str]
-) -> list[BaseMessage]:
-    """Returns the messages as LangChain's, or raises what is wrong with the arguments."""
-    instance(model, BaseChatModel, '"model"', what="a LangChain chat model", advice="Pass the model itself")
+def _check(messages: Any, choices: Sequence[str], methods: Sequence[str]) -> list[BaseMessage]:
     for name, value in (("messages", messages), ("choices", choices), ("methods", methods)):
         several(value, f'"{name}"', of=name, advice="Put a single one into a list")
     folded = [choice.strip().casefold() for choice in choices]
@@ -161,7 +129,6 @@ def _check(
             f'none of "choices" may begin another, in any case; "{ambiguous[0]}" begins "{ambiguous[1]}". '
             "Reword one of them, or name them A, B, ..."
         )
-    integer(n_samples, '"n_samples"', least=1, advice="10 is the default")
     if not methods or not set(methods) <= set(CHOICE_METHODS):
         raise ValueError(f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. Omit it for all')
     return convert_to_messages(messages)
@@ -185,7 +152,6 @@ def _whole(model: BaseChatModel) -> BaseChatModel:
 def _first_token(
     request: Callable[..., Call], choices: Sequence[str], held: Mapping[str, Any] | None = None
 ) -> Steps[tuple[FirstToken, Usage] | None]:
-    """Returns what the first tokens say, and the tokens that it cost; None where they are not listed."""
     try:
         result = yield request({"max_tokens": 1, **(held or {}), "logprobs": True, "top_logprobs": _N_TOP})
     except Exception as error:
@@ -250,14 +216,6 @@ def _flat(result: LLMResult) -> list[Generation]:
 
 def _list_names(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
-
-
-OTHER_REPLY = "(another reply)"
-"""The text of the response that stands for all replies that are not one of the choices."""
-MIN_MASS = 0.5
-"""If the choices hold less of the model's probability, their ratio is unreliable, and its replies are read instead."""
-METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
-"""Not the likeliest first tokens of a free reply, which may continue: "Approve would be unsafe"."""
 
 
 def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent: str) -> AgentReply:

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.outputs import Generation
 
 from coe_agents.agents._requests.parse import tokens_of
-from coe_agents.clustering import strip_reasoning
+from coe_agents.clustering.answers import strip_reasoning
 
 _MASKED = 1e-30
 """A masked token has a log-probability of -100 or less, as servers write minus infinity."""

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.policy.wording import MOSTLY, decomposition

@@ -14,7 +14,7 @@ from coe_agents.evaluation.calibration.monitor import check_probability
 from coe_agents.evaluation.calibration.risk_control import choose_audited_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 SeenAs = Literal["audit", "escalation"]
 

@@ -17,7 +17,7 @@ from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_clusters, mean_verdict, with_verdicts
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
-from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
+from coe_agents.policy import CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import (
     AgentWeighting,
     CalibratedAgent,
@@ -25,9 +25,9 @@ from coe_agents.policy.calibrated import (
     GroupThreshold,
     counts_agents_by,
 )
-from coe_agents.policy.gate import LearnedGate
-from coe_agents.policy.support_gate import SupportGate
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.policy.learned_gates import LearnedGate, SupportGate
+from coe_agents.policy.weighting import Weighting
+from coe_agents.uncertainty.ties import TIE
 
 
 @dataclass(frozen=True, slots=True)

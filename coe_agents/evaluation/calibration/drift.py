@@ -10,7 +10,7 @@ from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
 from coe_agents.evaluation.calibration.risk_control import risk_bound, round_up
 from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ import numpy.typing as npt
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.scoring.scores import hash_of
 from coe_agents.policy import Measurement
-from coe_agents.policy.gate import LearnedGate, distributions_of, gate_features
-from coe_agents.policy.support_gate import SupportGate, support_features
+from coe_agents.policy.learned_gates import LearnedGate, SupportGate, distributions_of, gate_features, support_features
 from coe_agents.text import quantity
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.ties import shares_lead
 
 _N_FOLDS = 5
 _TRUST_PENALTY = 100.0

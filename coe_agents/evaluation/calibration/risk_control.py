@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from coe_agents.checks import number, require
 from coe_agents.evaluation.metrics.tallies import FloatArray, check_shares
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 _BETS: FloatArray = np.array([0.2, 0.4, 0.6, 0.8, 0.95])
 """The shares of its capital that a bet for a kept risk loses with one wrong answer of the highest weight."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.metrics import accuracy_rejection_curve, roc_curve
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion

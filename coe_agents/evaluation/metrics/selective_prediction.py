@@ -14,7 +14,7 @@ import numpy.typing as npt
 from coe_agents.checks import number
 from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking, RankingMetric
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.ties import TIE
 
 RETENTIONS = (0.8, 0.9, 0.95, 1.0)
 """The shares of answers, the most certain ones, whose accuracy is reported."""

@@ -12,7 +12,8 @@ from statistics import fmean
 from typing import Protocol, runtime_checkable
 
 from coe_agents.actions.proposals import has_proposals
-from coe_agents.clustering import BidirectionalEntailment, Clusterer, answer_kind, cluster_many, normalize_answer
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many, normalize_answer
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
 from coe_agents.policy.measurement import response_text
 

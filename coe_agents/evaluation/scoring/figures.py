@@ -12,8 +12,8 @@ import numpy as np
 
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray, join_ties
 from coe_agents.uncertainty import collaborative_entropy, entropy, kl_divergence
-from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.entropies import renyi, shannon
+from coe_agents.uncertainty.ties import TIE
 
 _SUBSET_TOLERANCE = 0.05
 """How much divergence, in nats, one more agent may add to a compatible subset."""

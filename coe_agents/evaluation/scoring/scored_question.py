@@ -10,7 +10,7 @@ from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
 from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics, iter_statistics
-from coe_agents.policy import Weighting
+from coe_agents.policy.weighting import Weighting
 
 
 @dataclass(frozen=True, slots=True)

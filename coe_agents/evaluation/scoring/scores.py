@@ -21,8 +21,8 @@ from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL
 from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
 from coe_agents.evaluation.scoring.statistics import BATCH, ActionKind, Statistics
 from coe_agents.evaluation.workers import ALONE, Workers
-from coe_agents.policy import Weighting
-from coe_agents.uncertainty.answers import TIE
+from coe_agents.policy.weighting import Weighting
+from coe_agents.uncertainty.ties import TIE
 
 _PART = 2 * BATCH
 """Questions in a part: whole batches, so that all array operations are those of one process, to the last bit."""

@@ -16,12 +16,12 @@ from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.figures import BY_PROBABILITY, compute_figures, graph_figures
-from coe_agents.policy import Measurement, Weighting, measure
+from coe_agents.policy import Measurement, measure
 from coe_agents.policy.measurement import response_text
-from coe_agents.policy.weighting import log_probabilities, most_probable, shares
+from coe_agents.policy.weighting import Weighting, log_probabilities, most_probable, shares
 from coe_agents.uncertainty import cluster_distributions, ensemble_mean
-from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.entropies import shannon
+from coe_agents.uncertainty.ties import shares_lead
 
 ActionKind = Literal["call", "no_call"]
 BATCH = 64

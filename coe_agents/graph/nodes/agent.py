@@ -21,8 +21,8 @@ from coe_agents.errors import (
     secrets_of,
 )
 from coe_agents.graph import events
+from coe_agents.graph.round_state import seconds_since
 from coe_agents.graph.runnables import TwoForms
-from coe_agents.graph.spending import seconds_since
 from coe_agents.graph.state import AskedRequest, check_request
 from coe_agents.text import safe_message
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response, create_usage

@@ -7,28 +7,28 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langgraph.types import Overwrite
 
+from coe_agents.graph.context import RunSettings
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import new_responses
-from coe_agents.graph.run_settings import RunSettings
+from coe_agents.graph.round_state import begin_round, measurement_of, new_responses
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import proposals_in_words
-from coe_agents.graph.spending import begin_round
-from coe_agents.graph.state import CoEState
-from coe_agents.rounds import RoundContext, Strategies, check_plan
+from coe_agents.graph.state import CoEState, Plan
+from coe_agents.rounds import RoundContext
+from coe_agents.rounds.strategies import Strategies
+from coe_agents.rounds.strategy import check_plan
 
 
 def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForms:
     """Returns the node that has a strategy plan the next round, and opens it."""
 
     def another_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        started, agents = begin_round(), settings.of(state).agents
+        clock, agents = begin_round(state["clock"]["elapsed"]), settings.of(state).agents
         measurement = measurement_of(state)
         name, strategy = strategies.of(measurement.regime, wanted=state["verdict"]["strategy"])
         responding = [row["agent"] for row in new_responses(state)]
         round_context = RoundContext(
-            question=state["asked"],
-            messages=state["conversation"],
+            question=state["turn"]["question"],
+            messages=state["turn"]["conversation"],
             round=state["round"] + 1,
             measurement=measurement,
             n_responses={agent: responding.count(agent) for agent in agents},
@@ -38,10 +38,12 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             plan = check_plan(context.run(strategy, round_context), strategy=name, agents=agents)
         update = {
             "round": state["round"] + 1,
-            "strategy": name,
-            "wishes": {agent: dict(wishes) for agent, wishes in plan.wishes.items()},
-            "shows_answers": plan.shows_answers,
-            "started": started,
+            "plan": Plan(
+                strategy=name,
+                overrides={agent: dict(overrides) for agent, overrides in plan.overrides.items()},
+                shows_answers=plan.shows_answers,
+            ),
+            "clock": clock,
         }
         if plan.replaces:
             update |= {"former_responses": state["responses"], "responses": Overwrite([])}

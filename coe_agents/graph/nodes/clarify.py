@@ -11,9 +11,10 @@ from pydantic import TypeAdapter
 from coe_agents import prompts
 from coe_agents.graph.nodes.escalation import case_of
 from coe_agents.graph.people import Spoken, ask_about_case
-from coe_agents.graph.spending import begin_round
-from coe_agents.graph.state import CoEState
-from coe_agents.rounds import CLARIFY, rephrase
+from coe_agents.graph.round_state import begin_round
+from coe_agents.graph.state import CoEState, Plan
+from coe_agents.rounds.strategies import CLARIFY
+from coe_agents.rounds.strategy import rephrase
 
 _REPLY: TypeAdapter[str] = TypeAdapter(Spoken)
 
@@ -38,19 +39,17 @@ def clarify_node(max_question_chars: int) -> Callable[[CoEState], dict[str, Any]
             return question, reply
 
         question, reply = ask_about_case("clarify", case, asked, _REPLY, read)
+        turn = state["turn"]
+        conversation = rephrase(turn["conversation"], question)
         answered = HumanMessage(reply, id=str(uuid.uuid4()))
         return {
-            "asked": question,
-            "conversation": rephrase(state["conversation"], question),
+            "turn": {**turn, "question": question, "conversation": conversation, "last_seen": answered.id},
             "messages": [AIMessage(asked), answered],
-            "last_seen": answered.id,
             "round": state["round"] + 1,
-            "strategy": CLARIFY,
-            "wishes": None,
-            "shows_answers": False,
+            "plan": Plan(strategy=CLARIFY, overrides=None, shows_answers=False),
+            "clock": begin_round(state["clock"]["elapsed"]),
             "former_responses": state["responses"],
             "responses": Overwrite([]),
-            "started": begin_round(),
         }
 
     return clarify

@@ -8,8 +8,9 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Overwrite
 
-from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer, parse_choice
-from coe_agents.clustering.cluster import cluster_with_former
+from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
+from coe_agents.clustering.answers import parse_choice
+from coe_agents.clustering.responses import cluster_with_former
 from coe_agents.errors import (
     AgentError,
     ClusteringError,
@@ -20,12 +21,12 @@ from coe_agents.errors import (
     secrets_of,
 )
 from coe_agents.graph import events
-from coe_agents.graph.rounds import agents_counted_as, before
+from coe_agents.graph.round_state import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
-from coe_agents.rounds import former_answers
+from coe_agents.rounds.trajectory import former_answers
 from coe_agents.types import Response, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
@@ -41,11 +42,11 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     """
 
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
-        if state["allowed"] is not None:
-            return cluster_choices(state, state["allowed"])
+        if state["turn"]["choices"] is not None:
+            return cluster_choices(state, state["turn"]["choices"])
         comparing, reads = clusterer_of(state, clusterer), canonicalize
         if is_about_actions(state):
-            rows = read_actions(state["responses"], state.get("shown"))
+            rows = read_actions(state["responses"], state["turn"]["tools"])
             state, reads = {**state, "responses": rows}, None
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
@@ -54,7 +55,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
-            labels, others = cluster_with_former(texts, former, question=state["asked"], clusterer=comparing)
+            labels, others = cluster_with_former(texts, former, question=state["turn"]["question"], clusterer=comparing)
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -107,7 +108,7 @@ def _clustered(
 ) -> dict[str, Any]:
     failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
     sizes = [count for _, count in sorted(Counter(labels).items())]
-    events.emit(events.Clustered(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes))
+    events.emit(events.Event(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes))
     rows = Overwrite([*responses, *failures])
     return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 

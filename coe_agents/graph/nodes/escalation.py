@@ -8,7 +8,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from coe_agents._steps import Steps, invoke
-from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import AgentTokens, view
 from coe_agents.graph import events
 from coe_agents.graph.ask_person import AskPerson
@@ -17,7 +17,7 @@ from coe_agents.graph.people import faults
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.types import DECIDERS, Candidate, EscalatedCase, Ruling, Usage
+from coe_agents.types import DECIDERS, Candidate, EscalatedCase, FinalAction, Ruling, Usage
 
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
 """What decides an escalated case: an `Arbiter`, an `AskPerson`, or any function or Runnable that returns a `Ruling`.
@@ -63,8 +63,8 @@ def case_of(state: CoEState) -> EscalatedCase:
     """Returns the case for whoever decides; the state must hold a measurement."""
     return {
         **view(state["measured"] or {}, EscalatedCase),
-        "question": state["asked"],
-        "conversation": state["conversation"],
+        "question": state["turn"]["question"],
+        "conversation": state["turn"]["conversation"],
         "candidates": candidates(state),
         "reason": state["verdict"]["reason"],
     }
@@ -104,10 +104,8 @@ def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
     )
 
 
-class _Ruling(BaseModel, defer_build=True):
-    """What a `Ruling` must be."""
-
-    action: Literal["answer", "abstain", "escalate"]
+class _CheckedRuling(BaseModel, defer_build=True):
+    action: FinalAction
     answer: str | None = None
     reason: str
     decided_by: str | None = Field(default=None, min_length=1)
@@ -116,7 +114,7 @@ class _Ruling(BaseModel, defer_build=True):
 
 def _settled(state: CoEState, given: object, name: str, *, is_person: bool) -> Command[str]:
     try:
-        ruling = _Ruling.model_validate(given)
+        ruling = _CheckedRuling.model_validate(given)
     except ValidationError as error:
         raise ValueError(
             f'"escalation" must return a Ruling; {name!r} returned another {type(given).__name__} ({faults(error)}). '
@@ -139,7 +137,7 @@ def _settled(state: CoEState, given: object, name: str, *, is_person: bool) -> C
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
         "decided_by": decided_by,
     }
-    events.emit(events.Ruled(event="ruled", round=state["round"], action=action, decided_by=decided_by))
+    events.emit(events.Event(event="ruled", round=state["round"], action=action, decided_by=decided_by))
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:
         usage = Usage(

@@ -6,10 +6,10 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from coe_agents.decision.create import create_decision
-from coe_agents.graph.rounds import new_responses
+from coe_agents.decision.group_decision import create_decision
+from coe_agents.graph.round_state import new_responses
 from coe_agents.graph.state import CoEState
-from coe_agents.rounds import conformity
+from coe_agents.rounds.trajectory import conformity
 from coe_agents.types import usable
 
 WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
@@ -24,7 +24,7 @@ def finish(state: CoEState) -> dict[str, Any]:
     decision = create_decision(
         verdict,
         measured,
-        choices=state["allowed"],
+        choices=state["turn"]["choices"],
         calls=calls,
         failed_agents={
             response["agent"]: response["error"]

@@ -1,23 +1,20 @@
-"""Owns the node that measures the responses, and converts a measurement to plain data and back."""
+"""Owns the node that measures the responses."""
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 
 from coe_agents.actions import ActionMatch
 from coe_agents.clustering import Clusterer
-from coe_agents.decision.data import view
 from coe_agents.graph import events
-from coe_agents.graph.rounds import account, graded_agents
-from coe_agents.graph.run_settings import RunSettings
+from coe_agents.graph.context import RunSettings
+from coe_agents.graph.round_state import account, graded_agents, to_plain
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import AgentMeasurement, Decision, Measurement, measure
-from coe_agents.rounds import conformity
+from coe_agents.policy import measure
 
 
 def measure_node(
@@ -43,12 +40,12 @@ def measure_node(
                 weights=now.weights,
                 coordination=coordination,
                 clusterer=clusterer_of(state, clusterer),
-                question=state["asked"],
+                question=state["turn"]["question"],
                 **options,
             )
-        measured = None if measurement is None else _to_plain(measurement)
-        numbers = view(measured or dict.fromkeys(events.Measured.__annotations__), events.Measured)
-        events.emit({**numbers, "event": "measured", "round": state["round"]})
+        measured = None if measurement is None else to_plain(measurement)
+        numbers = {name: (measured or {}).get(name) for name in events.MEASURED}
+        events.emit(cast("events.Event", {"event": "measured", "round": state["round"], **numbers}))
         return {"measured": measured, "trajectory": account(state, measurement)}
 
     async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
@@ -57,24 +54,3 @@ def measure_node(
         return await asyncio.to_thread(measure_responses, state, config)
 
     return TwoForms(measure_responses, ameasure_responses, name="measure")
-
-
-def measurement_of(state: CoEState) -> Measurement:
-    """Returns the last round's measurement with the earlier rounds, as policies and strategies see it."""
-    trajectory, measured = state["trajectory"], state["measured"] or {}
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
-    }
-    given["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
-    return Measurement(**given | {"conformity": conformity(trajectory), "history": tuple(trajectory[:-1])})
-
-
-def _to_plain(measurement: Measurement) -> dict[str, Any]:
-    """Returns the fields, with lists for tuples, as a checkpointer would return them."""
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields_of(measurement).items()}
-    return plain | {"agents": {name: fields_of(said) for name, said in measurement.agents.items()}}
-
-
-def fields_of(instance: Measurement | AgentMeasurement | Decision) -> dict[str, Any]:
-    """Returns the fields as `dataclasses.asdict` does, without copying the values."""
-    return {field.name: getattr(instance, field.name) for field in fields(instance)}

@@ -14,11 +14,11 @@ from langchain_core.messages import (
 )
 from langgraph.types import Overwrite
 
+from coe_agents.graph.context import RunSettings, read_changes
 from coe_agents.graph.nodes.finish import WITHHELD
-from coe_agents.graph.run_settings import RunSettings, read_changes
+from coe_agents.graph.round_state import begin_round
 from coe_agents.graph.shown_tools import check_tools
-from coe_agents.graph.spending import begin_round
-from coe_agents.graph.state import STATE_VERSION, CoEState
+from coe_agents.graph.state import STATE_VERSION, CoEState, Plan, Turn
 
 History = Literal["conversation", "question"]
 
@@ -51,26 +51,25 @@ def prepare_node(
             )
         shown, allowed = _shown(conversation, asked, history), _choices(state.get("choices"))
         return {
-            "state_version": STATE_VERSION,
-            "asked": asked,
-            "allowed": allowed,
-            "reviews": bool(state.get("is_review")),
-            "shown": _tools(state, tools, allowed),
-            "conversation": convert_to_openai_messages(shown),
+            "turn": Turn(
+                state_version=STATE_VERSION,
+                context=read_changes(settings),
+                question=asked,
+                choices=allowed,
+                is_review=bool(state.get("is_review")),
+                tools=_tools(state, tools, allowed),
+                conversation=convert_to_openai_messages(shown),
+                last_seen=conversation[-1].id,
+            ),
             "messages": messages,
-            "last_seen": conversation[-1].id,
-            "context": read_changes(settings),
             "round": 0,
-            "strategy": None,
-            "wishes": None,
-            "shows_answers": False,
+            "plan": Plan(strategy=None, overrides=None, shows_answers=False),
+            "clock": begin_round(),
             "trajectory": [],
             "former_responses": Overwrite([]),
             "former_labels": {},
             "responses": Overwrite([]),
             "usages": Overwrite([]),
-            "started": begin_round(),
-            "elapsed": 0.0,
         }
 
     return prepare
@@ -85,7 +84,7 @@ def _read_question(state: CoEState) -> tuple[str, list[AnyMessage], list[AnyMess
         raise ValueError(
             f'"question" of the input must be a text that is not blank; got {given!r}. Write {{"question": "..."}}'
         )
-    added = _added_this_turn(messages, state.get("last_seen"))
+    added = _added_this_turn(messages, former["last_seen"] if (former := state.get("turn")) else None)
     texts = [message.text.strip() for message in added if isinstance(message, HumanMessage)]
     if given is None and not any(texts) and any(isinstance(message, ToolMessage) for message in added):
         # the results of the calls that answered the former turn: its question is open still

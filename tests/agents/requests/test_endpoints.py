@@ -1,34 +1,158 @@
-"""The server of a model: its password, and that there is one. Servers on loopback."""
-
 import asyncio
+import gc
+import threading
+import time
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent
-from coe_agents.errors import AgentError
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents._steps import arun_steps, run_steps
+from coe_agents.agents._requests.endpoints import Deadline, Places, places_of
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import AgentTimeoutError
 from coe_agents.types import AgentRequest
 from tests.doubles import CountingModel
-from tests.servers import answering
+from tests.servers import served
+from tests.waiting import until, wait_until
 
-PASSWORD = "planted-0123456789"
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+
+@contextmanager
+def taken(places, seconds):
+    turn = places.queue()
+    try:
+        yield run_steps(places.wait(turn, seconds))
+    finally:
+        places.leave(turn)
+
+
+@asynccontextmanager
+async def ataken(places, seconds):
+    turn = places.queue()
+    try:
+        yield await arun_steps(places.wait(turn, seconds))
+    finally:
+        places.leave(turn)
+
+
+def test_a_deadline_passes():
+    assert Deadline(None).seconds_left() is None
+    assert Deadline(None).seconds_left(3) == 3
+    assert Deadline(10).seconds_left(3) == 3
+    assert 900 < Deadline(1000).seconds_left() <= 1000
+    passed = Deadline(0.001)
+    time.sleep(0.002)
+    with pytest.raises(AgentTimeoutError, match=r"no answer within 0\.001 s\. Raise `timeout`"):
+        passed.seconds_left()
+
+
+def test_places_are_shared_by_threads_and_event_loops():
+    places, busy, most, lock = Places(3), [0], [0], threading.Lock()
+
+    def enter(step):
+        with lock:
+            busy[0] += step
+            most[0] = max(most[0], busy[0])
+
+    def in_thread():
+        with taken(places, 60):
+            enter(1)
+            wait_until(lambda: most[0] == 3)
+            time.sleep(0.01)  # more would come now
+            enter(-1)
+
+    async def in_loop():
+        async with ataken(places, 60):
+            enter(1)
+            await until(lambda: most[0] == 3)
+            await asyncio.sleep(0.01)
+            enter(-1)
+
+    async def many():
+        await asyncio.gather(*(in_loop() for _ in range(10)))
+
+    threads = [threading.Thread(target=in_thread) for _ in range(10)]
+    threads += [threading.Thread(target=asyncio.run, args=(many(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (busy, most) == ([0], [3])
+
+
+async def test_who_gives_up_waiting_takes_no_place():
+    places = Places(1)
+    with taken(places, None):
+        with pytest.raises(AgentTimeoutError, match=r"has 1 place, and none was free within"), taken(places, 0.01):
+            pass
+        with pytest.raises(AgentTimeoutError):
+            async with ataken(places, 0.01):
+                pass
+        waiting = asyncio.create_task(ataken(places, None).__aenter__())
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    async with ataken(places, 0.1):  # free again
+        pass
+
+
+async def test_requests_that_are_cancelled_leave_the_place_and_the_queue():
+    started = asyncio.Event()
+
+    class Slow(CountingModel):
+        async def _agenerate(self, *args, **options):
+            started.set()
+            await asyncio.sleep(60)
+
+    agent = ModelAgent("a", Slow(), max_concurrency=1)
+    request = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+    asking = [asyncio.create_task(agent.asample(request)) for _ in range(2)]
+    await started.wait()
+    places = agent._asker.server.places
+    await until(lambda: (places._n_taken, len(places._waiting)) == (1, 1))
+    for task in asking:
+        task.cancel()
+    assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*asking, return_exceptions=True))
+    assert (places._n_taken, len(places._waiting)) == (0, 0)
+
+
+def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
+    first, second, other = (places_of(None, at, size) for at, size in (("x", 5), ("x", 2), ("y", 5)))
+    assert first is second
+    assert (first.size, other.size) == (2, 5)
+    del first, second
+    gc.collect()
+    assert places_of(None, "x", 7).size == 7
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
-def test_a_server_cannot_tell_the_password_in_an_address(form):
-    told = {"error": {"message": f"no {PASSWORD}"}}
-    with answering(lambda body: (401, told)) as server:
-        url = server.url.replace("//", f"//user:{PASSWORD}@", 1)
-        agent = ModelAgent("a", ChatOpenAI(model="served", base_url=url, api_key="none"))
-        with pytest.raises(AgentError) as failure:
-            _ = agent.sample(REQUEST) if form == "sync" else asyncio.run(agent.asample(REQUEST))
-    assert "[redacted]" in str(failure.value)
-    assert PASSWORD not in repr(failure.value) + str(failure.value)
+def test_all_agents_and_runs_at_one_address_share_its_places(form):
+    with served(texts=("Paris",), seconds=0.02, gathers=2) as server:
 
+        def agent(name):
+            chat = ChatOpenAI(model=f"served-{name}", base_url=server.url, api_key="none")
+            return ModelAgent(name, chat, n_samples=2, max_concurrency=2)
 
-@pytest.mark.parametrize("models", [[], [CountingModel(), CountingModel()], ("openai:m",)])
-def test_a_list_of_models_is_refused(models):
-    remedy = f"must be a chat model .*; got {type(models).__name__}.* put a proxy in front of several servers"
-    with pytest.raises(TypeError, match=remedy):
-        ModelAgent("a", models)
+        graphs = [
+            create_coe_graph(
+                [agent(name) for name in "abc"], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
+            ).compile()
+            for _ in range(2)
+        ]
+        given = [{"question": f"{i}?"} for i in range(2)]
+        if form == "sync":
+            threads = [threading.Thread(target=graph.batch, args=(given,)) for graph in graphs]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+        else:
+
+            async def both():
+                await asyncio.gather(*(graph.abatch(given) for graph in graphs))
+
+            asyncio.run(both())
+    assert len(server.requests) == 12
+    assert server.most_busy == 2

@@ -5,7 +5,9 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch, answer_kind, parse_choice
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.clustering.answers import parse_choice
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.types import AgentRequest
 from tests.servers import answering, completion
 
@@ -67,9 +69,3 @@ def test_a_block_of_the_responses_api():
     message = AIMessage([{"type": "refusal", "refusal": OTHER}])
     reply = agent(GenericFakeChatModel(messages=iter([message])), n_samples=1).sample(REQUEST)
     assert answer_kind(reply["responses"][0]["answer"]) == "refusal"
-
-
-def test_a_text_beside_it_is_kept():
-    message = AIMessage("Paris", additional_kwargs={"refusal": KNOWN})
-    reply = agent(GenericFakeChatModel(messages=iter([message])), n_samples=1).sample(REQUEST)
-    assert reply["responses"][0]["text"] == "Paris"

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust, to_folds
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.policy.gate import distributions_of, gate_features
+from coe_agents.policy.learned_gates import distributions_of, gate_features
 from tests.evaluation.invented import group, row
 
 

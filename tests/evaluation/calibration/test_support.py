@@ -13,7 +13,7 @@ from coe_agents.evaluation import calibrate
 from coe_agents.evaluation.calibration.learned import fit_support
 from coe_agents.evaluation.calibration.risk_control import risk_bound
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.policy.support_gate import SupportGate
+from coe_agents.policy.learned_gates import SupportGate
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 

@@ -2,13 +2,11 @@ import asyncio
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from coe_agents import RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
-from coe_agents.graph import CoEInput, CoEOutput
 from coe_agents.policy import Decision
 from coe_agents.rounds import Clarify, RoundPlan
 from tests.doubles import ScriptedAgent
@@ -86,15 +84,6 @@ def test_a_table_of_strategies_may_have_the_user_asked(strategy):
     assert decision["conformity"] is None  # nobody saw another's answer
 
 
-def test_it_may_follow_a_round_that_asked_again():
-    agents, policy = group(), ClarifyOnce(after=1)
-    compiled = graph(agents, policy, max_rounds=3).compile(checkpointer=InMemorySaver())
-    shown(compiled.invoke({"question": "Capital?"}, THREAD))
-    assert [sum(a.n_responses for a in seen.agents.values()) for seen in policy.seen] == [3, 5]
-    decision = compiled.invoke(Command(resume="Of France."), THREAD)["decision"]
-    assert (decision["support"], decision["n_rounds"]) == ({"Metz": 1.0}, 3)
-
-
 def test_a_reply_that_cannot_be_used_is_asked_for_again():
     agents = group()
     compiled = graph(agents, max_question_chars=50).compile(checkpointer=InMemorySaver())
@@ -127,14 +116,6 @@ def test_the_next_turn_starts_clean_and_sees_the_talk():
     ]
 
 
-def test_an_empty_turn_does_not_take_the_clarification_for_its_question():
-    compiled = graph(group()).compile(checkpointer=InMemorySaver())
-    compiled.invoke({"question": "Capital?"}, THREAD)
-    compiled.invoke(Command(resume="Of France."), THREAD)
-    with pytest.raises(ValueError, match="got neither"):
-        compiled.invoke({"messages": []}, THREAD)
-
-
 def test_no_round_is_left_for_it():
     compiled = graph(group(), max_rounds=1).compile(checkpointer=InMemorySaver())
     decision = compiled.invoke({"question": "Capital?"}, THREAD)["decision"]
@@ -164,23 +145,3 @@ def test_a_users_strategy_of_that_name_is_the_users():
 def test_a_graph_that_may_not_ask_says_so():
     with pytest.raises(ValueError, match=r'"clarify" .* Build it with create_coe_graph\(\.\.\., clarify=True\)'):
         graph(group(), clarify=False).compile().invoke({"question": "Capital?"})
-
-
-class Parent(CoEInput, CoEOutput):
-    pass
-
-
-def test_as_a_subgraph_it_goes_on_without_sampling_again():
-    agents = group()
-    outer = StateGraph(Parent)
-    outer.add_node("gate", graph(agents).compile())
-    outer.add_edge(START, "gate")
-    compiled = outer.compile(checkpointer=InMemorySaver())
-    assert shown(compiled.invoke({"question": "Capital?"}, THREAD))["asked"] == ASKED
-    assert compiled.invoke(Command(resume="Of France."), THREAD)["decision"]["answer"] == "Metz"
-    assert [len(agent.requests) for agent in agents] == [2, 2]
-
-
-def test_the_shape_of_the_graph():
-    edges = {(edge.source, edge.target) for edge in graph(group()).compile().get_graph().edges}
-    assert {("coordinate", "clarify"), ("clarify", "a"), ("clarify", "b"), ("coordinate", "escalate")} <= edges

@@ -1,19 +1,26 @@
-"""Owns who may ask: the names under which the server is asked, the pages that may ask it, and the key.
+"""Owns who may ask, and how much at a time: the server's names, its pages and key; requests in flight and their size.
 
 A page of another site can make a browser send requests to a server on this machine. It is recognised by its
 `Origin`, and by its `Host` where it has its own name resolve to this machine.
 """
 
+import asyncio
 import base64
 import binascii
 import hmac
+import math
 import re
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coe_agents.serve.api_error import ApiError
+from coe_agents.files import parse_json
+from coe_agents.serve.api_error import ApiError, caller_gone
+from coe_agents.text import quantity
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _HOST = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<address>[\da-fA-F:.]+)\])(?::\d{1,5})?", re.ASCII)
@@ -30,6 +37,12 @@ _PROTECTION = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 ]
+_LONGEST_UPLOAD = 30.0
+"""Seconds in which a body must have arrived."""
+_LONGEST_WAIT = 60
+"""Seconds; OpenAI's clients follow no `Retry-After` above it."""
+_CLOSE = {"connection": "close"}
+"""Where a body is left unread: the rest of it would still arrive."""
 
 
 class Guard:
@@ -54,7 +67,6 @@ class Guard:
         self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -110,3 +122,65 @@ def _name_of(host: str) -> str:
     """Returns the name in a `Host` header, in lower case and without the port; "" if it is malformed."""
     found = _HOST.fullmatch(host)
     return (found["name"] or found["address"]).lower() if found else ""
+
+
+class Admission:
+    """Lets so many questions, sent by POST, in at a time, streams included, and answers 429 to further ones.
+
+    Attributes:
+        n_inside: How many are being answered now.
+    """
+
+    def __init__(self, app: ASGIApp, *, most: int) -> None:
+        self._app, self._most = app, most
+        self.n_inside = 0
+        self._seconds = 1.0  # a running mean
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        if self.n_inside >= self._most:
+            wait = min(_LONGEST_WAIT, max(1, math.ceil(self._seconds)))
+            answered = quantity(self._most, "question is", "questions are")
+            refusal = ApiError(
+                429,
+                f"{answered} being answered, as many as the operator allows. Ask again in {wait} s",
+                code="too_many_requests",
+                headers={"retry-after": str(wait)},
+            )
+            await refusal.to_response()(scope, receive, send)
+            return
+        start = time.monotonic()
+        self.n_inside += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self.n_inside -= 1
+            self._seconds += 0.1 * (time.monotonic() - start - self._seconds)
+
+
+async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
+    """Returns the JSON object in a request's body; raises `ApiError` where it is too large, too slow or none."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_LONGEST_UPLOAD):
+            async for part in request.stream():
+                body += part
+                if len(body) > max_bytes:
+                    raise ApiError(
+                        413, f"a request must have at most {max_bytes} bytes. Shorten the conversation", headers=_CLOSE
+                    )
+    except TimeoutError:
+        raise ApiError(
+            408, f"a request must arrive within {_LONGEST_UPLOAD:g} s. Send it again", headers=_CLOSE
+        ) from None
+    except ClientDisconnect:
+        raise caller_gone() from None
+    try:
+        content = parse_json(bytes(body), is_strict=True)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise ApiError(400, "the body must be a JSON object in which each name appears once. Correct it")
+    return content

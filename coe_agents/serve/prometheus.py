@@ -21,9 +21,6 @@ _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0
 class Metrics:
     """The metrics of one server; no question, response or error message is among them.
 
-    Args:
-        count_in_flight: Returns how many questions are being answered.
-
     Attributes:
         telemetry: The handler to pass to each run.
     """
@@ -47,7 +44,6 @@ class Metrics:
         meter.create_observable_gauge("coe.questions.in_flight", [observe], "{question}", "Questions being answered")
 
     def note_request(self, path: str, status: int, seconds: float) -> None:
-        """Counts a request."""
         self._seconds.record(seconds, {"path": path, "status": str(status)})
 
     async def show(self, request: Request) -> Response:

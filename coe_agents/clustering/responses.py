@@ -109,7 +109,6 @@ def _cluster_batch(
 
 
 def _in_own_order(texts: Sequence[str]) -> list[str]:
-    """Returns the texts by how often they occur, the most frequent first, then by length, then by text."""
     counts = Counter(texts)
     ordered = sorted((-count, len(text), text) for text, count in counts.items())
     return [text for count, _, text in ordered for _ in range(-count)]

@@ -15,15 +15,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from coe_agents.decision.views import to_public
-from coe_agents.serve.admission import Admission, read_object
+from coe_agents.serve.access import LOOPBACK, Admission, Guard, read_object
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import check_model, read_chat_request
 from coe_agents.serve.completion import to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
-from coe_agents.serve.group import Group
-from coe_agents.serve.guard import LOOPBACK, Guard
 from coe_agents.serve.request_log import RequestLog, note_decision
 from coe_agents.serve.runs import Runs
+from coe_agents.serve.served_group import Group
 
 _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: POST /v1/chat/completions"
@@ -66,7 +65,7 @@ def create_app(
     """
     measured = None
     if metrics:
-        from coe_agents.serve.metrics import Metrics  # here, since it needs an exporter
+        from coe_agents.serve.prometheus import Metrics  # here, since it needs an exporter
 
         measured = Metrics(lambda: admission.n_inside)
     runs = Runs(group, [measured.telemetry] if measured else [])
@@ -81,8 +80,8 @@ def create_app(
 
     async def complete(request: Request) -> Response:
         asked = read_chat_request(await read_object(request, max_bytes=max_bytes), model=group.name)
-        limits = runs.limits_of(asked.coe)
-        runs.check_question(asked.question, param="messages")
+        limits = group.tighten(asked.coe)
+        group.check_question(asked.question, param="messages")
         given = {"messages": asked.messages, "tools": asked.tools}
         result = await _unless_gone(request, runs.run(given, limits))
         decision = to_public(result["decision"], asked.tools, most_calls=asked.most_calls)
@@ -97,8 +96,8 @@ def create_app(
 
     async def show_events(request: Request) -> Response:
         question, options = read_question(await read_object(request, max_bytes=max_bytes))
-        limits = runs.limits_of(options)
-        runs.check_question(question, param="question")
+        limits = group.tighten(options)
+        group.check_question(question, param="question")
         events = stream_events(runs, question, limits, request.scope)
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
@@ -138,11 +137,7 @@ async def _respond_to_error(request: Request, error: Exception) -> Response:
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
-    """Returns the result of `work`, which is cancelled where the caller drops the connection before.
-
-    Raises:
-        ApiError: If the caller is gone; nobody receives it.
-    """
+    """Returns the result of `work`, which is cancelled where the caller drops the connection before: an `ApiError`."""
     working, gone = asyncio.create_task(work), asyncio.create_task(_wait_until_gone(request))
     try:
         await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 
 from coe_agents.uncertainty import collaborative_entropy, ensemble_mean
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.ties import shares_lead
 from tests.uncertainty.strategies import groups
 
 
@@ -29,10 +29,6 @@ def test_only_means_that_are_closer_than_the_tolerance_tie():
     assert leaders([[0.5, 0.5 - 0.9e-9, 0.9e-9]]) == [True, True, False]
     second = 0.5 - 1e-9
     assert leaders([[0.5, second, 1.0 - (0.5 + second)]]) == [True, False, False]
-
-
-def test_batch():
-    assert leaders([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.5, 0.5]]]) == [[True, False], [False, True]]
 
 
 @given(groups())

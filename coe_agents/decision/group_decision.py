@@ -1,19 +1,20 @@
-"""Owns `GroupDecision`, the decision of a group as a typed value: attributes, words and HTML."""
+"""Owns `GroupDecision`, the decision of a group as a typed value: how it is made and read, its words and its HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
-from coe_agents.decision.checks import check_decision
-from coe_agents.decision.data import AgentData, DecisionData, view
+from coe_agents import checks
+from coe_agents.decision.data import AgentData, AgentTokens, DecisionData, view
 from coe_agents.decision.plots import SHOWN, draw_decision, svg_plane
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.text import for_page, quantity, visible
-from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Usage
+from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Sampling, Usage, add_usages
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,8 +26,8 @@ HEADINGS: Mapping[str, str] = {"abstain": "No answer", "escalate": "Escalated: s
 class GroupDecision:
     """The outcome of one question, typed and read-only; a notebook shows it as HTML.
 
-    Its attributes are the keys of `coe_agents.graph.DecisionData`, which says what each means; those that are omitted
-    are as they are where nothing was measured.
+    Its attributes are the keys of `coe_agents.decision.DecisionData`, which says what each means; those that are
+    omitted are as they are where nothing was measured.
 
     Attributes:
         question: What was asked; None where the result does not say. It is no part of `data`.
@@ -184,6 +185,122 @@ class GroupDecision:
             )
 
 
+def create_decision(
+    settled: Mapping[str, Any],
+    measured: Mapping[str, Any] | None,
+    *,
+    choices: list[str] | None,
+    calls: list[dict[str, Any]] | None,
+    failed_agents: dict[str, str],
+    spent: Sequence[AgentTokens],
+    trajectory: list[RoundData],
+    conformity: float | None,
+) -> DecisionData:
+    """Returns the decision.
+
+    Args:
+        settled: The fields of `coe_agents.policy.Decision`, and who decided.
+        measured: The fields of `coe_agents.policy.Measurement`; None if nothing was measured.
+        choices: The only replies that counted.
+        calls: The tool calls to run.
+        failed_agents: Why agents failed in the last round, by name.
+        spent: What each request cost.
+        trajectory: The record of each round.
+        conformity: See `coe_agents.rounds.trajectory.conformity`.
+    """
+    found = measured or {}
+    usages: dict[str, list[Usage]] = {}
+    samplings: dict[str, list[Sampling]] = {}
+    for each in spent:
+        usages.setdefault(each["agent"], []).append(each["usage"])
+        if each["sampling"] is not None:
+            samplings.setdefault(each["agent"], []).append(each["sampling"])
+    agents = {
+        name: {**said, "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"])}
+        for name, said in found.get("agents", {}).items()
+    }
+    decided: dict[str, Any] = {
+        "choices": choices,
+        "calls": calls,
+        "regime": settled.get("regime"),  # none without a quorum
+        "support": dict(zip(found.get("representatives", ()), found.get("support", ()), strict=True)),
+        "n_rounds": len(trajectory),
+        "failed_agents": failed_agents,
+        "agents": agents,
+        "tokens": {name: add_usages(used) for name, used in usages.items()},
+        "trajectory": trajectory,
+        "conformity": conformity,
+    }
+    return GroupDecision(**{**view(found, DecisionData), **view(settled, DecisionData), **decided}).data
+
+
 def _question(messages: Iterable[Any]) -> str | None:
     asked = [message.text for message in messages if getattr(message, "type", "") == "human"]
     return asked[-1] if asked else None
+
+
+_ADVICE = "Pass the decision of a graph of create_coe_graph, or run it again"
+amount = partial(checks.number, least=0, most=2**53, advice=_ADVICE)
+count = partial(checks.integer, least=0, most=2**53, advice=_ADVICE)
+
+
+def share(value: Any, where: str) -> float | None:
+    """Returns a number in [0, 1], or None; raises as `coe_agents.checks.share` does."""
+    return None if value is None else checks.share(value, where, advice=_ADVICE)
+
+
+def check_decision(decision: Mapping[str, Any], keys: Iterable[str]) -> None:
+    """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read.
+
+    Raises:
+        TypeError, ValueError: If it does.
+    """
+    for key in keys:
+        checks.require(key in decision, f'a decision must have the key "{key}"', [*decision], _ADVICE)
+        if key in _CHECKS:
+            _CHECKS[key](decision[key], key)
+
+
+def _text(value: object, where: str) -> None:
+    checks.instance(value, str, where, what="a text", advice=_ADVICE)
+
+
+def _each(check: Callable[[Any, str], object]) -> Callable[[Any, str], None]:
+
+    def check_all(values: Any, where: str) -> None:
+        checks.instance(values, Mapping, where, what="an object", advice=_ADVICE)
+        for value in values.values():
+            check(value, where)
+
+    return check_all
+
+
+def _agent(agent: Any, where: str) -> None:
+    checks.instance(agent, Mapping, where, what="objects", advice=_ADVICE)
+    _each(amount)(agent.get("distribution"), "distribution")
+
+
+def _usage(usage: Any, _: str) -> None:
+    for name in ("input_tokens", "output_tokens"):
+        if usage[name] is not None:
+            count(usage[name], name)
+
+
+def _rounds(trajectory: Any, where: str) -> None:
+    checks.several(trajectory, where, of="rounds", advice=_ADVICE)
+    for data in trajectory:
+        count(data["round"], "round")
+
+
+_CHECKS: Mapping[str, Callable[[Any, str], object]] = {
+    "action": partial(checks.one_of, known=get_args(FinalAction)),
+    **dict.fromkeys(("answer", "reason", "decided_by", "divergence"), _text),
+    "regime": partial(checks.one_of, known=get_args(Regime)),
+    **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),
+    "conformity": share,
+    "n_rounds": count,
+    "failed_agents": _each(_text),
+    "agents": _each(_agent),
+    "tokens": _each(_usage),
+    "trajectory": _rounds,
+}

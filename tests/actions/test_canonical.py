@@ -333,13 +333,17 @@ def test_numbers_are_finite(number):
 
 
 def test_size_and_depth_are_bounded():
-    deep = 1
-    for _ in range(40):
-        deep = [deep]
-    with pytest.raises(ValueError, match="nested at most 32 levels"):
-        canonical_action([call(x=deep)])
-    with pytest.raises(ValueError, match="at most 100000 characters; got"):
-        canonical_action([call(x="x" * MAX_CHARS)])
+    for wrap in (lambda inner: [inner], lambda inner: {"a": inner}):
+        deep = 1
+        for _ in range(31):
+            deep = wrap(deep)
+        assert canonical_action([call(x=deep)])
+        with pytest.raises(ValueError, match="nested at most 32 levels"):
+            canonical_action([call(x=wrap(deep))])
+    longest = "x" * (MAX_CHARS - len(canonical_action([call(x="")])))
+    assert len(canonical_action([call(x=longest)])) == MAX_CHARS
+    with pytest.raises(ValueError, match="at most 100000 characters; got 100001"):
+        canonical_action([call(x=longest + "x")])
     for tools in (
         [],
         [{"name": "pay", "parameters": {"properties": {"a": {"default": 1}}, "additionalProperties": {}}}],

@@ -103,6 +103,7 @@ def test_an_action_in_words():
         ("Paris", None),
         ("[1, 2]", None),
         ('{"name": "f"}', None),
+        ("{}", None),
         ('[{"args": {}}]', None),
         ("[" * 9999, None),
     ],

@@ -379,9 +379,7 @@ def _all_calls(row: Response, proposals: Proposals) -> list[dict[str, Any]]:
 
 def _message(row: Response, proposals: Proposals) -> AIMessage:
     """Returns the message of a member's proposal: its own where the member gave it, else one with the same calls."""
-    reply = proposals.replies[row["agent"]]
-    if isinstance(reply, Exception):  # such a member has no proposal
-        raise reply
+    reply = cast("AgentReply", proposals.replies[row["agent"]])  # whoever failed has no proposal
     calls = _all_calls(reply["responses"][row["index"]], proposals)
     own = (reply.get("messages") or {}).get(row["index"])
     if isinstance(own, AIMessage) and not own.invalid_tool_calls:

@@ -326,6 +326,14 @@ def test_places_that_are_no_list_of_schemas_say_nothing(places):
     assert same(call(x=[1, 2]), call(x=[1.0, 2.0]), {"name": "pay", "parameters": stated})
 
 
+def test_the_items_of_an_array_are_read_by_their_places_and_the_rest_by_items():
+    eur, usd = ({"properties": {"unit": {"default": unit}}} for unit in ("EUR", "USD"))
+    tool = schema("f", x={"prefixItems": [eur], "items": usd})
+    assert json.loads(action({"x": [{}, {}]}, tools=[tool]))[0]["args"] == {"x": [{"unit": "EUR"}, {"unit": "USD"}]}
+    both = schema("f", x={"allOf": [{"items": eur}, {"items": {"properties": {"n": {"default": 1}}}}]})
+    assert json.loads(action({"x": [{}]}, tools=[both]))[0]["args"] == {"x": [{"unit": "EUR", "n": 1}]}
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_numbers_are_finite(number):
     with pytest.raises(ValueError, match="numbers must be finite; got"):
@@ -341,7 +349,10 @@ def test_size_and_depth_are_bounded():
         with pytest.raises(ValueError, match="nested at most 32 levels"):
             canonical_action([call(x=wrap(deep))])
     longest = "x" * (MAX_CHARS - len(canonical_action([call(x="")])))
-    assert len(canonical_action([call(x=longest)])) == MAX_CHARS
+    line = canonical_action([call(x=longest)])
+    assert len(line) == MAX_CHARS
+    assert read_action(line) == [call(x=longest)]
+    assert read_action(line + " ") is None
     with pytest.raises(ValueError, match="at most 100000 characters; got 100001"):
         canonical_action([call(x=longest + "x")])
     for tools in (
@@ -360,6 +371,7 @@ def test_size_and_depth_are_bounded():
         (["pay"], 'must have a "name" and a mapping "args"'),
         ([{"name": "pay"}], 'must have a "name" and a mapping "args"'),
         ([{"name": "", "args": {}}], 'must have a "name" and a mapping "args"'),
+        ([{"name": 5, "args": {}}], 'must have a "name" and a mapping "args"'),
         ([call(x={1, 2})], "must be JSON values; got set"),
         ([call(x={1: 2})], "names of arguments must be strings"),
     ],

@@ -5,6 +5,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import invalid_tool_call
+from langgraph.types import Command, interrupt
 
 from coe_agents import CoECouncil, RegimePolicy, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Within
@@ -250,11 +251,33 @@ async def test_a_failing_clusterer_closes_the_gate(caplog):
             raise RuntimeError("secret text")
 
     for mode in MODES:
-        bank = Bank()
-        agent = council_agent(members(AGAINST), bank, says(call(**TEN)), clusterer=Broken(), max_blocked=1)
-        state = await run(mode, agent, PAY)
-        assert bank.transfers == []
-        assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
+        for options in ({}, {"policy": None, "adaptive": True}):
+            bank = Bank()
+            agent = council_agent(
+                members(AGAINST), bank, says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options
+            )
+            state = await run(mode, agent, PAY)
+            assert bank.transfers == []
+            assert (
+                state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
+            )
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_clusterer_may_interrupt_the_run(adaptive):
+    class Asking(ActionMatch):
+        answer = None
+
+        def cluster(self, responses, questions):
+            self.answer = self.answer or interrupt("the same?")
+            return super().cluster(responses, questions)
+
+    bank, own = Bank(), {"clusterer": Asking(), "policy": None, "tools": GATED, "adaptive": adaptive}
+    agent = council_agent(members(AGAINST, AGREE, AGREE), bank, says(call(**TEN)), DONE, **own)
+    assert agent.invoke(PAY, THREAD)["__interrupt__"]
+    assert bank.transfers == []
+    agent.invoke(Command(resume="yes"), THREAD)
+    assert len(bank.transfers) == 1
 
 
 def fail(messages):

@@ -265,16 +265,16 @@ async def test_a_failing_clusterer_closes_the_gate(caplog):
 
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_a_clusterer_may_interrupt_the_run(adaptive):
-    class Asking(ActionMatch):
-        answer = None
+    answers = []
 
+    class Asking(ActionMatch):
         def cluster(self, responses, questions):
-            self.answer = self.answer or interrupt("the same?")
+            answers.append(answers[0] if answers else interrupt("the same?"))
             return super().cluster(responses, questions)
 
     bank, own = Bank(), {"clusterer": Asking(), "policy": None, "tools": GATED, "adaptive": adaptive}
     agent = council_agent(members(AGAINST, AGREE, AGREE), bank, says(call(**TEN)), DONE, **own)
-    assert agent.invoke(PAY, THREAD)["__interrupt__"]
+    assert len(agent.invoke(PAY, THREAD)["__interrupt__"]) == 1
     assert bank.transfers == []
     agent.invoke(Command(resume="yes"), THREAD)
     assert len(bank.transfers) == 1

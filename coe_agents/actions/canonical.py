@@ -158,9 +158,7 @@ def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
         TypeError: It is no JSON value.
         ValueError: A number is not finite, or it is nested deeper than `most` levels.
     """
-    if depth > most:
-        raise ValueError(f"arguments must be nested at most {most} levels deep. Refuse the proposal")
-    if value is None or isinstance(value, str | bool) or type(value) is int:
+    if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Integral):
         return int(value)
@@ -169,6 +167,8 @@ def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
         if not math.isfinite(number):
             raise ValueError(f"numbers must be finite; got {number}. Refuse the proposal")
         return number + 0.0
+    if depth >= most:
+        raise ValueError(f"arguments must be nested at most {most} levels deep. Refuse the proposal")
     if isinstance(value, Mapping):
         if not all(issubclass(kind, str) for kind in {*map(type, value)}):
             raise TypeError("the names of arguments must be strings. Convert them")
@@ -193,7 +193,7 @@ class _Form:
 
     def of_call(self, args: dict[str, Any]) -> Any:
         """Returns the arguments with defaults, and numbers by value."""
-        return self._of(args, self._root, depth=0, is_strict=False) if self._root else _by_value(args)
+        return self._of(args, self._root, is_strict=False) if self._root else _by_value(args)
 
     def is_fixed(self, name: str) -> bool:
         """Whether the schema fixes the text of an argument."""
@@ -206,24 +206,21 @@ class _Form:
             self._readings[id(schema)] = schema, readings(schema, self._root, self._room.take)
         return self._readings[id(schema)][1]
 
-    def _of(self, value: Any, schema: Any, *, depth: int, is_strict: bool) -> Any:
+    def _of(self, value: Any, schema: Any, *, is_strict: bool) -> Any:
         """Returns a value under a schema, by the one alternative that it fits.
 
         Args:
             value: A JSON value in plain types.
             schema: Its schema.
-            depth: The number of values around it; also defaults are bounded.
             is_strict: Whether a value that the schema does not allow is a misfit. It matters for alternatives alone:
                 the tool's own validation checks values.
         """
-        if depth > MAX_DEPTH:
-            raise ValueError(f"arguments must be nested at most {MAX_DEPTH} levels deep. Refuse the proposal")
         ways = self.ways(schema)
         if len(ways) == 1:
-            return self._under(value, ways[0], depth=depth, is_strict=is_strict)
+            return self._under(value, ways[0], is_strict=is_strict)
         key = (id(value), id(schema))
         if key not in self._known:
-            self._known[key] = self._choose(value, ways, depth=depth), value
+            self._known[key] = self._choose(value, ways), value
         found = self._known[key][0]
         if isinstance(found, _MisfitError) and not is_strict:
             found = _DoubtError("a value fits none of the alternatives in the tool's schema. Refuse the proposal")
@@ -231,12 +228,12 @@ class _Form:
             raise found
         return found
 
-    def _choose(self, value: Any, ways: Sequence[Reading], *, depth: int) -> Any:
+    def _choose(self, value: Any, ways: Sequence[Reading]) -> Any:
         """Returns the form of a value under the alternatives that it fits, or what is wrong."""
         forms: dict[str, Any] = {}
         for way in ways:
             try:
-                form = self._under(value, way, depth=depth, is_strict=True)
+                form = self._under(value, way, is_strict=True)
             except _MisfitError:
                 continue
             except _DoubtError as doubt:
@@ -248,18 +245,18 @@ class _Form:
             )
         return next(iter(forms.values()), _MisfitError())
 
-    def _under(self, value: Any, way: Reading, *, depth: int, is_strict: bool) -> Any:
+    def _under(self, value: Any, way: Reading, *, is_strict: bool) -> Any:
         self._room.take(len(value) if isinstance(value, str) else 0)
         if is_strict and not all(fits(part, value) for part in way):
             raise _MisfitError
         if isinstance(value, dict):
-            return self._fields(value, way, depth=depth, is_strict=is_strict)
+            return self._fields(value, way, is_strict=is_strict)
         if isinstance(value, list):
             pairs = [(item, self._join(_item_schemas(place, way))) for place, item in enumerate(value)]
-            return list(self._all(dict(enumerate(pairs)), depth=depth, is_strict=is_strict).values())
+            return list(self._all(dict(enumerate(pairs)), is_strict=is_strict).values())
         return _by_value(value)
 
-    def _fields(self, given: dict[str, Any], way: Reading, *, depth: int, is_strict: bool) -> Any:
+    def _fields(self, given: dict[str, Any], way: Reading, *, is_strict: bool) -> Any:
         pairs = {}
         # else an alternative may be the one that runs though it does not name a field that is given
         is_closed = is_strict and any(part.get("additionalProperties") is False for part in way)
@@ -269,18 +266,18 @@ class _Form:
                 raise _MisfitError
             self._room.take(len(name))
             pairs[name] = value, self._join(stated or [])
-        form = self._all(pairs, depth=depth, is_strict=is_strict)
+        form = self._all(pairs, is_strict=is_strict)
         for name in stated_fields(way):
             if name not in given and (found := self._default(name, way)):
                 form[name] = found[0]
         return form
 
-    def _all(self, pairs: dict[Any, tuple[Any, Any]], *, depth: int, is_strict: bool) -> dict[Any, Any]:
+    def _all(self, pairs: dict[Any, tuple[Any, Any]], *, is_strict: bool) -> dict[Any, Any]:
         """Returns the forms of values under their schemas; a misfit among them comes before a doubt."""
         forms, doubt = {}, None
         for key, (value, schema) in pairs.items():
             try:
-                forms[key] = self._of(value, schema, depth=depth + 1, is_strict=is_strict)
+                forms[key] = self._of(value, schema, is_strict=is_strict)
             except _DoubtError as error:
                 doubt = error
         if doubt is not None:

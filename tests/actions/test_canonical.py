@@ -84,7 +84,10 @@ def test_ids_and_dots_in_names_do_not_count():
 )
 def test_values(a, b, equal):
     assert same(call(x=a), call(x=b)) is equal
-    assert not same(call(x=[a]), call(x=[b]), schema(x={"type": "array", "uniqueItems": True})) or equal
+
+
+def test_the_order_of_an_array_counts_whatever_the_schema_says():
+    assert not same(call(x=["b", "a"]), call(x=["a", "b"]), schema(x={"type": "array", "uniqueItems": True}))
 
 
 # schemas
@@ -99,7 +102,6 @@ EUR = {"unit": "EUR"}
         ({"unit": UNIT}, {}, EUR),
         ({"x": {"type": "dict", "properties": {"unit": UNIT}}}, {"x": {}}, {"x": EUR}),
         ({"x": {"type": "array", "items": {"properties": {"unit": UNIT}}}}, {"x": [{}]}, {"x": [EUR]}),
-        ({"x": {"prefixItems": [{}, {"properties": {"unit": UNIT}}]}}, {"x": [{}, {}]}, {"x": [{}, EUR]}),
         (
             {"x": {"anyOf": [{"type": "array", "items": {"properties": {"unit": UNIT}}}, {"type": "string"}]}},
             {"x": [{}]},
@@ -112,7 +114,6 @@ EUR = {"unit": "EUR"}
 def test_a_default_is_filled_in_wherever_the_schema_states_it(properties, given, filled):
     assert json.loads(action(given, schema(**properties)))[0]["args"] == filled
     assert action(given, schema("other", **properties)) == action(given)
-    assert not same(call(unit="USD"), call(), schema(unit=UNIT))
 
 
 def test_defaults_come_through_references_patterns_and_all_of():
@@ -268,6 +269,14 @@ def test_a_parser_says_what_is_compared_and_may_change_what_it_is_given():
         canonical_action([call(x="nan")], parsers={"f": parse})
 
 
+def test_the_items_of_an_array_are_read_by_their_places_and_the_rest_by_items():
+    eur, usd = ({"properties": {"unit": {"default": unit}}} for unit in ("EUR", "USD"))
+    tool = schema(x={"prefixItems": [eur], "items": usd})
+    assert json.loads(action({"x": [{}, {}]}, tool))[0]["args"] == {"x": [{"unit": "EUR"}, {"unit": "USD"}]}
+    both = schema(x={"allOf": [{"items": eur}, {"items": {"properties": {"n": {"default": 1}}}}]})
+    assert json.loads(action({"x": [{}]}, both))[0]["args"] == {"x": [{"unit": "EUR", "n": 1}]}
+
+
 # what is refused
 
 
@@ -278,10 +287,20 @@ def test_numbers_are_finite(number):
 
 
 def test_size_depth_and_work_are_bounded():
-    with pytest.raises(ValueError, match="nested at most 32 levels"):
-        canonical_action([call(x=json.loads("[" * 40 + "]" * 40))])
-    with pytest.raises(ValueError, match="at most 100000 characters; got"):
-        canonical_action([call(x="x" * MAX_CHARS)])
+    for wrap in (lambda inner: [inner], lambda inner: {"a": inner}):
+        deep = 1
+        for _ in range(31):
+            deep = wrap(deep)
+        assert canonical_action([call(x=deep)])
+        with pytest.raises(ValueError, match="nested at most 32 levels"):
+            canonical_action([call(x=wrap(deep))])
+    longest = "x" * (MAX_CHARS - len(canonical_action([call(x="")])))
+    line = canonical_action([call(x=longest)])
+    assert len(line) == MAX_CHARS
+    assert read_action(line) == [call(x=longest)]
+    assert read_action(line + " ") is None
+    with pytest.raises(ValueError, match="at most 100000 characters; got 100001"):
+        canonical_action([call(x=longest + "x")])
     many = {f"a{place}": place for place in range(12_000)}
     free = {"name": "f", "parameters": {"properties": {"a": {"default": 1}}, "additionalProperties": {}}}
     for tools in ([], [free]):
@@ -300,6 +319,7 @@ def test_size_depth_and_work_are_bounded():
         (["pay"], 'must have a "name" and a mapping "args"'),
         ([{"name": "pay"}], 'must have a "name" and a mapping "args"'),
         ([{"name": "", "args": {}}], 'must have a "name" and a mapping "args"'),
+        ([{"name": 5, "args": {}}], 'must have a "name" and a mapping "args"'),
         ([call(x={1, 2})], "must be JSON values; got set"),
         ([call(x={1: 2})], "names of arguments must be strings"),
     ],

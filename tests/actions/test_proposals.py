@@ -100,5 +100,8 @@ def test_an_action_in_words():
 def test_the_tools_that_a_text_calls_each_once():
     assert called_tools(canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])) == ["a", "bank_pay"]
     assert called_tools("[]") == []
-    for text in ("Paris", "[1, 2]", '{"name": "f"}', '[{"args": {}}]', "[" * 9999):
+    assert called_tools('[{"args": {}, "exact": ["x"], "name": "f"}]') == ["f"]
+    no_action = ["Paris", "[1, 2]", '{"name": "f"}', "{}", '[{"args": {}}]', "[" * 9999]
+    no_action += ['[{"args": {}, "name": ""}]', '[{"args": {}, "exact": "x", "name": "f"}]']
+    for text in no_action:
         assert called_tools(text) is None

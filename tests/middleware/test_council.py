@@ -7,6 +7,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import invalid_tool_call
+from langgraph.types import Command, interrupt
 
 from coe_agents import CoECouncil, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch
@@ -176,12 +177,27 @@ def test_a_failing_clusterer_closes_the_gate():
         def cluster(self, responses, questions):
             raise RuntimeError("secret text")
 
-    for adaptive in (False, True):
-        state, transfers = council(
-            members(AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, adaptive=adaptive
-        )
+    for options in ({}, {"policy": None, "adaptive": True}):
+        state, transfers = council(members(AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options)
         assert transfers == []
         assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_clusterer_may_interrupt_the_run(adaptive, bank):
+    answers = []
+
+    class Asking(ActionMatch):
+        def cluster(self, responses, questions):
+            answers.append(answers[0] if answers else interrupt("the same?"))
+            return super().cluster(responses, questions)
+
+    own = {"clusterer": Asking(), "policy": None, "tools": GATED, "adaptive": adaptive}
+    agent = council_agent(members(AGAINST, AGREE, AGREE), bank, says(call(**TEN)), DONE, **own)
+    assert len(agent.invoke(PAY, THREAD)["__interrupt__"]) == 1
+    assert bank.transfers == []
+    agent.invoke(Command(resume="yes"), THREAD)
+    assert len(bank.transfers) == 1
 
 
 def fail(messages):

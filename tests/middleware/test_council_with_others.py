@@ -1,6 +1,7 @@
 """A council beside other middleware: LangChain's, our own gate, and other councils."""
 
 import pytest
+from langchain.agents import create_agent
 from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
     ModelCallLimitMiddleware,
@@ -11,10 +12,13 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
 from coe_agents import CoECouncil, CoEMiddleware
+from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import (
     ANN,
     APPROVE,
@@ -225,3 +229,34 @@ def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothin
     agents = members([[call(**ANN)], "Done.", "Done."])
     council_agent(agents, bank, says(call(**ANN)), DONE, before=[Replaying()]).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1.0)]
+
+
+def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_checked_before():
+    ran, bank = [], Bank()
+
+    @tool
+    def burn(to: str) -> str:
+        """Burns money."""
+        ran.append(to)
+        return "burnt"
+
+    class Shows(AgentMiddleware):
+        def wrap_model_call(self, request, handler):
+            return handler(request.override(tools=[*request.tools, burn]))
+
+        def wrap_tool_call(self, request, handler):
+            return handler(request)
+
+    class Brings(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            return handler(request.override(tool=burn))
+
+    said = [call("burn", to="Ann")]
+    council = CoECouncil(members([said, "Done."]))
+    driver = ScriptedDriver(script=[says(*said), DONE])
+    agent = create_agent(driver, bank.tools, middleware=[Shows(), council, Brings()], checkpointer=InMemorySaver())
+    agent.invoke(PAY, THREAD)
+    assert ran == ["Ann"]
+    before = next(one.config for one in agent.get_state_history(THREAD) if one.next == ("tools",))
+    assert "runs once only" in replies(agent.invoke(None, before))[0].text
+    assert ran == ["Ann"]

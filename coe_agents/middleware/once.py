@@ -123,10 +123,11 @@ class Register:
             if is_last:
                 yield from self._keep(action, store)
                 self._decide(action.key)
-            why_not: str | None = yield Wait(gathered, SECONDS_TO_GATHER)
-            return why_not
-        except TimeoutError:
-            return self.refuse(action.key)
+            try:
+                yield Wait(gathered, SECONDS_TO_GATHER)
+            except TimeoutError:  # or the others came meanwhile, and run
+                self.refuse(action.key)
+            return gathered.result()
         except GeneratorExit:  # the call was cancelled: it will not run, nor may the others
             self.refuse(action.key)
             raise
@@ -141,14 +142,13 @@ class Register:
             self._started[action.key].invocations[call_id] = _INTERRUPTED
         yield from self._keep(action, store)
 
-    def refuse(self, key: str) -> str:
-        """Refuses the calls of an action, unless they run already; returns why."""
+    def refuse(self, key: str) -> None:
+        """Refuses the calls of an action, unless they run already."""
         with self._lock:
             started = self._started.setdefault(key, _Started())
             if not started.runs:
                 started.why_not = INCOMPLETE
         self._decide(key)
-        return INCOMPLETE
 
     def _arrive(
         self, action: VouchedAction, call_id: str, invocation: object | None

@@ -16,7 +16,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
 from coe_agents import CoECouncil, SupportPolicy
-from coe_agents._steps import run_steps
+from coe_agents._steps import arun_steps, run_steps
 from coe_agents.middleware import once
 from coe_agents.middleware.guard import is_edited
 from coe_agents.testing.driver import ScriptedDriver
@@ -190,6 +190,15 @@ def test_what_comes_after_the_wait_is_over_does_not_run(monkeypatch):
     register = once.Register()
     assert starts(register, PAIR, "c1") == once.INCOMPLETE
     assert starts(register, PAIR, "c2") == once.INCOMPLETE
+
+
+async def test_a_call_whose_wait_ends_as_the_last_one_comes_runs_with_the_others(monkeypatch):
+    monkeypatch.setattr(once, "SECONDS_TO_GATHER", 0.0)
+    register = once.Register()
+    first = asyncio.create_task(arun_steps(register.start(PAIR, "c1", None, None)))
+    await asyncio.sleep(0)  # it waits; that its time is over is what the event loop comes to next
+    assert starts(register, PAIR, "c2") is None
+    assert await first is None
 
 
 def test_a_call_that_was_not_vouched_for_with_the_others_does_not_join_an_action_that_runs():

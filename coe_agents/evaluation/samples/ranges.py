@@ -12,10 +12,10 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
-from coe_agents.files import parse_json_objects
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.samples.line import check_line, parse_line
+from coe_agents.files import parse_json_objects
 
 MOST_FAULTS = 20
 """Faulty lines after which no more are looked at."""

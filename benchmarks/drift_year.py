@@ -17,7 +17,8 @@ import numpy as np
 from result_page import result_page
 from scipy.stats import binom
 
-from coe_agents.evaluation import RiskMonitor, Seen, recalibrate
+from coe_agents.evaluation import RiskMonitor, recalibrate
+from coe_agents.evaluation.calibration.audits import Seen
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.risk_control import choose_threshold
 from coe_agents.policy import CalibratedPolicy, Measurement

@@ -31,7 +31,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, PreTrainedTokenizerFast
 
 from coe_agents.backends import TransformersEntailment
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, normalize_answer
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
+from coe_agents.clustering.normalized import normalize_answer
 
 HERE = Path(__file__).parent
 ASKED = [record["question"] for record in records(HERE / "data" / "nq_open_200.jsonl")]

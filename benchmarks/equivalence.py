@@ -21,7 +21,8 @@ from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_sco
 from transformers import AutoModel, AutoTokenizer
 
 from coe_agents.backends import TransformersEntailment
-from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, normalize_answer
+from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity
+from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation.scoring.correctness import token_f1
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 

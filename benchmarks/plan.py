@@ -38,8 +38,9 @@ from replaying import CHOSEN, RULES, Outcome, Replay
 from result_page import result_page
 
 from coe_agents.backends import TransformersEntailment
-from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch, cluster_many, normalize_answer
+from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch, cluster_many
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
+from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation import Samples, score
 from coe_agents.policy.measurement import response_text
 from coe_agents.prompts import BRIEF_ANSWER

@@ -33,17 +33,19 @@ from result_page import result_page
 
 from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import CachedEntailment, Clusterer, NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, calibrate, judge_samples
+from coe_agents.evaluation import CRITERIA, SampledQuestion, calibrate, judge_samples
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.sources import on_disk
 from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import Store
+from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compare, in_words, outcomes_of
 from coe_agents.experiments.dataset_run import Timings, Units, decide_all
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.run_group import RunGroup
-from coe_agents.policy import Policy, Rules
+from coe_agents.policy import Policy
 from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.tinyworld.questions import tinyworld_criterion, tinyworld_questions

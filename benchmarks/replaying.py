@@ -14,7 +14,7 @@ from coe_agents.policy import measure
 from coe_agents.policy.measurement import forecast, response_text
 from coe_agents.policy.weighting import log_probabilities, weighed_agents
 from coe_agents.rounds import AdaptiveSampling
-from coe_agents.uncertainty import CoEForecast
+from coe_agents.uncertainty.forecast import CoEForecast
 
 RULES = ("forecast", "bootstrap")
 CONFIDENCES, STARTS, STEPS = (0.8, 0.9, 0.95, 0.99), (2, 3, 4, 5), (1, 2, 3, 10)

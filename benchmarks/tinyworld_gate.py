@@ -21,7 +21,7 @@ from result_page import result_page
 from sklearn.metrics import roc_auc_score
 
 from coe_agents import ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import normalize_answer
+from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.tinyworld import MAX_COE, tinyworld_agents, tinyworld_clusterer
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.relations import extract_answer

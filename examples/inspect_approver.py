@@ -27,7 +27,8 @@ from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model, me
 from inspect_ai.solver import generate, use_tools
 from inspect_ai.tool import Tool, ToolCall, ToolCallView, ToolInfo, tool
 
-from coe_agents.actions import ActionMatch, check_proposal
+from coe_agents.actions import ActionMatch
+from coe_agents.actions.proposals import check_proposal
 from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.policy import Measurement, measure
 from coe_agents.testing import ScriptedAgent

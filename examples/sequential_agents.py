@@ -19,7 +19,8 @@ from matplotlib import pyplot as plt
 
 from coe_agents import create_coe_graph
 from coe_agents.graph import create_sequential_graph
-from coe_agents.tinyworld import next_element_question, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents.tinyworld.chain import next_element_question
 
 STARTS = ("aluminium", "palladium", "gadolinium")
 

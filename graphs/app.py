@@ -3,6 +3,6 @@
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from coe_agents.graph import ContextCheck
+from coe_agents.graph.server import ContextCheck
 
 app = Starlette(middleware=[Middleware(ContextCheck)])

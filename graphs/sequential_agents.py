@@ -8,7 +8,8 @@ chain in words at the end of `messages`.
 
 from coe_agents import create_coe_graph
 from coe_agents.graph import create_sequential_graph
-from coe_agents.tinyworld import next_element_question, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents.tinyworld.chain import next_element_question
 
 gate = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
 graph = create_sequential_graph(gate, next_question=next_element_question, max_steps=12).compile(

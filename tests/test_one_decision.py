@@ -13,8 +13,9 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
 from coe_agents.middleware.deliberation import DRIVER, Deliberation, Proposals
-from coe_agents.policy import Decision, Rules
+from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.settle import Rules
 from coe_agents.testing import ScriptedAgent, create_response
 
 TOOL = {

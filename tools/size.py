@@ -13,6 +13,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 PACKAGE, TESTS = "coe_agents", "tests"
 BUDGET = {"lines": 38_500, "names": 280, "tests": 45_500}
@@ -66,8 +67,8 @@ def measure_size(revision: str | None = None) -> Size:
 def _files(revision: str | None) -> Iterator[tuple[str, str]]:
     listing = ["ls-files"] if revision is None else ["ls-tree", "-r", "--name-only", revision]
     for path in _git(*listing, PACKAGE, TESTS).splitlines():
-        if path.endswith(".py"):
-            yield path, _git("show", f"{revision or ''}:{path}")
+        if path.endswith(".py") and (revision is not None or Path(path).is_file()):
+            yield path, _git("show", f"{revision}:{path}") if revision else Path(path).read_text("utf-8")
 
 
 def _git(*arguments: str) -> str:

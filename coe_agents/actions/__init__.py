@@ -6,8 +6,7 @@ Nothing here calls a tool or asks a model.
 from coe_agents.actions.canonical import canonical_action, read_action
 from coe_agents.actions.contested import contested
 from coe_agents.actions.match import ActionMatch
-from coe_agents.actions.proposals import check_proposal
-from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Rule, Text, Within
+from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Text, Within
 
 __all__ = [
     "ActionMatch",
@@ -15,11 +14,9 @@ __all__ = [
     "Exact",
     "Ignore",
     "Meaning",
-    "Rule",
     "Text",
     "Within",
     "canonical_action",
-    "check_proposal",
     "contested",
     "read_action",
 ]

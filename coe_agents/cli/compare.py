@@ -107,7 +107,7 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     from coe_agents.config.build import create_policy, load_divergence, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
-    from coe_agents.policy import Rules
+    from coe_agents.policy.settle import Rules
     from coe_agents.rounds import AdaptiveSampling
     from coe_agents.rounds.strategies import Strategies
 

@@ -21,9 +21,10 @@ from coe_agents.errors import ConfigurationError
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation import SampledQuestion, ScoringSetup
+    from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import Judging
+    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
     from coe_agents.experiments.ray_cluster import Pool
 
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
@@ -59,9 +60,9 @@ def create_setting(options: JudgingOptions, samples: Iterable[Path]) -> "tuple[S
     if options.clusterer is not None and options.config is not None and options.correctness != "judge":
         raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--clusterer")
     from coe_agents.clustering import BidirectionalEntailment
-    from coe_agents.evaluation import ScoringSetup
     from coe_agents.evaluation.origin import Judging, recorded_judging
     from coe_agents.evaluation.scoring.correctness import create_criterion
+    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 
     config = None if options.config is None else load_quietly(options.config)
     needs_record = options.correctness is None or (options.clusterer is None and config is None)

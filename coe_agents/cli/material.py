@@ -19,10 +19,11 @@ from coe_agents.config.build import create_clusterer
 from coe_agents.config.judging import judging_of
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import SampledQuestion, Samples, ScoringSetup
+from coe_agents.evaluation import SampledQuestion, Samples
 from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.text import quantity
 from coe_agents.tinyworld.facts import beliefs, load_facts

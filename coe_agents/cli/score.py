@@ -20,8 +20,8 @@ from coe_agents.cli.options import (
 from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import ScoringSetup
     from coe_agents.evaluation.scoring.estimators import Estimator
+    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 
 
 _LARGE = 2**24

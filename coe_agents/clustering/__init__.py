@@ -4,7 +4,7 @@ from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.bidirectional import BidirectionalEntailment
 from coe_agents.clustering.embedding import EmbeddingSimilarity
 from coe_agents.clustering.entailment_wrappers import CachedEntailment
-from coe_agents.clustering.normalized import NormalizedMatch, normalize_answer
+from coe_agents.clustering.normalized import NormalizedMatch
 from coe_agents.clustering.protocols import Clusterer, EntailmentModel
 from coe_agents.clustering.responses import cluster_many, cluster_responses
 
@@ -18,5 +18,4 @@ __all__ = [
     "canonical_answer",
     "cluster_many",
     "cluster_responses",
-    "normalize_answer",
 ]

@@ -23,7 +23,8 @@ from pydantic import (
     field_validator,
 )
 
-from coe_agents.actions import AnyOrder, Exact, Ignore, Rule, Text, Within
+from coe_agents.actions import AnyOrder, Exact, Ignore, Text, Within
+from coe_agents.actions.rules import Rule
 from coe_agents.checks import is_number, one_of
 from coe_agents.errors import ConfigurationError, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, find_registered

@@ -1,27 +1,21 @@
 """Owns the evaluation: datasets, saved samples, scores, correctness, metrics and calibrated gates."""
 
-from coe_agents.evaluation.calibration.audits import Seen, recalibrate
+from coe_agents.evaluation.calibration.audits import recalibrate
 from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import check_drift
 from coe_agents.evaluation.calibration.monitor import RiskMonitor
 from coe_agents.evaluation.samples.reader import Samples
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.score_report import report
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Rule
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Rule
 from coe_agents.evaluation.scoring.scores import score
-from coe_agents.evaluation.scoring.statistics import Statistics
 
 __all__ = [
     "CRITERIA",
-    "Criterion",
     "RiskMonitor",
     "Rule",
     "SampledQuestion",
     "Samples",
-    "ScoringSetup",
-    "Seen",
-    "Statistics",
     "calibrate",
     "check_drift",
     "judge_samples",

@@ -10,8 +10,9 @@ from functools import partial
 
 import numpy as np
 
-from coe_agents.evaluation import SampledQuestion, ScoringSetup
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, band, paper_rows, plain
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.uncertainty import coordinate, ensemble_mean

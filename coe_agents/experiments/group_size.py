@@ -9,7 +9,8 @@ import numpy as np
 
 from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
-from coe_agents.evaluation import SampledQuestion, ScoringSetup
+from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses

@@ -7,9 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents.evaluation import SampledQuestion, ScoringSetup
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.metrics.bootstrap import estimate_all
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, paper_rows, plain
 from coe_agents.experiments.groups import DIVERGENCES, METRICS, JudgedGroup, judge_group
 

@@ -17,11 +17,11 @@ from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
-from coe_agents.policy import Measurement, Policy, Rules, SettlingPolicy, measure, settle
-from coe_agents.policy.base import regime_thresholds
+from coe_agents.policy import Measurement, Policy, measure, settle
+from coe_agents.policy.base import SettlingPolicy, regime_thresholds
 from coe_agents.policy.bounds import Spent
 from coe_agents.policy.measurement import forecast, response_text
-from coe_agents.policy.settle import is_settled, representative_of
+from coe_agents.policy.settle import Rules, is_settled, representative_of
 from coe_agents.policy.weighting import Weighting
 from coe_agents.rounds import AdaptiveSampling, Resample
 from coe_agents.rounds.strategies import Strategies

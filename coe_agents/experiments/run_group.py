@@ -15,11 +15,11 @@ from coe_agents.config.judging import create_named_clusterer, judging_of
 from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
-from coe_agents.evaluation import CRITERIA, Criterion
+from coe_agents.evaluation import CRITERIA
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.origin import JUDGED
 from coe_agents.evaluation.run_decisions import DECIDER, PERSON
-from coe_agents.evaluation.scoring.correctness import Prediction, SameMeaning, judge
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge
 from coe_agents.text import redact_all
 from coe_agents.types import EscalatedCase, Ruling
 

@@ -7,9 +7,7 @@ from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import Event
 from coe_agents.graph.nodes.escalation import candidates
 from coe_agents.graph.outcome import create_outcome_graph
-from coe_agents.graph.people import PersonRequest
 from coe_agents.graph.recording import Recording
-from coe_agents.graph.server import ContextCheck
 from coe_agents.graph.state import CoEInput, CoEOutput
 
 __all__ = [
@@ -17,9 +15,7 @@ __all__ = [
     "CoEContext",
     "CoEInput",
     "CoEOutput",
-    "ContextCheck",
     "Event",
-    "PersonRequest",
     "Recording",
     "candidates",
     "create_coe_graph",

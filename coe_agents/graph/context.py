@@ -11,9 +11,10 @@ from pydantic import ConfigDict
 from coe_agents.checks import number
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import Policy, Rules
+from coe_agents.policy import Policy
 from coe_agents.policy.base import change_thresholds, quorum
 from coe_agents.policy.bounds import NAMES, THRESHOLDS, Bounds
+from coe_agents.policy.settle import Rules
 
 
 @dataclass(frozen=True, kw_only=True)

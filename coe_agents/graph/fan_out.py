@@ -13,7 +13,7 @@ from langgraph.types import Send
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.round_state import agents_counted_as, graded_agents, measurement_of, new_responses, spent_of
 from coe_agents.graph.state import AskedRequest, CoEState
-from coe_agents.policy import SettlingPolicy
+from coe_agents.policy.base import SettlingPolicy
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.measurement import forecast
 from coe_agents.policy.settle import is_settled

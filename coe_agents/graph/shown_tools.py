@@ -6,10 +6,9 @@ from typing import Any
 
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from coe_agents.actions import check_proposal
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.match import compare_actions
-from coe_agents.actions.proposals import compared_answer, describe_action, has_proposals
+from coe_agents.actions.proposals import check_proposal, compared_answer, describe_action, has_proposals
 from coe_agents.clustering import Clusterer
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Measurement

@@ -2,10 +2,9 @@
 
 try:
     from coe_agents.middleware.council import CoECouncil
-    from coe_agents.middleware.deliberation import CouncilDecision
     from coe_agents.middleware.gate import CoEMiddleware
     from coe_agents.middleware.judged_calls import CoEVerdicts, describe_call, lacks_approval
-    from coe_agents.middleware.verdict import Verdict, is_approval
+    from coe_agents.middleware.verdict import Verdict
 except ModuleNotFoundError as error:
     if error.name is None or error.name.split(".")[0] != "langchain":
         raise
@@ -15,9 +14,7 @@ __all__ = [
     "CoECouncil",
     "CoEMiddleware",
     "CoEVerdicts",
-    "CouncilDecision",
     "Verdict",
     "describe_call",
-    "is_approval",
     "lacks_approval",
 ]

@@ -12,17 +12,17 @@ from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
 
-from coe_agents.actions import check_proposal
 from coe_agents.actions.canonical import Parser, to_line, tool_key
 from coe_agents.actions.match import compare_actions
+from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents._requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.decision.data import Proposed
 from coe_agents.errors import InvalidReplyError, describe_error, is_control_flow
-from coe_agents.policy import Decision, Measurement, Policy, Rules, measure, settle
+from coe_agents.policy import Decision, Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import MOST_SAMPLES, Spent
-from coe_agents.policy.settle import representative_of
+from coe_agents.policy.settle import Rules, representative_of
 from coe_agents.text import for_log, quantity
 from coe_agents.types import (
     Action,

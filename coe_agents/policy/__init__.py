@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from coe_agents.policy.base import Decision, Policy, SettlingPolicy
+from coe_agents.policy.base import Decision, Policy
 from coe_agents.policy.calibrated import CalibratedPolicy
 from coe_agents.policy.measurement import Measurement, measure
 from coe_agents.policy.saved import AgentWeights
-from coe_agents.policy.settle import Rules, settle
+from coe_agents.policy.settle import settle
 from coe_agents.policy.support import SupportPolicy
 from coe_agents.policy.thresholds import RegimePolicy, ThresholdPolicy
 
@@ -24,8 +24,6 @@ __all__ = [
     "Measurement",
     "Policy",
     "RegimePolicy",
-    "Rules",
-    "SettlingPolicy",
     "SupportPolicy",
     "ThresholdPolicy",
     "measure",

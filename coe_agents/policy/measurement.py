@@ -21,11 +21,11 @@ from coe_agents.policy.weighting import (
     weighed_agents,
 )
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
-from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, regime
+from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
-from coe_agents.uncertainty.forecast import coe_forecast
+from coe_agents.uncertainty.forecast import CoEForecast, coe_forecast
 from coe_agents.uncertainty.intervals import interval_of
 from coe_agents.uncertainty.regimes import epistemic_scale
 from coe_agents.uncertainty.ties import shares_lead

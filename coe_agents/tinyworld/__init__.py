@@ -10,7 +10,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coe_agents.tinyworld.chain import next_element_question
 from coe_agents.tinyworld.facts import MODELS
 from coe_agents.tinyworld.tools import tinyworld_tools
 
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
     from coe_agents.rounds import Debate
 
 __all__ = [
-    "next_element_question",
     "tinyworld_agents",
     "tinyworld_clusterer",
-    "tinyworld_debate",
     "tinyworld_policy",
     "tinyworld_tools",
 ]

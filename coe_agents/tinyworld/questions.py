@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 
-from coe_agents.clustering import normalize_answer
+from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Rule, SampledQuestion
 from coe_agents.evaluation.datasets import Question, open_questions

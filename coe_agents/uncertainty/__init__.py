@@ -13,17 +13,14 @@ from coe_agents.uncertainty.divergences import (
     wasserstein_distance,
 )
 from coe_agents.uncertainty.entropies import entropy, semantic_entropy
-from coe_agents.uncertainty.forecast import CoEForecast, coe_forecast
 from coe_agents.uncertainty.intervals import CoEInterval, coe_interval
 from coe_agents.uncertainty.regimes import regime
 
 __all__ = [
-    "CoEForecast",
     "CoEInterval",
     "CollaborativeEntropy",
     "Coordination",
     "cluster_distributions",
-    "coe_forecast",
     "coe_interval",
     "collaborative_entropy",
     "coordinate",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coe_agents.actions import canonical_action, check_proposal
-from coe_agents.actions.proposals import called_tools, describe_action
+from coe_agents.actions import canonical_action
+from coe_agents.actions.proposals import called_tools, check_proposal, describe_action
 
 PAY = {"name": "bank.pay", "parameters": {"properties": {"to": {"type": "string"}, "sum": {"type": "number"}}}}
 

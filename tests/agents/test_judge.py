@@ -6,8 +6,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from coe_agents import prompts
 from coe_agents.agents import ChatJudge
 from coe_agents.errors import AuthenticationError
-from coe_agents.evaluation import Criterion
-from coe_agents.evaluation.scoring.correctness import Prediction, judge
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from tests.faults import KEY, failing
 from tests.servers import answering, completion
 

@@ -10,8 +10,8 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
-from coe_agents.policy import Rules
 from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.settle import Rules
 from coe_agents.text import quantity
 from tests.cli.command import run
 from tests.evaluation.invented import row, write

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import Clusterer, NormalizedMatch, normalize_answer, normalized
+from coe_agents.clustering import Clusterer, NormalizedMatch, normalized
+from coe_agents.clustering.normalized import normalize_answer
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation import Samples, ScoringSetup, report, score
+from coe_agents.evaluation import Samples, report, score
 from coe_agents.evaluation.samples import ranges
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.evaluation.scoring.scores import score_samples
 from coe_agents.evaluation.workers import ALONE, start_workers
 from tests.evaluation.invented import group, row, write

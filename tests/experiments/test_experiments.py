@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.evaluation import ScoringSetup
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon, sampling
 from coe_agents.experiments.group_size import cost, scaling
 from coe_agents.experiments.limitations import contamination, normalisation

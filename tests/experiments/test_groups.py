@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import ScoringSetup
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
 from coe_agents.experiments.ranking import selective_prediction

@@ -9,8 +9,9 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.experiments.comparison import compare, in_words
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
-from coe_agents.policy import Decision, Rules
+from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Resample
 from coe_agents.rounds.strategies import Strategies
 

@@ -10,13 +10,13 @@ from coe_agents.policy import measure
 from coe_agents.policy.measurement import forecast
 from coe_agents.uncertainty import (
     cluster_distributions,
-    coe_forecast,
     coe_interval,
     collaborative_entropy,
     coordinate,
     ensemble_mean,
     semantic_entropy,
 )
+from coe_agents.uncertainty.forecast import coe_forecast
 from tests.doubles import response
 
 LN2 = math.log(2)

@@ -3,15 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.policy import (
-    Decision,
-    Policy,
-    RegimePolicy,
-    SettlingPolicy,
-    ThresholdPolicy,
-)
-from coe_agents.policy.base import quorum, regime_thresholds, without_tie
-from coe_agents.uncertainty import CoEForecast
+from coe_agents.policy import Decision, Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.policy.base import SettlingPolicy, quorum, regime_thresholds, without_tie
+from coe_agents.uncertainty.forecast import CoEForecast
 from tests.policy.measurements import measured as measurement
 
 

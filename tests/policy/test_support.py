@@ -6,8 +6,9 @@ import pytest
 
 from coe_agents import SupportPolicy
 from coe_agents.actions import ActionMatch, canonical_action
-from coe_agents.policy import Rules, measure, settle
+from coe_agents.policy import measure, settle
 from coe_agents.policy.bounds import Spent
+from coe_agents.policy.settle import Rules
 from coe_agents.testing import create_response
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.graph.context import CallersLimits
-from coe_agents.policy import Decision, Rules, measure, settle
+from coe_agents.policy import Decision, measure, settle
 from coe_agents.policy.bounds import Bounds, Spent
-from coe_agents.policy.settle import is_settled
+from coe_agents.policy.settle import Rules, is_settled
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.serve.api_error import ApiError
 from coe_agents.testing import ScriptedAgent, create_response
-from coe_agents.uncertainty import CoEForecast
+from coe_agents.uncertainty.forecast import CoEForecast
 from tests.serve.groups import AGREEING, SlowAgent, complete, create_group, group_of
 
 OPERATOR = Bounds(max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy, ThresholdPolicy
-from coe_agents.policy import Rules, measure, settle
+from coe_agents.policy import measure, settle
 from coe_agents.policy.bounds import NAMES, Bounds, Spent
+from coe_agents.policy.settle import Rules
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.chat_request import _KNOWN
 from coe_agents.testing import create_response

@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.tinyworld import next_element_question
+from coe_agents.tinyworld.chain import next_element_question
 from coe_agents.tinyworld.facts import load_facts
 
 SYMBOL, NUMBER = "What is the chemical symbol for {}?", "What is the atomic number of {}?"

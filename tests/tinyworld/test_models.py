@@ -9,7 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 from coe_agents import prompts
 from coe_agents.backends import ChatTransformers, TransformersEntailment
-from coe_agents.clustering import cluster_responses, normalize_answer
+from coe_agents.clustering import cluster_responses
+from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_clusterer
 from coe_agents.tinyworld.facts import MODELS, beliefs, load_facts
 from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from coe_agents.actions import check_proposal
+from coe_agents.actions.proposals import check_proposal
 from coe_agents.tinyworld import tinyworld_tools
 from tools.tinyworld.requests import CONFUSED, tinyworld_requests
 

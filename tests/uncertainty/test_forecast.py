@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents.uncertainty import cluster_distributions, coe_forecast, collaborative_entropy, ensemble_mean
+from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, ensemble_mean
 from coe_agents.uncertainty import forecast as module
+from coe_agents.uncertainty.forecast import coe_forecast
 from tests.uncertainty.strategies import questions
 
 LABELS, AGENTS, MORE = [0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [3, 5]

@@ -9,9 +9,8 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 
-from coe_agents.actions import check_proposal
 from coe_agents.actions.canonical import Parser
-from coe_agents.actions.proposals import check_calls
+from coe_agents.actions.proposals import check_calls, check_proposal
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
 from coe_agents.checks import are_finite
 from coe_agents.clustering.refusals import answer_kind

@@ -13,7 +13,8 @@ from typing import Protocol, runtime_checkable
 
 from coe_agents.actions.proposals import has_proposals
 from coe_agents.checks import share
-from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many, normalize_answer
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many
+from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
 from coe_agents.policy.measurement import response_text

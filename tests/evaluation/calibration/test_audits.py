@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.evaluation import Seen, calibrate, recalibrate
-from coe_agents.evaluation.calibration.audits import _as_in_traffic
+from coe_agents.evaluation import calibrate, recalibrate
+from coe_agents.evaluation.calibration.audits import Seen, _as_in_traffic
 from coe_agents.evaluation.calibration.risk_control import (
     choose_audited_threshold,
     risk_bound,

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, ScoringSetup, score
+from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.html.page_data import BLOCK, POINTS, compute_curves
 from coe_agents.evaluation.html.report_page import create_page
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.scoring.correctness import SameMeaning
 from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from tests.evaluation.invented import group, row, write
 
 HOSTILE = [

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Criterion, Rule, SampledQuestion
-from coe_agents.evaluation.scoring.correctness import Prediction, SameMeaning, judge, token_f1, with_verdicts
+from coe_agents.evaluation import CRITERIA, Rule, SampledQuestion
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge, token_f1, with_verdicts
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import row

@@ -8,9 +8,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Samples, ScoringSetup, report, score
+from coe_agents.evaluation import CRITERIA, Samples, report, score
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.evaluation.scoring.scores import best_single_model, score_samples
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import group, row, write

@@ -83,7 +83,7 @@ def test_ids_and_dots_in_names_do_not_count():
         ([1, 2], [2, 1], False),
         ((1, 2), [1.0, 2.0], True),
         ({"x": 1, "y": 2}, {"y": 2, "x": 1}, True),
-        (10**30, 10**30 + 1, False),
+        ([10**30], [10**30 + 1], False),
         (-0.0, 0, True),
     ],
 )
@@ -112,6 +112,7 @@ def test_the_texts_that_a_schema_fixes_are_named():
         assert action({"x": "A", "y": "A"}, tools=[schema("f", x=own, y={})]) == (
             '[{"args":{"x":"A","y":"A"},"exact":["x"],"name":"f"}]'
         )
+    assert action({"x": 1}, tools=[schema("f", x={"enum": [1, 2]})]) == '[{"args":{"x":1},"name":"f"}]'
 
 
 def test_the_order_of_an_array_counts_whatever_the_schema_says():
@@ -163,6 +164,9 @@ def test_an_alternative_that_is_closed_has_no_other_fields():
     with pytest.raises(ValueError, match="several alternatives"):
         action(text, tools=[schema("f", x={"anyOf": [mail, sms]})])
     assert '"dry_run":false' in action(text, tools=[schema("f", x={"anyOf": [{**mail, **closed}, sms]})])
+    assert action(
+        {"y": 1}, tools=[{"name": "f", "parameters": {**mail, **closed}}]
+    )  # the tool's own validation refuses it
     parts = {"allOf": [{**mail, **closed}, {"properties": {"number": {}}}]}
     assert '"dry_run":true' in action(text, tools=[schema("f", x={"anyOf": [parts, {"type": "null"}]})])
 
@@ -171,9 +175,16 @@ def test_a_default_is_compared_as_it_is_stated():
     tool = schema("f", x={"default": {"a": 1.0}, "properties": {"b": {"default": 2}}})
     assert action({}, tools=[tool]) == '[{"args":{"x":{"a":1}},"name":"f"}]'
     assert action({"x": {"a": 1}}, tools=[tool]) == '[{"args":{"x":{"a":1,"b":2}},"name":"f"}]'
+    either = [{"type": "integer", "default": 2}, {"type": "null"}]  # of which alternative is not known
+    tool = schema("f", x={"default": 1, "anyOf": either}, y={"anyOf": either}, z=True)
+    assert action({}, tools=[tool]) == '[{"args":{"x":1},"name":"f"}]'
 
 
 def test_a_misfit_beside_a_doubt_rules_an_alternative_out():
+    number, text = (
+        {"properties": {"x": {"anyOf": [{"type": kind}, {"type": "null"}]}}} for kind in ("number", "string")
+    )
+    assert action({"y": {"x": "a"}}, tools=[schema("f", y={"anyOf": [number, text]})])
     doubtful = {"anyOf": [NOTE, WIPE]}
     first = {"type": "object", "properties": {"x": doubtful, "kind": {"const": "a"}}}
     second = {"type": "object", "properties": {"x": {"type": "object"}, "kind": {"const": "b"}}}
@@ -181,6 +192,31 @@ def test_a_misfit_beside_a_doubt_rules_an_alternative_out():
     assert action({"y": {"x": {"text": "t"}, "kind": "b"}}, tools=[tool])
     with pytest.raises(ValueError, match="several alternatives"):
         action({"y": {"x": {"text": "t"}, "kind": "a"}}, tools=[tool])
+
+
+@pytest.mark.parametrize(
+    ("stated", "fitting", "others"),
+    [
+        ({"type": "integer"}, [1, 1.0], [1.5, True, "1"]),
+        ({"type": "number"}, [1, 1.5], [True]),
+        ({"type": "boolean"}, [True], [1]),
+        ({"type": "object"}, [{}], [[]]),
+        ({"type": ["string", "integer"]}, ["a", 1], [1.5]),
+        ({"type": "any"}, [True, 1, "a"], []),
+        ({"const": [1, [True]]}, [[1, [True]], [1.0, [True]]], [[1, [1]], [1], {}]),
+        ({"const": {"a": 1}}, [{"a": 1}], [{"a": True}, {"a": 2}, {"a": 1, "b": 1}, {"b": 1}, []]),
+        ({"enum": [1, "a"]}, [1, "a"], [True, "b"]),
+        ({"enum": "ab"}, ["c"], []),
+        ({"required": ["a"]}, [{"a": 1}, "text"], [{}]),
+    ],
+)
+def test_what_fits_an_alternative(stated, fitting, others):
+    tool = schema("f", x={"anyOf": [stated, {"type": "null"}]})
+    for value in fitting:
+        assert action({"x": value}, tools=[tool])
+    for value in others:
+        with pytest.raises(ValueError, match="fits none of the alternatives"):
+            action({"x": value}, tools=[tool])
 
 
 def test_constants_are_told_apart_by_type():
@@ -280,6 +316,32 @@ def test_the_alternatives_of_an_object_are_told_apart_by_their_constants():
     for kind, equal in (("a", True), ("b", False)):
         written = action({"x": {"kind": kind}}, tools=[tool]), action({"x": {"kind": kind, "to": "Eve"}}, tools=[tool])
         assert (written[0] == written[1]) is equal
+
+
+def test_a_reference_may_lead_into_a_list():
+    kinds = [{}, {"properties": {"unit": {"default": "EUR"}}}]
+    fields = {name: {"$ref": f"#/$defs/kinds/{place}"} for name, place in (("x", 1), ("y", 2), ("z", "one"))}
+    tool = {"name": "f", "parameters": {"$defs": {"kinds": kinds}, "properties": fields}}
+    assert json.loads(action({"x": {}, "y": {}, "z": {}}, tools=[tool]))[0]["args"] == {
+        "x": {"unit": "EUR"},
+        "y": {},
+        "z": {},
+    }
+
+
+def test_references_and_alternatives_are_bounded():
+    for n_references, n_choices, problem in ((65, 10, None), (66, 0, "at most 64 times"), (0, 11, "at most 1024")):
+        chain = {f"a{place}": {"$ref": f"#/$defs/a{place + 1}"} for place in range(n_references)}
+        stated = {
+            "allOf": [{"anyOf": [{"type": "string"}, {}]}] * n_choices,
+            **({"$ref": "#/$defs/a1"} if chain else {}),
+        }
+        tool = {"name": "f", "parameters": {"$defs": chain, "properties": {"x": stated}}}
+        if problem is None:
+            assert action({"x": "a"}, tools=[tool])
+            continue
+        with pytest.raises(ValueError, match=problem):
+            action({"x": "a"}, tools=[tool])
 
 
 @pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])

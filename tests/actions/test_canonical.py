@@ -333,3 +333,40 @@ def test_what_is_no_call_is_refused(calls, message):
 def test_what_is_no_tool_is_refused(tools):
     with pytest.raises(TypeError, match=r"must be a sequence of tools|a tool must have a name"):
         canonical_action([call()], tools=tools)
+
+
+@pytest.mark.parametrize(
+    ("stated", "fitting", "others"),
+    [
+        ({"type": "integer"}, [1, 1.0], [1.5, True, "1"]),
+        ({"type": "number"}, [1, 1.5], [True]),
+        ({"type": "boolean"}, [True], [1]),
+        ({"type": "object"}, [{}], [[]]),
+        ({"type": ["string", "integer"]}, ["a", 1], [1.5]),
+        ({"type": "any"}, [True, 1, "a"], []),
+        ({"const": [1, [True]]}, [[1, [True]], [1.0, [True]]], [[1, [1]], [1], {}]),
+        ({"const": {"a": 1}}, [{"a": 1}], [{"a": True}, {"a": 2}, {"a": 1, "b": 1}, {"b": 1}, []]),
+        ({"enum": [1, "a"]}, [1, "a"], [True, "b"]),
+        ({"enum": "ab"}, ["c"], []),
+        ({"required": ["a"]}, [{"a": 1}, "text"], [{}]),
+    ],
+)
+def test_what_fits_an_alternative(stated, fitting, others):
+    tool = schema("f", x={"anyOf": [stated, {"type": "null"}]})
+    for value in fitting:
+        assert action({"x": value}, tool)
+    for value in others:
+        with pytest.raises(ValueError, match="fits none of the alternatives"):
+            action({"x": value}, tool)
+
+
+def test_what_only_a_mutation_showed():
+    """Each is a line of `schemas` that a change survived before."""
+    assert action({"x": 1}, schema("f", x={"enum": [1, 2]})) == '[{"args":{"x":1},"name":"f"}]'
+    either = [{"type": "integer", "default": 2}, {"type": "null"}]  # of which alternative is not known
+    tool = schema("f", x={"default": 1, "anyOf": either}, y={"anyOf": either}, z=True)
+    assert action({}, tool) == '[{"args":{"x":1},"name":"f"}]'
+    number, text = (
+        {"properties": {"x": {"anyOf": [{"type": kind}, {"type": "null"}]}}} for kind in ("number", "string")
+    )
+    assert action({"y": {"x": "a"}}, schema("f", y={"anyOf": [number, text]}))

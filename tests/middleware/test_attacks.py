@@ -15,7 +15,7 @@ from langchain_core.tools import StructuredTool
 
 from coe_agents import CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.middleware import is_approval
+from coe_agents.middleware.verdict import is_approval
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.text import visible

@@ -245,6 +245,49 @@ def test_every_kind_has_a_line(kind):
     assert lines
 
 
+NAMED = f"${__name__}."
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        ([1, -0.0, None], [1, 0.0, None]),
+        ((1, (2,)), {"$tuple": [1, {"$tuple": [2]}]}),
+        ({2, 1}, {"$set": [1, 2]}),
+        (frozenset({1}), {"$frozenset": [1]}),
+        ({"a": 1, "$b": 2}, {"a": 1, "$$b": 2}),
+        ({1: "a"}, {"$dict": [{"$tuple": [1, "a"]}]}),
+        (float("inf"), {"$float": "inf"}),
+        (b"a", {"$bytes": "61"}),
+        (decimal.Decimal("-1.50"), {"$decimal": "-15E-1"}),
+        (decimal.Decimal("0.00"), {"$decimal": "0"}),
+        (int, {"$type": "builtins.int"}),
+        (Unit.MILLI, {f"{NAMED}Unit": ["MILLI", "mg"]}),
+        (Sealed(text="A"), {f"{NAMED}Sealed": [{"text": "A"}, {"_key": "a"}]}),
+        (deque([1], 2), {"$collections.deque": ["deque", {"$tuple": [{"$tuple": []}, 2]}, None, [1], []]}),
+    ],
+)
+def test_the_form_of_a_value(value, form):
+    tool = Tool(x=(Annotated[Any, AfterValidator(lambda _: value)], ...))
+    assert json.loads(tool.line({"x": 1}))[0]["args"] == {"x": form}
+
+
+@pytest.mark.parametrize("kind", ["NaN", "Infinity"])
+def test_a_decimal_that_is_no_number_is_refused(kind):
+    assert Tool(x=(Annotated[Any, AfterValidator(lambda _: decimal.Decimal(kind))], ...)).line({"x": 1}) is None
+
+
+def nest_in_itself(value):
+    whole = [value]
+    whole.append(whole)
+    return whole
+
+
+def test_a_value_that_holds_itself_is_compared_as_the_json_that_was_proposed():
+    tool = Tool(x=(Annotated[Any, AfterValidator(nest_in_itself)], ...))
+    assert tool.line({"x": 1}) == '[{"args":{"x":{"$json":1}},"name":"act"}]'
+
+
 def test_a_value_without_a_form_is_compared_as_the_json_that_was_proposed():
     tool = Tool(x=(Annotated[Any, AfterValidator(Opaque)], ...), y=(float, 0))
     assert tool.line({"x": 1, "y": 2}) == tool.line({"y": 2, "x": 1})

@@ -81,7 +81,7 @@ class Experiment:
         Example:
             >>> columns = ("epsilon", "solver", "iterations")
             >>> Experiment(name="epsilon", title="E", columns=columns, rows=(("1e-04", "greedy", 1.0),)).lines()[:2]
-            [('1e-04', 'here', 'greedy', 1.0), ('1e-04', 'paper', 'greedy', 4)]
+            [('1e-04', 'here', 'greedy', 1.0), ('1e-04', 'paper', 'greedy', 4.0)]
         """
         k, lines, left = self.n_keys, list[Row](), list(self.paper)
         if not left:

@@ -38,6 +38,8 @@ def test_squad_as_published(tmp_path):
     assert (first, first.answerable, second.answerable) == (SQUAD, True, False)
     trivia = opened(written(tmp_path / "wikipedia-dev.json", {"Data": [OFFICIAL_TRIVIA], "Domain": "Wikipedia"}))
     assert [question.id for question in trivia.questions] == ["tc_33"]
+    twice = opened(written(tmp_path / "twice.json", [HUB_TRIVIA, HUB_TRIVIA]))
+    assert (twice.n_records, len(twice.questions)) == (2, 1)
 
 
 def test_nq_open_as_published_and_compressed(tmp_path):

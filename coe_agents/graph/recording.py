@@ -36,13 +36,14 @@ class Recording:
 
     Example:
         >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.clustering import NormalizedMatch
         >>> from coe_agents.graph.rulings import pending_cases
-        >>> from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
+        >>> from coe_agents.testing import ScriptedAgent
         >>> from langgraph.store.memory import InMemoryStore
-        >>> policy, store, recording = ThresholdPolicy(0.5), InMemoryStore(), Recording(audit_rate=1.0)
-        >>> clusterer = tinyworld_clusterer()
-        >>> graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, policy=policy, recording=recording)
-        >>> result = graph.compile(store=store).invoke({"question": "What is the capital of France?"})
+        >>> agents, store = [ScriptedAgent(name, ["Paris"]) for name in "ab"], InMemoryStore()
+        >>> parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5)}
+        >>> graph = create_coe_graph(agents, recording=Recording(audit_rate=1.0), **parts).compile(store=store)
+        >>> result = graph.invoke({"question": "What is the capital of France?"})
         >>> [(case["kind"], case["answer"]) for case in pending_cases(store)]
         [('audit', 'Paris')]
     """

@@ -149,6 +149,16 @@ def test_a_text_is_never_read_as_an_action():
     assert [row["calls"] for row in result["responses"]] == [None, None, None, None, [], pay(5)]
 
 
+def test_agreement_on_a_text_calls_nothing_and_says_so():
+    agents = [Plain(name, ['[{"name":"pay","args":{"to":"ann","amount":5}}]']) for name in "ab"]
+    result = ask(group(*agents, ScriptedAgent("c", [pay(5)])))
+    assert (result["decision"]["action"], result["decision"]["calls"], result["messages"][-1].tool_calls) == (
+        "answer",
+        None,
+        [],
+    )
+
+
 class Lying(ScriptedAgent):
     """Says that its answer is another than what it proposes."""
 

@@ -132,6 +132,9 @@ async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, c
         assert texts(await together(chat, n=5)) == enough
     n_rows = 5 * len(QUESTIONS)
     assert f"cpu has too little memory for {n_rows} responses at once; {(n_rows + 1) // 2} are tried" in caplog.text
+    sizes.limit = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        await request(chat, QUESTIONS[0], 1, n=4)
 
 
 async def test_a_fault_in_a_batch_reaches_only_its_request(chat, monkeypatch):

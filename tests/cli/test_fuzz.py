@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents import Recording, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from coe_agents.graph.rulings import pending_cases, rule
@@ -152,7 +152,11 @@ def store(folder):
     with SqliteStore.from_conn_string(str(folder / "made.sqlite")) as opened:
         opened.setup()
         agents = [ScriptedAgent(name, ["Paris"]) for name in "ab"]
-        options = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "record": True, "audit_rate": 1.0}
+        options = {
+            "clusterer": NormalizedMatch(),
+            "policy": ThresholdPolicy(0.5),
+            "recording": Recording(audit_rate=1.0),
+        }
         graph = create_coe_graph(agents, **options).compile(store=opened)
         for _ in range(2):
             graph.invoke({"question": "Which?"})

@@ -139,6 +139,8 @@ def twin(default):
     return create_model("Twin", text=(str, ...), on=(bool, default))
 
 
+TWINS = twin(False), twin(True)
+
 KINDS = [
     int, float, str, bool, bytes, Any, int | float, str | int, list[int], list[Any], set[int], frozenset[str],
     tuple[int, str], tuple[int, ...] | list[str], set[int] | list[str], dict[str, int], dict[int, str], dict[str, Any],
@@ -313,6 +315,8 @@ def test_a_plain_value_does_not_imitate_another():
         (Keeping, ({"text": "A"}, {"text": "a"})),
         (Annotated[int, AfterValidator(lambda one: datetime.datetime(2026, 10, 25, 2, fold=one))], (0, 1)),
         (float, ("inf", "-inf")),
+        (Free, ({"a": 1}, {"a": 2})),
+        (Annotated[bool, AfterValidator(lambda one: TWINS[one](text="t", on=True))], (False, True)),
     ],
 )
 def test_what_a_tool_can_tell_apart_has_two_lines(kind, values):

@@ -61,12 +61,6 @@ def test_same_meaning_asks_an_entailment_model_with_the_question():
     assert judge([], criterion) == []
 
 
-@pytest.mark.parametrize("said", [1.5, -0.1, float("nan")])
-def test_a_verdict_outside_0_and_1_is_refused(said):
-    with pytest.raises(ValueError, match=r"\"judge\" of strange must be a number in \[0, 1\]; got"):
-        judge([Prediction("?", "a")], Rule("strange", lambda _: said))
-
-
 def test_a_tied_question_is_right_by_the_share_of_its_leading_answers_that_is_right():
     class Asked:
         name, batches = "asked", []
@@ -102,7 +96,7 @@ def test_a_callable_can_judge_and_what_it_returns_is_checked():
     assert isinstance(criterion, Criterion)
     assert judge([Prediction("?", "Paris"), Prediction("?", "Rome")], criterion) == [True, False]
     for said in (1.5, -0.1, float("nan")):
-        with pytest.raises(ValueError, match=r"must lie in \[0, 1\]; strange returned"):
+        with pytest.raises(ValueError, match=r"\"judge\" of strange must be a number in \[0, 1\]; got"):
             judge([Prediction("?", "a")], Rule("strange", lambda _, said=said: said))
     with pytest.raises(ValueError, match=r"one verdict per prediction; forgetful returned 1 for 2"):
         judge([Prediction("?", "a")] * 2, SimpleNamespace(name="forgetful", judge=lambda predictions: [True]))

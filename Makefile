@@ -82,7 +82,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 		--editable '.[bayesian,evaluation,langchain,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
-# MUTANTS='coe_agents.policy.gate.* coe_agents.policy.chain.*' restricts it; results are kept in ./mutants, so a run that
+# MUTANTS='coe_agents.policy.settle.* coe_agents.policy.support.*' restricts it; results are kept in ./mutants, so a run that
 # was interrupted is resumed by the same command
 mutation: $(READY) ## Change the mathematics, policies, actions and gates in small ways, and list the changes that no test notices (hours)
 	$(BIN)/pip install --quiet --constraint constraints.txt --group mutation

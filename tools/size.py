@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PACKAGE, TESTS = "coe_agents", "tests"
-BUDGET = {"lines": 37_500, "names": 140, "tests": 38_500}
-"""The most that there may be of each."""
+BUDGET = {"lines": 37_500, "names": 140, "arrows": 111, "tests": 38_500}
+"""The most that there may be of each; arrows are those above the foundation."""
 FOUNDATION = {"types", "errors", "text", "checks", "files", "extensions", "_steps"}
 """The bottom layers, which everything may use: arrows to them say nothing about the structure."""
 
@@ -41,7 +41,12 @@ class Size:
     @property
     def totals(self) -> dict[str, int]:
         """The numbers that have a budget."""
-        return {"lines": self.lines.total(), "names": self.names.total(), "tests": self.tests}
+        return {
+            "lines": self.lines.total(),
+            "names": self.names.total(),
+            "arrows": self.n_arrows(above=True),
+            "tests": self.tests,
+        }
 
     def n_arrows(self, *, above: bool = False) -> int:
         """Returns the number of arrows; with `above`, of those that do not lead to the foundation."""

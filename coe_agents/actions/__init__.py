@@ -1,6 +1,6 @@
 """Owns actions: tool calls as responses that can be compared and clustered.
 
-Nothing here calls a tool or asks a model.
+Nothing here calls a tool, and nothing asks a model but the rule `Meaning`, by the clusterer that it is given.
 """
 
 from coe_agents.actions.canonical import canonical_action, read_action

@@ -172,7 +172,7 @@ def _without_addresses(part: Any) -> Any:
 def _by_references(arbiter: Runnable[EscalatedCase, Ruling] | None) -> Runnable[EscalatedCase, Ruling]:
     """Returns the escalation in which the accepted answers stand for a person; an arbiter, if any, decides first."""
 
-    async def settle(case: EscalatedCase, config: RunnableConfig) -> Ruling:
+    async def rule(case: EscalatedCase, config: RunnableConfig) -> Ruling:
         given = await arbiter.ainvoke(case, config) if arbiter else None
         if given is not None and given["action"] != "escalate":
             return given
@@ -187,4 +187,4 @@ def _by_references(arbiter: Runnable[EscalatedCase, Ruling] | None) -> Runnable[
         return ruled
 
     name = PERSON if arbiter is None else arbiter.get_name()
-    return cast("Runnable[EscalatedCase, Ruling]", RunnableLambda(settle, name=name))
+    return cast("Runnable[EscalatedCase, Ruling]", RunnableLambda(rule, name=name))

@@ -80,11 +80,11 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
             f'the name of "escalation" must differ from "group", "person" and the agents\'; got {name!r}. Rename it'
         )
 
-    def settle(state: CoEState, config: RunnableConfig) -> Steps[Command[str]]:
+    def escalate(state: CoEState, config: RunnableConfig) -> Steps[Command[str]]:
         ruling = yield invoke(decider, case_of(state), disable_streaming(config))
-        return _settled(state, ruling, name, is_person=is_person)
+        return _apply_ruling(state, ruling, name, is_person=is_person)
 
-    return steps_node(settle, name="escalation")
+    return steps_node(escalate, name="escalation")
 
 
 def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
@@ -112,7 +112,7 @@ class _CheckedRuling(BaseModel, defer_build=True):
     usage: dict[Literal["input_tokens", "output_tokens"], NonNegativeInt | None] | None = None
 
 
-def _settled(state: CoEState, given: object, name: str, *, is_person: bool) -> Command[str]:
+def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool) -> Command[str]:
     try:
         ruling = _CheckedRuling.model_validate(given)
     except ValidationError as error:

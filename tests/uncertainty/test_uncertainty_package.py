@@ -18,6 +18,5 @@ def test_exported_names():
         *("entropy", "semantic_entropy", "cluster_distributions", "collaborative_entropy", "coordinate", "regime"),
         *("kl_divergence", "jensen_shannon_divergence", "hellinger_distance", "wasserstein_distance"),
         *("CollaborativeEntropy", "Coordination", "CoEInterval", "coe_interval", "ensemble_mean"),
-        *("CoEForecast", "coe_forecast"),
     }
     assert all(callable(getattr(uncertainty, name)) for name in uncertainty.__all__)

@@ -165,7 +165,9 @@ class Store:
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             row = parse_json(line)
-            _ = row["id"], row["agent"], row["error"]
+            read = (row["id"], str), (row["agent"], str), (row["error"], str | None)
+            if not all(isinstance(value, kind) for value, kind in read):
+                raise TypeError("a field that is read is of another kind")
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{self.path}:{number}: this is not a row of a run", hint=REPAIR) from error
         return dict(row)

@@ -127,6 +127,7 @@ def test_one_process_at_a_time(tmp_path):
     ("spoil", "said"),
     [
         (lambda lines: [b"{}\n", *lines], ":1: this is not a row of a run"),
+        (lambda lines: [b'{"id": {}, "agent": "a", "error": null}\n', *lines], ":1: this is not a row of a run"),
         (lambda lines: [*lines[:3], b"spoilt\n", *lines[3:]], ":4: this is not a row of a run"),
         (lambda lines: lines[1:], ":1: .* differ from what this run wrote"),
         (lambda lines: [*lines, *lines], ":9: .* differ from what this run wrote"),

@@ -48,7 +48,8 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here too: an agent may not know `first_index`
         rows = enumerate(reply["responses"], start=request.get("first_index", 0))
-        secrets = secrets_of(agent)
+        # looked for where something failed only: it takes longer than the rest of the node
+        secrets = secrets_of(agent) if any(row["error"] for row in reply["responses"]) else set()
         responses: list[Response] = [
             {**row, "index": index, "error": row["error"] and safe_message(row["error"], secrets)}
             for index, row in rows

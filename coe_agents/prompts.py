@@ -15,6 +15,12 @@ from coe_agents.text import for_log, for_prompt, visible
 BRIEF_ANSWER = "Answer the question in one short sentence. If you do not know the answer, say so."
 """A system prompt for general models: short answers are what entailment models compare best."""
 
+ANSWER_ALONE = (
+    "Reply with the answer alone: a name, a number or a few words, without a sentence around it. "
+    "If you do not know the answer, say so."
+)
+"""An instruction for general models: answers that are compared as texts must be nothing but the answer."""
+
 SELF_CHECK_CHOICES = ("True", "False")
 
 VARIANTS = (

@@ -212,6 +212,7 @@ class AgentRequest(TypedDict):
         first_index: The `index` of the first response, which is the number of responses that the agent has given in
             this round; 0 if omitted. Seeds continue from there, so the responses do not depend on the number of
             requests.
+        instruction: Added to the agent's own system prompt.
         choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
         is_review: Whether the question asks for a verdict in words of its own: equal replies are then expected.
         graded: Whether the agent may return the probability of each choice instead of samples: one response for each
@@ -221,7 +222,7 @@ class AgentRequest(TypedDict):
         parses_calls: Whether who asks parses proposed calls by the tools themselves. The agent then checks only whether
             the tools and arguments exist: their schemas may say less.
 
-    A `ModelAgent` honours the last nine; another agent may ignore them.
+    A `ModelAgent` honours the last ten; another agent may ignore them.
     """
 
     question: str
@@ -231,6 +232,7 @@ class AgentRequest(TypedDict):
     temperature: NotRequired[float]
     timeout: NotRequired[float]
     first_index: NotRequired[int]
+    instruction: NotRequired[str]
     choices: NotRequired[list[str]]
     is_review: NotRequired[bool]
     graded: NotRequired[bool]

@@ -79,7 +79,7 @@ def _create_graph(path: Path | None) -> Any:
     if config is None:
         from coe_agents.tinyworld import tinyworld_graph  # without what reads configurations, which is slow to import
 
-        return tinyworld_graph().compile()
+        return tinyworld_graph(on_unavailable="raise").compile()
     from coe_agents.config.build import assemble
 
-    return assemble(config).compile()
+    return assemble(config, on_unavailable="raise").compile()

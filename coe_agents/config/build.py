@@ -30,6 +30,7 @@ from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
+from coe_agents.graph.nodes.coordinator import OnUnavailable
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import (
@@ -57,28 +58,43 @@ _Escalate: TypeAlias = Callable[[Arbiter | None], Any]
 _Graph: TypeAlias = StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]
 
 
-def assemble(config: Config | None, *, seed: int = 0, escalation: _Escalate | None = None) -> _Graph:
+def assemble(
+    config: Config | None,
+    *,
+    seed: int = 0,
+    escalation: _Escalate | None = None,
+    on_unavailable: OnUnavailable = "abstain",
+) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
     Args:
         config: None for tinyworld.
         seed: Of tinyworld's agents; those of a configuration have their own.
         escalation: From the configured arbiter, or None, to what decides escalated cases instead.
+        on_unavailable: See `create_coe_graph`.
 
     Raises:
         ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
     """
     if config is None:
-        return tinyworld_graph(seed=seed, escalation=escalation and escalation(None))
+        of_none: Any = escalation and escalation(None)
+        return tinyworld_graph(seed=seed, escalation=of_none, on_unavailable=on_unavailable)
     of_graph = dict(_OF_GRAPH)
     if escalation is not None:
         of_graph["escalation"] = lambda of: escalation(_create_escalation(of))
     creates: list[_Create] = [create_agents, create_clusterer, create_policy, *of_graph.values()]
     parts = _all([partial(create, config) for create in creates])
-    return _connect(config, *parts)
+    return _connect(config, on_unavailable, *parts)
 
 
-def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, policy: Policy, *of_graph: Any) -> _Graph:
+def _connect(
+    config: Config,
+    on_unavailable: OnUnavailable,
+    agents: list[ModelAgent],
+    clusterer: Clusterer,
+    policy: Policy,
+    *of_graph: Any,
+) -> _Graph:
     adaptive = config.graph.adaptive
     options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
@@ -89,7 +105,7 @@ def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, pol
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     try:
-        return create_coe_graph(agents, clusterer=clusterer, policy=policy, **options)
+        return create_coe_graph(agents, clusterer=clusterer, policy=policy, on_unavailable=on_unavailable, **options)
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
@@ -372,14 +388,16 @@ class Configuration:
     policy: Policy
     settings: Config = field(repr=False)
 
-    def create_graph(self) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
+    def create_graph(
+        self, *, on_unavailable: OnUnavailable = "abstain"
+    ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
         """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
         parts = _all([partial(create, self.settings) for create in _OF_GRAPH.values()])
-        return _connect(self.settings, self.agents, self.clusterer, self.policy, *parts)
+        return _connect(self.settings, on_unavailable, self.agents, self.clusterer, self.policy, *parts)
 
 
 def load(path: str | Path) -> Configuration:
@@ -393,7 +411,7 @@ def load(path: str | Path) -> Configuration:
         >>> with resources.as_file(resources.files("coe_agents.cli") / "coe.toml") as path:
         ...     config = load(path)
         >>> [agent.name for agent in config.agents], config.policy
-        (['llama', 'qwen'], ThresholdPolicy(0.7, otherwise='abstain'))
+        (['llama', 'qwen'], ThresholdPolicy(0.6, otherwise='abstain'))
     """
     settings = load_config(Path(path))
     creates: list[_Create] = [create_agents, create_clusterer, create_policy]

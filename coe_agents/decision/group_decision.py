@@ -48,6 +48,7 @@ class GroupDecision:
     reason: str
     decided_by: str = "group"
     choices: list[str] | None = None
+    answers: str | None = None
     answer_kind: AnswerKind | None = None
     calls: list[dict[str, Any]] | None = None
     contested: dict[str, Any] | None = None
@@ -190,6 +191,7 @@ def create_decision(
     measured: Mapping[str, Any] | None,
     *,
     choices: list[str] | None,
+    answers: str | None,
     calls: list[dict[str, Any]] | None,
     failed_agents: dict[str, str],
     spent: Sequence[AgentTokens],
@@ -202,6 +204,7 @@ def create_decision(
         settled: The fields of `coe_agents.policy.Decision`, and who decided.
         measured: The fields of `coe_agents.policy.Measurement`; None if nothing was measured.
         choices: The only replies that counted.
+        answers: The kind of the preset of answers.
         calls: The tool calls to run.
         failed_agents: Why agents failed in the last round, by name.
         spent: What each request cost.
@@ -221,6 +224,7 @@ def create_decision(
     }
     decided: dict[str, Any] = {
         "choices": choices,
+        "answers": answers,
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
         "support": dict(zip(found.get("representatives", ()), found.get("support", ()), strict=True)),
@@ -294,7 +298,7 @@ def _rounds(trajectory: Any, where: str) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "action": partial(checks.one_of, known=get_args(FinalAction)),
-    **dict.fromkeys(("answer", "reason", "decided_by", "divergence"), _text),
+    **dict.fromkeys(("answer", "reason", "decided_by", "divergence", "answers"), _text),
     "regime": partial(checks.one_of, known=get_args(Regime)),
     **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),
     "conformity": share,

@@ -58,11 +58,13 @@ class Origin:
     Attributes:
         agents: How each agent was asked, by name.
         prompt: What was said around a question, as JSON; "" for nothing, None where not known.
+        answers: The kind of the preset by which answers were asked for; "" for none, None where not known.
         judging: How the answers are judged; None where not known.
     """
 
     agents: Mapping[str, AskedAgent] = field(default_factory=dict)
     prompt: str | None = None
+    answers: str | None = None
     judging: Judging | None = None
 
 
@@ -102,6 +104,7 @@ def _read(folder: Path) -> Origin:
         return Origin(
             agents={agent["name"]: _asked(agent) for agent in settings.get("agents", [])},
             prompt=_prompt_in_words(settings["prompt"]) if "prompt" in settings else None,
+            answers=settings.get("answers", "" if "prompt" in settings else None),
             judging=_to_judging(**settings[JUDGED]) if JUDGED in settings else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -9,6 +9,7 @@ from langgraph.runtime import get_runtime
 from pydantic import ConfigDict
 
 from coe_agents.checks import number
+from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy
@@ -98,11 +99,13 @@ class RunSettings:
         policy: Decides.
         rules: What holds whatever the policy says. The thresholds of its bounds are those of the regime that is
             reported.
+        answers: How answers in words of their own are asked for and read; None for no preset.
     """
 
     weights: Mapping[str, float]
     policy: Policy
     rules: Rules
+    answers: AnswerPreset | None = None
 
     @property
     def agents(self) -> tuple[str, ...]:

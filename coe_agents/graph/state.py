@@ -86,6 +86,8 @@ class Turn(TypedDict):
         choices: The only replies that count; None where any reply counts.
         is_review: Whether the question asks for a verdict in words of its own.
         tools: The tools of the input, or the graph's own; None where the turn shows none.
+        answers: The kind of the graph's preset of answers; None without one, and where `choices`, tools or a review
+            say what a reply is.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: later messages belong to a later turn.
     """
@@ -96,6 +98,7 @@ class Turn(TypedDict):
     choices: list[str] | None
     is_review: bool
     tools: list[dict[str, Any]] | None
+    answers: str | None
     conversation: list[dict[str, Any]]
     last_seen: str | None
 

@@ -21,6 +21,7 @@ class AskedGroup:
         divergence: Of the measured CoE.
         weights: Of the agents, by name.
         prompt: What is said to them around a question; "" for nothing.
+        answers: The kind of the preset by which they are asked for answers; "" for none.
     """
 
     agents: Mapping[str, AskedAgent]
@@ -28,6 +29,7 @@ class AskedGroup:
     divergence: str
     weights: Mapping[str, float] = field(default_factory=dict)
     prompt: str = ""
+    answers: str = ""
 
 
 def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
@@ -41,6 +43,9 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     found = [f"{part} {now} differs from {then} at calibration" for part, now, then in parts if now != then]
     if calibration.prompt not in (None, group.prompt):
         found.append("the questions are asked in other words than at calibration")
+    if calibration.answers not in (None, group.answers):
+        now, then = (kind or "none" for kind in (group.answers, calibration.answers))
+        found.append(f"the preset of answers, {now}, differs from {then} at calibration")
     for name, agent in group.agents.items():
         if name in calibration.agents:
             found += _differences_of(name, agent, calibration.agents[name])

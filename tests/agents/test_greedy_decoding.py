@@ -47,7 +47,7 @@ def sampled(one: ModelAgent, form: str = "sync", **overrides) -> AgentReply:
 
 
 def decided(*agents: ModelAgent, form: str = "sync", **options) -> dict:
-    options = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.7), **options}
+    options = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.6), **options}
     graph, asked = create_coe_graph(agents, **options).compile(), {"question": "What is the capital of Vanuatu?"}
     return graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked))
 

@@ -104,12 +104,11 @@ def test_a_missing_model_is_named_and_the_others_decide(tmp_path):
     assert "removed" in said["failed_agents"]["agent-2"]
 
 
-def test_all_models_missing_is_an_abstention(tmp_path):
+def test_all_models_missing_is_a_failure_that_says_what_to_do(tmp_path):
     done = run("ask", "Q?", "--config", config(tmp_path, str(tmp_path / "x"), str(tmp_path / "y")), "--json")
-    said = json.loads(done.stdout)
-    assert done.returncode == 3
-    assert (said["action"], said["coe"], said["regime"]) == ("abstain", None, None)
-    assert len(said["failed_agents"]) == 2
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "GroupUnavailableError: no agent of the group answered" in done.stderr
+    assert "coe-agents doctor" in done.stderr
 
 
 @pytest.mark.parametrize(

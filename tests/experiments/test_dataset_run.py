@@ -31,7 +31,7 @@ def questions(n):
 
 def create():
     agents = [ScriptedAgent(name, ["Paris", "Paris", "Lyon"]) for name in "ab"]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(1.0)).compile()
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(float("inf"))).compile()
     return RunGroup(graph, at_once=2)
 
 

@@ -15,7 +15,7 @@ from coe_agents.rounds import AdaptiveSampling, Debate
 from tests.doubles import CountingModel, ScriptedAgent
 from tests.policy.test_calibrated import CALIBRATION
 
-ANSWER_ALL, ANSWER_SURE = ThresholdPolicy(100.0), ThresholdPolicy(0.0)
+ANSWER_ALL, ANSWER_SURE = ThresholdPolicy(float("inf")), ThresholdPolicy(0.0)
 RESAMPLE = {"conflict": "resample"}
 
 
@@ -279,7 +279,7 @@ def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of(
 
 def test_weights_replace_those_of_the_agents():
     two = [ScriptedAgent("a", ["Lyon"]), ScriptedAgent("b", ["Paris"], weight=3.0), ScriptedAgent("c", ["Lyon"])]
-    parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(2.0)}
+    parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(float("inf"))}
     for weights, answer in ((None, "Paris"), ({}, "Paris"), ({"b": 1.0}, "Lyon"), ({"a": 0.0, "c": 0.5}, "Paris")):
         if weights == {}:
             with pytest.raises(ValueError, match=r'"weights" must hold .* got none above 0'):

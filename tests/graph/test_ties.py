@@ -37,15 +37,15 @@ class Own:
         return Decision("answer", self.answer, "as told")
 
 
-ANSWERS = ThresholdPolicy(9.0)
+ANSWERS = ThresholdPolicy(float("inf"))
 
 
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
         (ANSWERS, "abstain"),
-        (ThresholdPolicy(9.0, otherwise="escalate"), "escalate"),
-        (ThresholdPolicy(9.0, otherwise="another_round"), "abstain"),  # there is one round
+        (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
+        (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),  # there is one round
         (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
         (Own(), "abstain"),
         (Own("Paris"), "abstain"),
@@ -64,7 +64,7 @@ def test_a_tie_is_not_answered_whatever_the_policy(policy, action, options):
 
 def test_another_round_may_break_it_and_the_last_one_abstains():
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], ["Paris"])]
-    policy = ThresholdPolicy(9.0, otherwise="another_round")
+    policy = ThresholdPolicy(float("inf"), otherwise="another_round")
     options = {"policy": policy, "strategies": {"conflict": "resample"}}
     settled = graph(*agents, max_rounds=2, **options).compile().invoke({"question": "Q?"})["decision"]
     assert (settled["action"], settled["answer"], settled["n_rounds"]) == ("answer", "Paris", 2)
@@ -82,7 +82,7 @@ def test_who_decides_after_an_escalation_may_choose_between_the_tied():
         return {"action": "answer", "answer": case["candidates"][1]["answer"], "reason": "looked up"}
 
     for names in ("abcd", "dcba", "bdac"):
-        policy = ThresholdPolicy(9.0, otherwise="escalate")
+        policy = ThresholdPolicy(float("inf"), otherwise="escalate")
         built = graph(*two_by_two(names), policy=policy, escalation=rule)
         decision = built.compile().invoke({"question": "Q?"})["decision"]
         assert (decision["action"], decision["answer"]) == ("answer", "Paris")

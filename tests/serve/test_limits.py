@@ -129,8 +129,8 @@ class Answers:
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
-        (ThresholdPolicy(5.0), "abstain"),
-        (ThresholdPolicy(5.0, otherwise="escalate"), "escalate"),
+        (ThresholdPolicy(float("inf")), "abstain"),
+        (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
         (RegimePolicy(5.0, 5.0), "abstain"),
         (Answers(), "abstain"),
     ],

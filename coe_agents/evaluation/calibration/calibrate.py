@@ -180,6 +180,7 @@ def calibrate(
         proposer=proposer,
         weights=None if weights is None else by_name,
         prompt=None if origin is None else origin.prompt,
+        answers=None if origin is None else origin.answers,
     )
     if gate == "threshold":
         policy = _with_threshold(open_record, known)

@@ -4,7 +4,6 @@ from typing import Annotated, TypedDict
 import pytest
 from langchain.agents.middleware.human_in_the_loop import HITLRequest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
@@ -145,21 +144,6 @@ def test_a_new_question_instead_of_a_reply_drops_the_case():
     assert shown(compiled.invoke({"question": "Second?"}, THREAD))["question"] == "Second?"
     result = compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
     assert [message.content for message in result["messages"]] == ["First?", "Second?", "Lyon"]
-
-
-async def test_a_case_survives_a_database(tmp_path):
-    agents, path = group(), str(tmp_path / "threads.sqlite")
-    async with AsyncSqliteSaver.from_conn_string(path) as saver:
-        asked = shown(await graph(AskPerson(), agents).compile(checkpointer=saver).ainvoke(QUESTION, THREAD))
-    async with AsyncSqliteSaver.from_conn_string(path) as saver:
-        compiled = graph(AskPerson(), agents).compile(checkpointer=saver)
-        state = await compiled.aget_state(THREAD)
-        assert (state.next, state.interrupts[0].value) == (("escalation",), asked)
-        assert state.interrupts[0].response_schema["discriminator"]["propertyName"] == "type"
-        again = await compiled.ainvoke(Command(resume="Paris"), THREAD)
-        assert shown(again) == {**asked, "problem": shown(again)["problem"]}
-        decision = (await compiled.ainvoke(Command(resume={"type": "approve", "candidate": 2}), THREAD))["decision"]
-    assert (decision["answer"], decision["decided_by"], n_samplings(agents)) == ("Paris", "person", [1, 1, 1])
 
 
 class Parent(TypedDict, total=False):

@@ -63,12 +63,11 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("history", ["conversation", "question"])
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_question_whose_refusal_follows_is_asked_again(refusal, history):
+def test_a_question_whose_refusal_follows_is_asked_again(refusal):
     agent = ScriptedAgent("a", ["Lyon"])
     policy = ThresholdPolicy(0.5)
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, history=history).compile()
+    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, history="question").compile()
     graph.invoke({"messages": [("user", "Which?"), refusal, refusal]})
     assert agent.requests[0]["messages"] == [{"role": "user", "content": "Which?"}]
 

@@ -74,10 +74,6 @@ def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_pa
     assert round_state.seconds_since(started) == first + 10
 
 
-def test_an_answer_at_hand_is_given_however_late(clock):
-    assert ask(slow_graph(clock, *three()[:2], deadline=5))["decision"]["action"] == "answer"
-
-
 async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):
     class Stuck(ScriptedAgent):
         async def asample(self, request, config=None):

@@ -135,32 +135,6 @@ def test_there_is_one_system_message():
     assert model.calls[1]["messages"][0] == SystemMessage("Be brief.")
 
 
-def test_callbacks_and_tags_reach_the_model():
-    from langchain_core.callbacks import BaseCallbackHandler
-
-    seen = []
-
-    class Handler(BaseCallbackHandler):
-        def on_chat_model_start(self, serialized, messages, *, tags=None, metadata=None, **rest):
-            seen.append((tags, metadata["team"]))
-
-    config = {"callbacks": [Handler()], "tags": ["gate"], "metadata": {"team": "x"}}
-    ModelAgent("a", CountingModel()).sample(REQUEST, config)
-    assert seen == [(["gate"], "x")]
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("-inf"), None])
-def test_a_log_probability_that_is_no_number_is_not_known(value):
-    class Odd(CountingModel):
-        def _generate(self, *args, **options):
-            result = super()._generate(*args, **options)
-            result.generations[0].generation_info = {"logprobs": {"content": [{"logprob": value}]}}
-            return result
-
-    response = ModelAgent("a", Odd(), n_samples=1).sample(REQUEST)["responses"][0]
-    assert (response["logprob"], response["n_tokens"]) == (None, None)
-
-
 def test_a_name_and_provider_is_resolved_at_the_first_use():
     agent = ModelAgent("a", "nobody:model")
     with pytest.raises((ImportError, ValueError), match="nobody"):
@@ -201,15 +175,6 @@ def test_text_lengths_ends_and_emptiness_are_counted():
     sampling = reply["sampling"]
     assert {sampling[count] for count in ("n_cut", "n_empty", "n_truncated", "logprobs_missing")} == {1}
     assert reply["responses"][0]["text"].startswith("x" * 20 + "… [cut from 30 characters, ")
-
-
-def test_more_than_was_asked_for_is_not_taken():
-    class Generous(CountingModel):
-        def _generate(self, *args, n=1, **options):
-            return super()._generate(*args, n=n + 3, **options)
-
-    reply = ModelAgent("a", Generous(), n_samples=2).sample(REQUEST)
-    assert [response["index"] for response in reply["responses"]] == [0, 1]
 
 
 @pytest.mark.parametrize(

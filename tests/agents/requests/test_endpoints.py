@@ -127,8 +127,7 @@ def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
     assert places_of(None, "x", 7).size == 7
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
-def test_all_agents_and_runs_at_one_address_share_its_places(form):
+async def test_all_agents_and_runs_at_one_address_share_its_places():
     with served(texts=("Paris",), seconds=0.02, gathers=2) as server:
 
         def agent(name):
@@ -142,17 +141,6 @@ def test_all_agents_and_runs_at_one_address_share_its_places(form):
             for _ in range(2)
         ]
         given = [{"question": f"{i}?"} for i in range(2)]
-        if form == "sync":
-            threads = [threading.Thread(target=graph.batch, args=(given,)) for graph in graphs]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(60)
-        else:
-
-            async def both():
-                await asyncio.gather(*(graph.abatch(given) for graph in graphs))
-
-            asyncio.run(both())
+        await asyncio.gather(*(graph.abatch(given) for graph in graphs))
     assert len(server.requests) == 12
     assert server.most_busy == 2

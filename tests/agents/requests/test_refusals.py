@@ -34,11 +34,10 @@ def agent(model, **options):
 
 
 @pytest.mark.parametrize("text", [KNOWN, OTHER])
-@pytest.mark.parametrize("n_samples", [1, 5])
-def test_it_is_a_refusal_and_no_empty_response(text, n_samples):
+def test_it_is_a_refusal_and_no_empty_response(text):
     with answering(refusing(text)) as server:
-        reply = agent(server.chat(), n_samples=n_samples).sample(REQUEST)
-    assert len(reply["responses"]) == n_samples
+        reply = agent(server.chat(), n_samples=3).sample(REQUEST)
+    assert len(reply["responses"]) == 3
     assert reply["sampling"]["n_empty"] == 0
     for row in reply["responses"]:
         assert text in row["text"]

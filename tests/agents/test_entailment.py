@@ -81,21 +81,6 @@ def test_equal_pairs_are_asked_once_and_each_gets_its_row():
     assert sorted(model.asked) == sorted(set(pairs))
 
 
-def test_so_many_are_asked_at_a_time_and_no_more():
-    gate, running, most = threading.Barrier(3), [], []
-
-    def verdict(premise, hypothesis):
-        running.append(1)
-        most.append(len(running))
-        gate.wait(timeout=60)  # passes only where three are here at once
-        running.pop()
-        return "neutral"
-
-    pairs = [("a", str(i)) for i in range(6)]
-    ChatEntailment(JudgingModel(verdict), max_concurrency=3).predict(pairs)
-    assert max(most) == 3
-
-
 def test_the_callers_context_reaches_the_threads():
     tracing = contextvars.ContextVar("tracing", default="neutral")
     tracing.set("entailment")

@@ -306,16 +306,6 @@ def test_log_probabilities_tell_why_responses_are_equal(logprob, temperature, n_
     assert sampling["ignores_temperature"] is ignores
 
 
-def test_the_probe_has_room_for_its_reply():
-    with running(greedy()) as server:
-        one = agent(server, max_tokens=4)
-        for _ in range(2):
-            with pytest.raises(IgnoredTemperatureError):
-                sampled(one)
-        assert [body["max_completion_tokens"] for body in server.requests] == [4, 64, 4]
-    assert one.model().max_tokens == 4
-
-
 class Local(CountingModel):
     """Runs in this process, and decodes greedily."""
 

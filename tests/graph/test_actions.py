@@ -6,12 +6,11 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.actions import ActionMatch, Within, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.policy.thresholds import REGIMES
 from coe_agents.testing import ScriptedAgent, TableEntailment
-from tests.doubles import ProposingModel
 
 PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}}
 
@@ -58,22 +57,6 @@ def test_a_text_that_reads_as_the_action_neither_takes_its_calls_away_nor_adds_t
     assert (agreed["action"], len(agreed["calls"])) == ("answer", 1)
     silenced = ask(group(*silent, calling[0]))["decision"]
     assert (silenced["action"], silenced["answer"], silenced["calls"]) == ("answer", text, [])
-
-
-def test_an_agent_with_some_invalid_proposals_has_not_failed():
-    broken = AIMessage("", invalid_tool_calls=[{"name": "pay", "args": "{", "id": "1", "error": "bad"}])
-    good = AIMessage("", tool_calls=[{"name": "pay", "args": {"to": "Ann", "amount": 5}, "id": "1"}])
-    agents = [
-        ModelAgent("a", ProposingModel(script=[good, broken]), n_samples=2, tools=[PAY]),
-        ModelAgent("b", ProposingModel(script=[good]), n_samples=1, tools=[PAY]),
-        ModelAgent("c", ProposingModel(script=[broken]), n_samples=1, tools=[PAY]),
-    ]
-    graph = create_coe_graph(agents, clusterer=ActionMatch([PAY]), policy=SupportPolicy(1.0)).compile()
-    result = graph.invoke({"question": "Pay Ann 5"})
-    decision = result["decision"]
-    assert (decision["action"], list(decision["failed_agents"])) == ("answer", ["c"])
-    assert decision["agents"]["a"]["sampling"][0]["n_invalid_calls"] == 1
-    assert [row["error"] is None for row in result["responses"]] == [True, True, False, False]
 
 
 LOG = {"name": "log", "parameters": {"properties": {"text": {"type": "string"}}}}

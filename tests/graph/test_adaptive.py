@@ -72,31 +72,6 @@ def test_a_policy_sees_the_forecast_only_where_it_is_asked_to_settle():
     assert [one.forecast for one in decided] == [None]
 
 
-def test_a_policy_that_never_settles_takes_all_at_once():
-    class Plain:
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("answer", None, "as told")
-
-    (agent,) = agents_of(["Paris"] * 8)
-    assert ask(graph(agent, policy=Plain()))["decision"]["agents"]["a"]["n_responses"] == 8
-    assert asked(agent) == [(8, 0)]
-
-
-def test_an_agent_that_ignores_overrides_counts_with_all_it_says():
-    class Foreign(ScriptedAgent):
-        """Gives the same three at each asking, numbered from 0."""
-
-    foreign = Foreign("foreign", ["Paris", "Lyon", "Nice"])
-    result = both(graph(foreign, policy=Draws(99)), {"question": "Q?"})
-    assert result["decision"]["agents"]["foreign"]["n_responses"] == 3  # how many it has, nobody knows
-    assert len(foreign.requests) == 4  # one for each of the four runs
-
-    told = Foreign("told", ["Paris", "Lyon", "Nice"])
-    result = ask(graph(told, policy=Draws(99), adaptive=AdaptiveSampling(start=2, step=2, max_samples=8)))
-    assert [request.get("first_index", 0) for request in told.requests] == [0, 3, 6]
-    assert [row["index"] for row in result["responses"]] == list(range(9))
-
-
 def test_an_agent_that_says_nothing_has_failed_and_is_not_asked_for_ever():
     (mute,) = agents_of(["Paris", "Lyon"])  # of eight
     decision = ask(graph(mute, policy=Draws(99)))["decision"]

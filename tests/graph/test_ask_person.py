@@ -6,12 +6,11 @@ from langchain.agents.middleware.human_in_the_loop import HITLRequest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from coe_agents import AskPerson, RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
-from coe_agents.types import Ruling
 from tests.doubles import ScriptedAgent
 
 ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
@@ -184,18 +183,6 @@ def test_without_a_checkpointer_nobody_is_asked(compiled):
             run()
     assert n_samplings(agents) == [0, 0, 0]
     assert graph(None).compile().invoke(QUESTION)["decision"]["action"] == "escalate"  # needs none
-
-
-def test_a_node_of_the_users_own_that_interrupts_says_so():
-    def desk(case):
-        return Ruling(action="answer", answer=interrupt(case["question"]), reason="asked")
-
-    desk.interrupts = True
-    with pytest.raises(ConfigurationError, match="may stop to ask a person"):
-        graph(desk).compile().invoke(QUESTION)
-    compiled = graph(desk).compile(checkpointer=InMemorySaver())
-    assert shown(compiled.invoke(QUESTION, THREAD)) == "Q?"
-    assert compiled.invoke(Command(resume="Metz"), THREAD)["decision"]["answer"] == "Metz"
 
 
 def test_agent_chat_ui_is_shown_a_review():

@@ -82,13 +82,6 @@ def test_a_chain_without_end_is_bounded():
         chain({}, {}, max_steps=0)
 
 
-def test_nothing_measured_adds_nothing_and_ends_the_chain():
-    _, graph = chain({"Q": ["one"]}, {"Q": ["one"]})  # "one" is in no table: both agents fail
-    result = both(graph, "Q")
-    assert [result["steps"][-1][key] for key in KEYS] == ["abstain", None, None, None, None]
-    assert (result["coe"], result["ended"]) == (0.0, "withheld")
-
-
 def test_a_person_behind_a_gate_goes_on_with_the_chain():
     agents = [Table("a", {"Q": ["x"], "two": ["end"]}), Table("b", {"Q": ["y"], "two": ["end"]})]
     policy = ThresholdPolicy(0.6, otherwise="escalate")

@@ -10,7 +10,7 @@ from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.uncertainty import entropy
-from tests.servers import answering, completion, refusal, served
+from tests.servers import answering, completion, refusal
 
 CHOICES = ["approve", "reject"]
 ASKED = {"question": "May it run?", "choices": CHOICES}
@@ -47,12 +47,6 @@ def test_each_response_counts_as_what_its_raw_text_is(clusterer):
     assert result["labels"] == [0, 1, 2, 1] * 2
     assert [row["answer"] for row in result["responses"][:4]] == ["approve", replies[1], "reject", replies[3]]
     assert list(result["decision"]["support"].values()) == [0.25, 0.5, 0.25]
-
-
-def test_choices_are_forgotten_with_their_turn():
-    graph = build(ScriptedAgent("a", ["The answer is Paris."]))
-    assert ask(graph)["decision"]["answer"] == "The answer is Paris."
-    assert ask(graph, {"question": "Capital?"})["decision"]["answer"] == "Paris"
 
 
 @pytest.mark.parametrize("choices", ["approve", [], ["approve"], ["a", "A"], ["a", " "], ["a", 1]])
@@ -118,9 +112,3 @@ def test_a_server_that_ignores_the_constraint_is_sampled(top):
         held = ["structured_outputs" in body for body in server.requests]
     assert decision["answer"] == "approve would be unsafe"
     assert held == [True, False, False]  # what the server cannot is remembered
-
-
-def test_by_frequency_judges_are_sampled():
-    with served(("approve",)) as server:
-        ask(build(ModelAgent("a", server.chat(), n_samples=2), weighting="frequency"))
-        assert ["structured_outputs" in body for body in server.requests] == [False]

@@ -1,6 +1,5 @@
 """`CoEContext`: what one run, or an assistant of a server, changes about a graph."""
 
-import json
 import math
 
 import pytest
@@ -11,9 +10,7 @@ from typing_extensions import TypedDict
 
 from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision
-from coe_agents.policy.bounds import NAMES
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent
 
@@ -156,20 +153,3 @@ def test_a_resumed_run_keeps_the_context_with_which_it_began():
     assert set(decision["agents"]) == {"a", "b"}
     # and the next turn does not
     assert set(graph.invoke(ASKED, thread)["__interrupt__"][0].value["candidates"][0]["agents"]) == {"a", "c"}
-
-
-def test_the_state_holds_plain_data():
-    graph = create_coe_graph(split_agents(), clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1))
-    kept = graph.compile(checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    kept.invoke(ASKED, thread, context={"agents": ("b", "a"), "max_coe": 1})
-    values: CoEState = kept.get_state(thread).values
-    assert json.loads(json.dumps(values["turn"]["context"])) == {"agents": ["b", "a"], "max_coe": 1}
-
-
-def test_its_json_schema_names_and_explains_every_key():
-    schema = build().get_context_jsonschema()
-    assert set(schema["properties"]) == {"agents", *NAMES}
-    assert schema["additionalProperties"] is False
-    assert all(part["description"] and part["default"] is None for part in schema["properties"].values())
-    assert schema["properties"]["agents"]["anyOf"][0] == {"items": {"type": "string"}, "type": "array"}

@@ -9,7 +9,7 @@ from coe_agents import RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import measure
 from coe_agents.testing import ScriptedAgent, create_response
-from coe_agents.uncertainty import collaborative_entropy, jensen_shannon_divergence
+from coe_agents.uncertainty import collaborative_entropy
 from tests.uncertainty.test_regimes import DIVERGENCES
 
 REGIME = RegimePolicy(0.5, 0.3)
@@ -55,16 +55,6 @@ def test_a_divergence_may_be_a_function():
     # rescaled by log 2 / 0.25, so that thresholds in nats keep their meaning
     assert "rescaled to 0.693" in decision["reason"]
     assert decided(sure("yes", "yes"), divergence=squared)["answer"] == "yes"
-
-
-def test_a_function_gives_what_the_name_gives():
-    said = [create_response(name, text, index=i) for name in "ab" for i, text in enumerate(["x", "y", name])]
-    labels = [["x", "y", "a", "b"].index(one["text"]) for one in said]
-    by_name, by_function = (measure(said, labels, divergence=one) for one in ("js", jensen_shannon_divergence))
-    assert (by_function.coe, by_function.regime) == (pytest.approx(by_name.coe), by_name.regime)
-    assert by_function.interval == pytest.approx(by_name.interval)
-    assert by_function.epistemic_scale == pytest.approx(by_name.epistemic_scale)
-    assert by_function.divergence == "jensen_shannon_divergence"
 
 
 def kl(p, q):

@@ -1,17 +1,13 @@
 import asyncio
 from dataclasses import replace
-from typing import Annotated, TypedDict
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
-from langgraph.graph.message import add_messages
 
 from coe_agents import AskPerson, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 from coe_agents.policy import CalibratedPolicy, Decision
-from coe_agents.rounds import AdaptiveSampling, Debate
+from coe_agents.rounds import Debate
 from tests.doubles import CountingModel, ScriptedAgent
 from tests.policy.test_calibrated import CALIBRATION
 
@@ -85,12 +81,6 @@ def test_a_failed_agent_is_named_and_the_others_answer():
     assert result["responses"][-1]["error"] == "ConnectionError: refused"
     assert len(result["labels"]) == len(result["responses"]) - 1
     assert "refused" not in result["messages"][-1].content
-
-
-def test_a_programming_error_is_not_retried():
-    broken = ScriptedAgent("b", TypeError("bad"))
-    graph(trio()[0], broken, min_agents=1, retries=3).compile().invoke({"question": "Q?"})
-    assert len(broken.requests) == 1
 
 
 def test_fewer_agents_than_needed_abstain_however_sure():
@@ -204,14 +194,6 @@ def test_a_turn_that_raised_leaves_no_question_behind():
     assert [m["content"] for m in agent.requests[-1]["messages"]] == ["Second?"]
 
 
-def test_an_empty_turn_does_not_ask_the_former_question_again():
-    compiled = graph(*trio()).compile(checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    compiled.invoke({"messages": [("user", "First?")]}, thread)
-    with pytest.raises(ValueError, match="got neither"):
-        compiled.invoke({"messages": []}, thread)
-
-
 @pytest.mark.parametrize("given", [{}, {"question": "  "}, {"messages": []}, {"messages": [("ai", "x")]}])
 def test_nothing_asked_is_an_error(given):
     with pytest.raises(Exception, match="question"):
@@ -278,25 +260,6 @@ def test_an_answer_of_the_policys_own_passes_the_same_gate(decided, action, answ
 
     decision = graph(*trio(), policy=Own()).compile().invoke({"question": "Q?"})["decision"]
     assert (decision["action"], decision["answer"]) == (action, answer)
-
-
-class Parent(TypedDict, total=False):
-    question: str
-    messages: Annotated[list, add_messages]
-    decision: dict
-
-
-def test_as_a_subgraph_it_shares_keys():
-    outer = StateGraph(Parent)
-    outer.add_node("gate", graph(*trio()).compile())
-    outer.add_edge(START, "gate")
-    compiled = outer.compile(checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    for question in ("First?", "Second?"):
-        result = compiled.invoke({"question": question}, thread)
-        assert result["decision"]["answer"] == "Paris"
-        assert len(result["decision"]["agents"]["a"]["distribution"]) == 1
-    assert [m.content for m in result["messages"]] == ["First?", "Paris", "Second?", "Paris"]
 
 
 def test_no_sample_is_streamed_before_the_gate():
@@ -374,30 +337,3 @@ def shape(**options):
     """Returns the nodes and edges of a graph's Mermaid text."""
     drawn = graph(*trio()[:2], **options).compile().get_graph().draw_mermaid()
     return drawn[drawn.index("\t__start__(") : drawn.index("\tclassDef")].replace("\t", "").replace("&nbsp;", "")
-
-
-def test_the_shape_of_the_graph_with_all_its_nodes():
-    more = shape(clarify=True, adaptive=AdaptiveSampling(), escalation=AskPerson()).splitlines()
-    assert sorted({*more} - {*shape().splitlines()}) == [
-        "clarify -. asks a .-> a;",
-        "clarify -. asks b .-> b;",
-        "clarify(clarify)",
-        "coordinator -. action: escalate .-> escalation;",
-        "coordinator -. strategy: clarify .-> clarify;",
-        "escalation -. ruling: abstain .-> abstain;",
-        "escalation -. ruling: answer .-> answer;",
-        "escalation -. ruling: escalate .-> escalate;",
-        "escalation(escalation)",
-        "measure -. asks a again .-> a;",
-        "measure -. asks b again .-> b;",
-        "measure -. enough .-> coordinator;",
-    ]
-    assert {*shape().splitlines()} - {*more} == {
-        "coordinator -. action: escalate .-> escalate;",
-        "measure --> coordinator;",
-    }
-
-
-def test_the_state_has_few_channels_of_its_own():
-    own = CoEState.__annotations__.keys() - CoEInput.__annotations__.keys() - CoEOutput.__annotations__.keys()
-    assert len(own) <= 10

@@ -50,12 +50,6 @@ def test_what_the_gate_withheld_stays_out_of_what_agents_are_shown():
     assert ask("Third?") == [*answered, ("user", "Third?")]  # two messages of the user in a row break chat templates
 
 
-def test_agents_may_be_shown_the_question_only():
-    ask = thread_of(Echo("a"), Remembering(), history="question")
-    ask("First?")
-    assert ask("Second?") == [("user", "Second?")]
-
-
 REFUSALS = [
     AIMessage("I will not answer this: the agents disagree."),
     AIMessage("", additional_kwargs={"refusal": "No."}),

@@ -24,10 +24,6 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     assert ask(graph(*three(), max_rounds=9, token_budget=25))["decision"]["n_rounds"] == 3
 
 
-def test_a_budget_does_not_take_back_an_answer():
-    assert ask(graph(*three(a=["Paris"], c=["Paris"]), token_budget=13))["decision"]["action"] == "answer"
-
-
 class Slow(NormalizedMatch):
     """A clusterer that takes ten seconds."""
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
@@ -171,16 +170,6 @@ def test_a_persons_ruling_in_a_replay_settles_the_escalation_that_waits():
     graph.invoke(Command(resume={"type": "answer", "answer": "Nice"}), thread)
     (case,) = cases(store)
     assert (case["status"], case["ruling"]["answer"]) == ("ruled", "Nice")
-
-
-def test_two_gates_over_one_message_are_cases_of_their_own():
-    store = InMemoryStore()
-    both = StateGraph(MessagesState)
-    both.add_node("first", create(DIFFER).compile()).add_node("second", create(AGREE, audit_rate=1.0).compile())
-    both.add_edge(START, "first").add_edge(START, "second")
-    graph = both.compile(store=store, checkpointer=InMemorySaver())
-    graph.invoke({"messages": [("user", "Which?")]}, {"configurable": {"thread_id": "1"}})
-    assert sorted(case["kind"] for case in cases(store)) == ["audit", "escalation"]
 
 
 def test_an_edited_question_that_keeps_its_id_is_a_case_of_its_own():

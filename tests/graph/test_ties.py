@@ -61,18 +61,6 @@ def test_a_tie_is_not_answered_whatever_the_policy(policy, action):
     assert decision["reason"].startswith('two of four agents say "Lyon", two say "Paris": a tie; ')
 
 
-def test_another_round_may_break_it_and_the_last_one_abstains():
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], ["Paris"])]
-    policy = ThresholdPolicy(9.0, otherwise="another_round")
-    options = {"policy": policy, "strategies": {"conflict": "resample"}}
-    settled = graph(*agents, max_rounds=2, **options).compile().invoke({"question": "Q?"})["decision"]
-    assert (settled["action"], settled["answer"], settled["n_rounds"]) == ("answer", "Paris", 2)
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
-    never = graph(*agents, max_rounds=2, **options).compile().invoke({"question": "Q?"})["decision"]
-    assert (never["action"], never["n_rounds"]) == ("abstain", 2)
-    assert never["reason"].endswith("; no round is left after 2")
-
-
 def test_who_decides_after_an_escalation_may_choose_between_the_tied():
     cases = []
 

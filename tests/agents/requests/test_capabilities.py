@@ -12,10 +12,9 @@ from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.errors import AgentError, InvalidRequestError
+from coe_agents.errors import AgentError
 from coe_agents.types import AgentReply, AgentRequest
-from tests.doubles import CountingModel
-from tests.servers import Served, running, served
+from tests.servers import Served, served
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 TEXTS = ["It is Paris.", "Lyon", "Paris"]
@@ -115,27 +114,6 @@ def test_the_responses_api_has_neither():
     assert len(server.requests) == 3
     assert reply["sampling"]["rung"] == "each"
     assert set(reply["sampling"]["refused"]) == {"n", "logprobs", "seed"}
-
-
-def test_a_client_without_the_option_is_asked_without():
-    class Narrow(CountingModel):
-        def _generate(self, messages, stop=None, run_manager=None, **options):
-            if "n" in options:
-                raise TypeError("create() got an unexpected keyword argument 'n'")
-            return super()._generate(messages, stop, run_manager, **options)
-
-    reply = ModelAgent("a", Narrow(), n_samples=3).sample(REQUEST)
-    assert (reply["sampling"]["rung"], reply["sampling"]["refused"]) == ("each-logprobs", ["n"])
-
-
-def test_a_temperature_out_of_range_is_no_refusal():
-    class Cold(Served):
-        def answer(self, body):
-            return 400, {"error": {"message": "temperature must be at most 2"}}
-
-    with running(Cold()) as server, pytest.raises(InvalidRequestError, match="temperature must be at most 2"):
-        agent(server, temperature=3.0).sample(REQUEST)
-    assert len(server.requests) == 1
 
 
 class Plain(BaseChatModel):

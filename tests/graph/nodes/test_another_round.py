@@ -49,29 +49,6 @@ def test_a_debate_shows_the_answers_and_its_responses_replace_the_former_ones():
     assert decision["tokens"]["a"] == {"input_tokens": 6, "output_tokens": 2}  # of both rounds
 
 
-def test_the_trajectory_tells_what_each_round_came_to():
-    decision = both(graph(*three(c=["Paris"])), {"question": "Q?"})["decision"]
-    first, second = decision["trajectory"]
-    assert first == {
-        "round": 0,
-        "strategy": None,
-        "coe": pytest.approx(0.6365, abs=1e-4),  # -2/3 log(2/3) - 1/3 log(1/3): each sure, so all of it epistemic
-        "aleatoric": 0.0,
-        "epistemic": pytest.approx(0.6365, abs=1e-4),
-        "regime": "conflict",
-        "answer": "Paris",
-        "led": ["Paris"],
-        "leading": {"a": "Paris", "b": "Paris", "c": "Lyon"},
-        "flips": {},
-        "adopted": {},
-        "tokens": 12,
-        "n_responses": 3,
-    }
-    assert (second["strategy"], second["regime"], second["epistemic"]) == ("debate", "consensus", 0.0)
-    assert second["flips"] == second["adopted"] == {"a": False, "b": False, "c": True}
-    assert (second["tokens"], second["n_responses"]) == (12, 3)
-
-
 def test_a_quorum_lost_in_a_debate_abstains_and_nothing_former_passes_for_an_answer():
     agents = three()
     for agent in agents[1:]:

@@ -92,22 +92,6 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again():
     assert len(agents[0].requests) == 2
 
 
-def test_the_next_turn_starts_clean_and_sees_the_talk():
-    agents = group()
-    compiled = graph(agents).compile(checkpointer=InMemorySaver())
-    compiled.invoke({"question": "Capital?"}, THREAD)
-    compiled.invoke(Command(resume="Of France."), THREAD)
-    request = shown(compiled.invoke({"messages": [("user", "And its river?")]}, THREAD))
-    assert request["question"] == "And its river?"
-    assert [message["content"] for message in agents[0].requests[-1]["messages"]] == [
-        "Capital?",
-        ASKED,
-        "Of France.",
-        "Metz",
-        "And its river?",
-    ]
-
-
 def test_without_a_checkpointer_nobody_is_asked():
     agents = group()
     with pytest.raises(ConfigurationError, match="may stop to ask a person"):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from coe_agents.agents.error_mapping import refused_option, remedy_for, to_agent_error
+from coe_agents.agents.error_mapping import refused_option, to_agent_error
 from coe_agents.errors import (
     AgentConnectionError,
     AgentError,
@@ -123,22 +123,3 @@ def test_secrets_and_endless_messages_are_not_told():
 def test_a_refused_option_is_recognised(error, status, option):
     assert refused_option(error, status, ("stream", "logprobs", "n", "seed", "temperature", "timeout")) == option
     assert refused_option(error, status, ()) is None
-
-
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (status_error(401), "Check the key"),
-        (status_error(404), "ends in /v1"),
-        (status_error(429), "`max_concurrency`"),
-        (status_error(400), "Check the model's settings"),
-        (status_error(503), "See what the server logs"),
-        (TimeoutError(), "`timeout`"),
-        (ConnectionResetError(), "Check that a server listens"),
-        (ImportError("x"), "Install the package"),
-        (KeyError("x"), "without coe-agents"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
-)
-def test_every_error_has_a_remedy(error, says):
-    assert says in remedy_for(error)

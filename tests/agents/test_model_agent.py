@@ -89,17 +89,6 @@ def test_samples_that_came_before_a_failure_are_kept(caplog):
     assert isinstance(caught.value.__cause__, ConnectionError)
 
 
-def test_a_request_may_ask_for_more_responses_and_another_temperature():
-    model = CountingModel()
-    agent = ModelAgent("a", model, n_samples=2, temperature=0.7)
-    reply = agent.sample({**REQUEST, "n_samples": 4, "temperature": 1.5})
-    assert (model.calls[0]["n"], model.calls[0]["temperature"]) == (4, 1.5)
-    assert [response["index"] for response in reply["responses"]] == [0, 1, 2, 3]
-    assert reply["sampling"]["n_requested"] == 4
-    agent.sample(REQUEST)  # and the next one gets the agent's own again
-    assert (model.calls[1]["n"], model.calls[1]["temperature"]) == (2, 0.7)
-
-
 async def test_a_request_is_bounded_and_at_temperature_0_one_response_says_it_all():
     model = CountingModel(per_call=1_000)
     agent = ModelAgent("a", model, n_samples=2)
@@ -133,32 +122,6 @@ def test_there_is_one_system_message():
     assert model.calls[0]["messages"][0].content == "Be brief.\n\nYou know Europe."
     ModelAgent("a", model, system_prompt="Be brief.").sample(REQUEST)
     assert model.calls[1]["messages"][0] == SystemMessage("Be brief.")
-
-
-def test_callbacks_and_tags_reach_the_model():
-    from langchain_core.callbacks import BaseCallbackHandler
-
-    seen = []
-
-    class Handler(BaseCallbackHandler):
-        def on_chat_model_start(self, serialized, messages, *, tags=None, metadata=None, **rest):
-            seen.append((tags, metadata["team"]))
-
-    config = {"callbacks": [Handler()], "tags": ["gate"], "metadata": {"team": "x"}}
-    ModelAgent("a", CountingModel()).sample(REQUEST, config)
-    assert seen == [(["gate"], "x")]
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("-inf"), None])
-def test_a_log_probability_that_is_no_number_is_not_known(value):
-    class Odd(CountingModel):
-        def _generate(self, *args, **options):
-            result = super()._generate(*args, **options)
-            result.generations[0].generation_info = {"logprobs": {"content": [{"logprob": value}]}}
-            return result
-
-    response = ModelAgent("a", Odd(), n_samples=1).sample(REQUEST)["responses"][0]
-    assert (response["logprob"], response["n_tokens"]) == (None, None)
 
 
 def test_a_name_and_provider_is_resolved_at_the_first_use():
@@ -203,15 +166,6 @@ def test_text_lengths_ends_and_emptiness_are_counted():
     assert reply["responses"][0]["text"].startswith("x" * 20 + "… [cut from 30 characters, ")
 
 
-def test_more_than_was_asked_for_is_not_taken():
-    class Generous(CountingModel):
-        def _generate(self, *args, n=1, **options):
-            return super()._generate(*args, n=n + 3, **options)
-
-    reply = ModelAgent("a", Generous(), n_samples=2).sample(REQUEST)
-    assert [response["index"] for response in reply["responses"]] == [0, 1]
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -237,17 +191,3 @@ def test_options_that_cannot_work_are_refused(options):
 def test_what_is_no_chat_model_is_refused(model):
     with pytest.raises(TypeError, match="must be a chat model"):
         ModelAgent("a", model)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        (CountingModel(), {}, r'"name" of ModelAgent must be a string; got CountingModel'),
-        ("a", {"n_samples": "5"}, r"\"n_samples\" of ModelAgent must be .*; got '5'"),
-        ("a", {"weight": None}, r'"weight" of ModelAgent must be .* of at least .*; got None'),
-        ("a", {"timeout": "60"}, r"\"timeout\" of ModelAgent in seconds must be .* above .*; got '60'"),
-    ],
-)
-def test_options_of_the_wrong_type_are_named(name, options, message):
-    with pytest.raises(TypeError, match=message):
-        ModelAgent(name, CountingModel(), **options)

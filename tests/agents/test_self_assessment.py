@@ -1,4 +1,3 @@
-import asyncio
 import logging
 import math
 
@@ -7,7 +6,6 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from coe_agents import ModelAgent, prompts
 from coe_agents.agents.self_assessment import ask_p_false, ask_verbal_confidence, stated_confidence
-from coe_agents.errors import AgentTimeoutError
 from tests.servers import answering, completion, served
 
 ASKED = ("Capital of France?", "Paris")
@@ -61,12 +59,3 @@ async def test_a_model_that_chooses_neither_is_none_and_is_logged(caplog):
     with caplog.at_level(logging.WARNING):
         assert await ask_p_false(vague, *ASKED) is None
     assert 'agent "vague" gave no P(False): none of 10 replies' in caplog.text
-
-
-async def test_the_places_of_an_endpoint_and_the_time_bound_it():
-    with served(("True",), seconds=0.05, gathers=2) as server:
-        asked = agent(server, max_concurrency=2)
-        assert await asyncio.gather(*(ask_p_false(asked, *ASKED) for _ in range(6))) == [0.0] * 6
-        assert server.most_busy == 2
-    with served(("True",), seconds=60) as server, pytest.raises(AgentTimeoutError):
-        await ask_p_false(agent(server, timeout=0.2), *ASKED)

@@ -1,12 +1,9 @@
-import itertools
 import json
 import logging
 import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import EntailmentModel
@@ -52,25 +49,6 @@ def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
     assert all(count <= 4 and count * tokens <= 70 for count, tokens in short)
     assert len(short) == 5  # four of 17 tokens at most, but three of 20 or 21
     assert rows == pytest.approx(TransformersEntailment(str(FOLDER)).predict(pairs), abs=1e-5)
-
-
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 20))
-def test_no_other_cut_of_the_sorted_pairs_costs_less(lengths, pass_tokens):
-    model = TransformersEntailment("x", batch_size=3, batch_tokens=40)
-    batches = list(model._batches(np.array(lengths), pass_tokens=pass_tokens))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
-
-    def cost(parts):
-        if any(len(part) > 3 or (len(part) > 1 and len(part) * max(part) > 40) for part in parts):
-            return np.inf
-        return sum(len(part) * max(part) + pass_tokens for part in parts)
-
-    places = range(1, len(lengths))
-    cuts = itertools.chain.from_iterable(itertools.combinations(places, n) for n in range(len(lengths)))
-    possible = [
-        [sorted(lengths)[start:stop] for start, stop in itertools.pairwise((0, *cut, len(lengths)))] for cut in cuts
-    ]
-    assert cost([[lengths[row] for row in rows] for rows in batches]) == min(map(cost, possible)) < np.inf
 
 
 def test_label_order_is_read_by_name(tmp_path):

@@ -85,13 +85,6 @@ def test_calls_and_results_have_the_form_that_templates_expect():
     ]
 
 
-def test_blocks_that_repeat_a_call_or_tell_a_thought_are_omitted():
-    blocks = [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "So."}, {**CALL, "type": "tool_call"}]
-    (message,) = to_template_messages([AIMessage(blocks, tool_calls=[CALL])])
-    assert message["content"] == "So."
-    assert len(message["tool_calls"]) == 1
-
-
 def test_a_call_that_could_not_be_read_is_the_assistants_text():
     invalid = invalid_tool_call(name=None, args="<tool_call>{", id="1", error="")
     assert to_template_messages([AIMessage("So.", invalid_tool_calls=[invalid])]) == [

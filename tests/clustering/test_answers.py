@@ -107,7 +107,7 @@ def test_one_mark_is_enough_to_look_for_an_answer(text):
 @pytest.mark.parametrize("fragment", [*TAGS, *MARKERS, *OTHERS])
 @pytest.mark.parametrize("function", [canonical_answer, answer_kind, normalize_answer])
 def test_a_runaway_response_takes_linear_time(function, fragment):
-    few, many = (seconds(function, fragment * (n_chars // len(fragment)) + "x") for n_chars in (20_000, 80_000))
+    few, many = (seconds(function, fragment * (n_chars // len(fragment)) + "x") for n_chars in (5_000, 20_000))
     assert many < 8 * max(few, 0.002)  # four times the text: 4 if linear, 16 if quadratic
 
 
@@ -137,13 +137,6 @@ def test_only_the_word_or_a_json_verdict_is_a_choice(before, after):
 def test_choices_are_taken_literally(choices):
     assert [parse_choice(choice.upper(), choices) for choice in choices] == list(choices)
     assert parse_choice("aXb", choices) is None
-
-
-def test_a_choice_is_looked_for_in_linear_time():
-    for text in ("<think>" * 100_000, "<think>" + "<" * 1_000_000, "approve" + " " * 1_000_000 + "x", " " * 1_000_000):
-        start = time.process_time()
-        assert parse_choice(text, ("approve", "reject")) is None
-        assert time.process_time() - start < 30  # quadratic time would be hours
 
 
 def test_own_patterns_come_first_and_the_last_match_wins():

@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, EntailmentModel
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.testing import TableEntailment
 from tests.contracts import EntailmentModelContract
@@ -72,12 +72,3 @@ def test_what_is_no_distribution_is_refused_and_not_kept():
         model.predict([("a", "b")])
     wrong.rows = [[0.0, 0.0, 1.0]]
     assert model.predict([("a", "b")]).tolist() == [[0.0, 0.0, 1.0]]
-
-
-def test_it_counts_what_reaches_the_model_and_changes_nothing(same_start):
-    counting = CountingEntailment(same_start)
-    assert BidirectionalEntailment(counting).cluster([["a", "ab", "b", "a"]], [""]) == [[0, 0, 1, 0]]
-    # a against ab and b; ab back.
-    assert (counting.n_pairs, counting.n_calls) == (3, 2)
-    assert (len(same_start.pairs), len(same_start.calls)) == (3, 2)
-    assert isinstance(counting, EntailmentModel)

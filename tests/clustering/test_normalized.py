@@ -105,26 +105,9 @@ def test_labels_are_by_first_appearance_for_each_question():
     assert isinstance(clusterer, Clusterer)
 
 
-WORDS = [
-    "the",
-    "The",
-    "a",
-    "A",
-    "an",
-    "Paris",
-    "PARIS",
-    "U",
-    "S",
-    "one",
-    "Twenty",
-    "hundred",
-    "and",
-    "",
-    " ",
-    ".",
-    " .",
-]
-PIECES = st.sampled_from(WORDS)
+PIECES = st.sampled_from(
+    ["", " ", ".", " .", "the", "A", "an", "Paris", "PARIS", "U", "one", "Twenty", "hundred", "and"]
+)
 
 
 @given(st.lists(PIECES, max_size=7).map(" ".join), PIECES)

@@ -6,13 +6,11 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import GroupDecision, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch, Text, Within, canonical_action
+from coe_agents import SupportPolicy, ThresholdPolicy, create_coe_graph
+from coe_agents.actions import ActionMatch, Within, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.policy.thresholds import REGIMES
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent, TableEntailment
-from tests.doubles import ProposingModel
 
 PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}}
 
@@ -42,15 +40,6 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
     assert 'two of three agents propose "pay(amount=5' in decision["reason"]
 
 
-def test_a_proposal_that_does_not_lead_runs_as_most_wrote_it():
-    proposals = [pay(5), pay(5, "ANN"), pay(5), *[pay(6)] * 4]
-    agents = [ScriptedAgent(name, [calls]) for name, calls in zip("abcdefg", proposals, strict=True)]
-    clusterer = ActionMatch(compare={"to": Text()})
-    graph = create_coe_graph(agents, clusterer=clusterer, policy=SupportPolicy(0.2, proposer="a")).compile()
-    (call,) = graph.invoke({"question": "Pay Ann 5"})["decision"]["calls"]
-    assert call["args"] == {"amount": 5, "to": "Ann"}
-
-
 class Silent(ScriptedAgent):
     """Calls nothing, and says what reads as an action."""
 
@@ -68,30 +57,6 @@ def test_a_text_that_reads_as_the_action_neither_takes_its_calls_away_nor_adds_t
     assert (agreed["action"], len(agreed["calls"])) == ("answer", 1)
     silenced = ask(group(*silent, calling[0]))["decision"]
     assert (silenced["action"], silenced["answer"], silenced["calls"]) == ("answer", text, [])
-
-
-def test_agreeing_to_call_nothing_answers_with_a_text():
-    agents = [ModelAgent(name, ProposingModel(script=[AIMessage("Done.")]), n_samples=1, tools=[PAY]) for name in "ab"]
-    graph = create_coe_graph(agents, clusterer=ActionMatch([PAY]), policy=ThresholdPolicy(0.1)).compile()
-    decision = graph.invoke({"question": "Thanks!"})["decision"]
-    assert (decision["action"], decision["answer_kind"], decision["answer"]) == ("answer", "no_call", "Done.")
-    assert decision["calls"] == []
-
-
-def test_an_agent_with_some_invalid_proposals_has_not_failed():
-    broken = AIMessage("", invalid_tool_calls=[{"name": "pay", "args": "{", "id": "1", "error": "bad"}])
-    good = AIMessage("", tool_calls=[{"name": "pay", "args": {"to": "Ann", "amount": 5}, "id": "1"}])
-    agents = [
-        ModelAgent("a", ProposingModel(script=[good, broken]), n_samples=2, tools=[PAY]),
-        ModelAgent("b", ProposingModel(script=[good]), n_samples=1, tools=[PAY]),
-        ModelAgent("c", ProposingModel(script=[broken]), n_samples=1, tools=[PAY]),
-    ]
-    graph = create_coe_graph(agents, clusterer=ActionMatch([PAY]), policy=SupportPolicy(1.0)).compile()
-    result = graph.invoke({"question": "Pay Ann 5"})
-    decision = result["decision"]
-    assert (decision["action"], list(decision["failed_agents"])) == ("answer", ["c"])
-    assert decision["agents"]["a"]["sampling"][0]["n_invalid_calls"] == 1
-    assert [row["error"] is None for row in result["responses"]] == [True, True, False, False]
 
 
 LOG = {"name": "log", "parameters": {"properties": {"text": {"type": "string"}}}}
@@ -147,16 +112,6 @@ def test_a_text_is_never_read_as_an_action():
     assert result["labels"] == [0, 1, 2, 3, 4, 5]
     assert result["responses"][0]["answer"] == "(no proposal: '[]')"
     assert [row["calls"] for row in result["responses"]] == [None, None, None, None, [], pay(5)]
-
-
-def test_agreement_on_a_text_calls_nothing_and_says_so():
-    agents = [Plain(name, ['[{"name":"pay","args":{"to":"ann","amount":5}}]']) for name in "ab"]
-    result = ask(group(*agents, ScriptedAgent("c", [pay(5)])))
-    assert (result["decision"]["action"], result["decision"]["calls"], result["messages"][-1].tool_calls) == (
-        "answer",
-        None,
-        [],
-    )
 
 
 class Lying(ScriptedAgent):
@@ -288,42 +243,8 @@ def test_further_rounds_propose_with_the_same_tools(strategy):
         assert decision["conformity"] == 0.5
 
 
-async def test_adaptive_sampling_counts_an_invalid_proposal_as_a_response():
-    broken = AIMessage("", invalid_tool_calls=[{"name": "pay", "args": "{", "id": "1", "error": "bad"}])
-    good = AIMessage("", tool_calls=[{"name": "pay", "args": {"to": "Ann", "amount": 5}, "id": "1"}])
-    models = [ProposingModel(script=[good, broken]), ProposingModel(script=[good])]
-    agents = [ModelAgent(name, model, n_samples=6) for name, model in zip("ab", models, strict=True)]
-    adaptive = AdaptiveSampling(start=2, step=4, confidence=0.99)
-    graph = group(*agents, policy=ThresholdPolicy(0.0), adaptive=adaptive)
-    result = await graph.ainvoke({"question": "Pay Ann 5", "tools": [TOOL]}, {"configurable": {"thread_id": "1"}})
-    own = sorted(row["index"] for row in result["responses"] if row["agent"] == "a")
-    assert own == list(range(len(own)))
-    assert len(own) == 6
-
-
-def test_the_typed_view_names_what_is_contested():
-    result = ask(group(*(ScriptedAgent(name, [pay(amount)]) for name, amount in zip("abc", (5, 5, 900), strict=True))))
-    decision = GroupDecision.from_state(result)
-    sentence = "They disagree about `amount` of `pay`: 5 (a, b) or 900 (c)."
-    assert decision.explain().splitlines()[0] == 'Answer: pay(amount=5, to="Ann")'
-    assert decision.explain().splitlines()[2] == sentence
-    assert sentence in decision._repr_html_()
-    assert "pay(amount=900, to=&quot;Ann&quot;)" in decision._repr_html_()
-
-
 def shell(command):
     return [{"name": "run", "args": {"command": command}}]
-
-
-@pytest.mark.parametrize(
-    "clusterer", [NormalizedMatch(), BidirectionalEntailment(TableEntailment({}, default="entailment"))]
-)
-def test_calls_of_agents_with_tools_of_their_own_are_never_compared_as_prose(clusterer):
-    agents = [ScriptedAgent(name, [shell(text)]) for name, text in zip("ab", ["rm -rf a", "rm rf an a"], strict=True)]
-    graph = create_coe_graph(agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)).compile()
-    decision = graph.invoke({"question": "Clean up"})["decision"]
-    assert (decision["action"], decision["calls"]) == ("abstain", None)
-    assert decision["coe"] == pytest.approx(0.6931, abs=1e-4)
 
 
 class Careless(ScriptedAgent):

@@ -4,15 +4,13 @@ from typing import Annotated, TypedDict
 import pytest
 from langchain.agents.middleware.human_in_the_loop import HITLRequest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from coe_agents import AskPerson, RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
-from coe_agents.types import Ruling
 from tests.doubles import ScriptedAgent
 
 ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
@@ -147,21 +145,6 @@ def test_a_new_question_instead_of_a_reply_drops_the_case():
     assert [message.content for message in result["messages"]] == ["First?", "Second?", "Lyon"]
 
 
-async def test_a_case_survives_a_database(tmp_path):
-    agents, path = group(), str(tmp_path / "threads.sqlite")
-    async with AsyncSqliteSaver.from_conn_string(path) as saver:
-        asked = shown(await graph(AskPerson(), agents).compile(checkpointer=saver).ainvoke(QUESTION, THREAD))
-    async with AsyncSqliteSaver.from_conn_string(path) as saver:
-        compiled = graph(AskPerson(), agents).compile(checkpointer=saver)
-        state = await compiled.aget_state(THREAD)
-        assert (state.next, state.interrupts[0].value) == (("escalation",), asked)
-        assert state.interrupts[0].response_schema["discriminator"]["propertyName"] == "type"
-        again = await compiled.ainvoke(Command(resume="Paris"), THREAD)
-        assert shown(again) == {**asked, "problem": shown(again)["problem"]}
-        decision = (await compiled.ainvoke(Command(resume={"type": "approve", "candidate": 2}), THREAD))["decision"]
-    assert (decision["answer"], decision["decided_by"], n_samplings(agents)) == ("Paris", "person", [1, 1, 1])
-
-
 class Parent(TypedDict, total=False):
     question: str
     messages: Annotated[list, add_messages]
@@ -200,18 +183,6 @@ def test_without_a_checkpointer_nobody_is_asked(compiled):
             run()
     assert n_samplings(agents) == [0, 0, 0]
     assert graph(None).compile().invoke(QUESTION)["decision"]["action"] == "escalate"  # needs none
-
-
-def test_a_node_of_the_users_own_that_interrupts_says_so():
-    def desk(case):
-        return Ruling(action="answer", answer=interrupt(case["question"]), reason="asked")
-
-    desk.interrupts = True
-    with pytest.raises(ConfigurationError, match="may stop to ask a person"):
-        graph(desk).compile().invoke(QUESTION)
-    compiled = graph(desk).compile(checkpointer=InMemorySaver())
-    assert shown(compiled.invoke(QUESTION, THREAD)) == "Q?"
-    assert compiled.invoke(Command(resume="Metz"), THREAD)["decision"]["answer"] == "Metz"
 
 
 def test_agent_chat_ui_is_shown_a_review():

@@ -1,17 +1,13 @@
 import asyncio
 from dataclasses import replace
-from typing import Annotated, TypedDict
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
-from langgraph.graph.message import add_messages
 
 from coe_agents import AskPerson, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 from coe_agents.policy import CalibratedPolicy, Decision
-from coe_agents.rounds import AdaptiveSampling, Debate
+from coe_agents.rounds import Debate
 from tests.doubles import CountingModel, ScriptedAgent
 from tests.policy.test_calibrated import CALIBRATION
 
@@ -87,26 +83,6 @@ def test_a_failed_agent_is_named_and_the_others_answer():
     assert "refused" not in result["messages"][-1].content
 
 
-def test_a_failure_is_retried_before_it_counts():
-    class Flaky(ScriptedAgent):
-        def sample(self, request, config=None):
-            if not self.requests:
-                self.requests.append(request)
-                raise ConnectionError("once")
-            return super().sample(request, config)
-
-    flaky = Flaky("b", ["Paris"])
-    result = graph(trio()[0], flaky).compile().invoke({"question": "Q?"})
-    assert result["decision"]["failed_agents"] == {}
-    assert len(flaky.requests) == 2
-
-
-def test_a_programming_error_is_not_retried():
-    broken = ScriptedAgent("b", TypeError("bad"))
-    graph(trio()[0], broken, min_agents=1, retries=3).compile().invoke({"question": "Q?"})
-    assert len(broken.requests) == 1
-
-
 def test_fewer_agents_than_needed_abstain_however_sure():
     agents = [trio()[0], ScriptedAgent("b", OSError("gone")), ScriptedAgent("c", OSError("gone"))]
     decision = both(graph(*agents, retries=0), {"question": "Q?"})["decision"]
@@ -114,22 +90,6 @@ def test_fewer_agents_than_needed_abstain_however_sure():
     assert decision["reason"] == "1 of 3 agents answered, but 2 must; missing: b, c"
     alone = graph(*agents, retries=0, min_agents=1).compile().invoke({"question": "Q?"})["decision"]
     assert alone["action"] == "answer"
-
-
-def test_all_agents_dead_is_not_certainty():
-    agents = [ScriptedAgent(name, OSError("gone")) for name in "abc"]
-    decision = both(graph(*agents, policy=ANSWER_ALL, retries=0), {"question": "Q?"})["decision"]
-    assert decision["action"] == "abstain"
-    assert {decision[key] for key in ("coe", "aleatoric", "epistemic", "regime", "interval")} == {None}
-    assert set(decision["failed_agents"]) == {"a", "b", "c"}
-
-
-def test_an_agent_that_fails_in_a_later_round_is_named():
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], OSError("gone"))]
-    compiled = graph(*agents, policy=Recorder("another_round", "answer"), strategies=RESAMPLE, max_rounds=2, retries=0)
-    decision = both(compiled, {"question": "Q?"})["decision"]
-    assert decision["failed_agents"] == {"b": "OSError: gone"}
-    assert decision["agents"]["b"]["n_responses"] == 1
 
 
 def test_an_untrusted_agent_alone_is_not_measured():
@@ -168,15 +128,6 @@ def test_a_question_without_end_is_refused_before_anybody_is_asked():
         graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 11})
     assert agent.requests == []
     graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 10})
-
-
-def test_reasoning_is_not_clustered_and_not_answered():
-    agents = [ScriptedAgent("a", ["<think>Lyon?</think>Answer: Paris"]), ScriptedAgent("b", ["Paris"])]
-    result = graph(*agents).compile().invoke({"question": "Q?"})
-    assert result["decision"]["answer"] == "Paris"
-    assert result["responses"][0]["text"].startswith("<think>")
-    raw = graph(*agents, canonicalize=None).compile().invoke({"question": "Q?"})
-    assert raw["decision"]["action"] == "abstain"
 
 
 def test_a_conversation_is_shown_whole_and_its_last_human_text_is_the_question():
@@ -241,14 +192,6 @@ def test_a_turn_that_raised_leaves_no_question_behind():
         compiled.invoke({"question": "First?"}, thread)
     compiled.invoke({"question": "Second?"}, thread)
     assert [m["content"] for m in agent.requests[-1]["messages"]] == ["Second?"]
-
-
-def test_an_empty_turn_does_not_ask_the_former_question_again():
-    compiled = graph(*trio()).compile(checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    compiled.invoke({"messages": [("user", "First?")]}, thread)
-    with pytest.raises(ValueError, match="got neither"):
-        compiled.invoke({"messages": []}, thread)
 
 
 @pytest.mark.parametrize("given", [{}, {"question": "  "}, {"messages": []}, {"messages": [("ai", "x")]}])
@@ -317,25 +260,6 @@ def test_an_answer_of_the_policys_own_passes_the_same_gate(decided, action, answ
 
     decision = graph(*trio(), policy=Own()).compile().invoke({"question": "Q?"})["decision"]
     assert (decision["action"], decision["answer"]) == (action, answer)
-
-
-class Parent(TypedDict, total=False):
-    question: str
-    messages: Annotated[list, add_messages]
-    decision: dict
-
-
-def test_as_a_subgraph_it_shares_keys():
-    outer = StateGraph(Parent)
-    outer.add_node("gate", graph(*trio()).compile())
-    outer.add_edge(START, "gate")
-    compiled = outer.compile(checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    for question in ("First?", "Second?"):
-        result = compiled.invoke({"question": question}, thread)
-        assert result["decision"]["answer"] == "Paris"
-        assert len(result["decision"]["agents"]["a"]["distribution"]) == 1
-    assert [m.content for m in result["messages"]] == ["First?", "Paris", "Second?", "Paris"]
 
 
 def test_no_sample_is_streamed_before_the_gate():
@@ -413,66 +337,3 @@ def shape(**options):
     """Returns the nodes and edges of a graph's Mermaid text."""
     drawn = graph(*trio()[:2], **options).compile().get_graph().draw_mermaid()
     return drawn[drawn.index("\t__start__(") : drawn.index("\tclassDef")].replace("\t", "").replace("&nbsp;", "")
-
-
-def test_the_shape_of_the_graph():
-    assert (
-        shape()
-        == """\
-__start__([<p>__start__</p>]):::first
-prepare(prepare)
-a(a)
-b(b)
-cluster(cluster)
-measure(measure)
-another_round(another_round)
-coordinator(coordinator)
-answer(answer)
-abstain(abstain)
-escalate(escalate)
-__end__([<p>__end__</p>]):::last
-__start__ --> prepare;
-a --> cluster;
-another_round -. asks a .-> a;
-another_round -. asks b .-> b;
-b --> cluster;
-cluster --> measure;
-coordinator -. action: abstain .-> abstain;
-coordinator -. action: another_round .-> another_round;
-coordinator -. action: answer .-> answer;
-coordinator -. action: escalate .-> escalate;
-measure --> coordinator;
-prepare -. asks a .-> a;
-prepare -. asks b .-> b;
-abstain --> __end__;
-answer --> __end__;
-escalate --> __end__;
-"""
-    )
-
-
-def test_the_shape_of_the_graph_with_all_its_nodes():
-    more = shape(clarify=True, adaptive=AdaptiveSampling(), escalation=AskPerson()).splitlines()
-    assert sorted({*more} - {*shape().splitlines()}) == [
-        "clarify -. asks a .-> a;",
-        "clarify -. asks b .-> b;",
-        "clarify(clarify)",
-        "coordinator -. action: escalate .-> escalation;",
-        "coordinator -. strategy: clarify .-> clarify;",
-        "escalation -. ruling: abstain .-> abstain;",
-        "escalation -. ruling: answer .-> answer;",
-        "escalation -. ruling: escalate .-> escalate;",
-        "escalation(escalation)",
-        "measure -. asks a again .-> a;",
-        "measure -. asks b again .-> b;",
-        "measure -. enough .-> coordinator;",
-    ]
-    assert {*shape().splitlines()} - {*more} == {
-        "coordinator -. action: escalate .-> escalate;",
-        "measure --> coordinator;",
-    }
-
-
-def test_the_state_has_few_channels_of_its_own():
-    own = CoEState.__annotations__.keys() - CoEInput.__annotations__.keys() - CoEOutput.__annotations__.keys()
-    assert len(own) <= 10

@@ -50,12 +50,6 @@ def test_what_the_gate_withheld_stays_out_of_what_agents_are_shown():
     assert ask("Third?") == [*answered, ("user", "Third?")]  # two messages of the user in a row break chat templates
 
 
-def test_agents_may_be_shown_the_question_only():
-    ask = thread_of(Echo("a"), Remembering(), history="question")
-    ask("First?")
-    assert ask("Second?") == [("user", "Second?")]
-
-
 REFUSALS = [
     AIMessage("I will not answer this: the agents disagree."),
     AIMessage("", additional_kwargs={"refusal": "No."}),
@@ -63,12 +57,11 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("history", ["conversation", "question"])
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_question_whose_refusal_follows_is_asked_again(refusal, history):
+def test_a_question_whose_refusal_follows_is_asked_again(refusal):
     agent = ScriptedAgent("a", ["Lyon"])
     policy = ThresholdPolicy(0.5)
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, history=history).compile()
+    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, history="question").compile()
     graph.invoke({"messages": [("user", "Which?"), refusal, refusal]})
     assert agent.requests[0]["messages"] == [{"role": "user", "content": "Which?"}]
 

@@ -13,32 +13,25 @@ def group(*answers, **options):
     return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1), **options)
 
 
-async def outcome_of(mode, graph, **options):
-    graph, given = create_outcome_graph(graph.compile()).compile(), {"question": "Capital of Mali?"}
-    return await graph.ainvoke(given, **options) if mode == "async" else graph.invoke(given, **options)
+def outcome_of(graph, **options):
+    return create_outcome_graph(graph.compile()).compile().invoke({"question": "Capital of Mali?"}, **options)
 
 
-both = pytest.mark.parametrize("mode", ["sync", "async"])
-
-
-@both
-async def test_an_answer_and_no_response(mode):
-    outcome = await outcome_of(mode, group("Bamako", "Bamako"))
+def test_an_answer_and_no_response():
+    outcome = outcome_of(group("Bamako", "Bamako"))
     assert outcome.pop("reason").startswith("both agents say")
     assert outcome == {"action": "answer", "answer": "Bamako", "coe": 0.0}
 
 
-@both
-async def test_an_abstention_is_marked_as_such(mode):
-    outcome = await outcome_of(mode, group("Bamako", "Segou"))
+def test_an_abstention_is_marked_as_such():
+    outcome = outcome_of(group("Bamako", "Segou"))
     assert (outcome["action"], outcome["answer"]) == ("abstain", None)
     assert "a tie" in outcome["reason"]
     assert outcome["coe"] == pytest.approx(0.693, abs=1e-3)
 
 
-@both
-async def test_a_context_reaches_the_group(mode):
-    outcome = await outcome_of(mode, group("Bamako", "Bamako", "Segou"), context={"max_coe": 0.7})
+def test_a_context_reaches_the_group():
+    outcome = outcome_of(group("Bamako", "Bamako", "Segou"), context={"max_coe": 0.7})
     assert outcome["action"] == "answer"
 
 

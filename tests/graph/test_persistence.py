@@ -133,17 +133,3 @@ def test_a_decision_outlives_a_restart(sessions):
         assert one["labels"] == expected["labels"]
     assert [message.text for message in kept["messages"]] == ["Capital of France?", "Paris"]
     assert kept["messages"][-1].response_metadata["decision"] == expected["decision"]
-
-
-def test_a_turn_after_a_restart_sees_the_conversation_and_no_former_response(sessions):
-    with sessions(graph_of(agents())) as (ask, _):
-        ask({"question": "Capital of France?"})
-    asked = agents()
-    with sessions(graph_of(asked)) as (ask, _):
-        result = ask({"messages": [("user", "And its second city?")]})
-    assert [m["content"] for m in asked[0].requests[0]["messages"]] == [
-        "Capital of France?",
-        "Paris",
-        "And its second city?",
-    ]
-    assert (result["decision"]["n_rounds"], len(result["responses"])) == (2, 7)  # 3 and 2 responses, 2 failures

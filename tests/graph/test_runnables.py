@@ -41,20 +41,3 @@ def test_only_a_solver_that_may_take_long_leaves_the_event_loop(monkeypatch, coo
     monkeypatch.setattr(measure_module, "measure", noting)
     asyncio.run(graph(coordination=coordination).ainvoke({"question": "Q?"}))
     assert (threads == [threading.get_ident()]) is on_the_loop
-
-
-@pytest.mark.parametrize(("text", "expected"), [("x", []), ("x" * 3000, ["cluster"])])
-def test_of_an_asynchronous_run_only_the_clusterer_of_long_texts_is_given_a_thread(text, expected):
-    async def functions_in_threads():
-        loop, found = asyncio.get_running_loop(), []
-        run_in_executor = loop.run_in_executor
-
-        def noting(executor, function, *args):
-            found.append(function.args[0].__name__ if function.args else function.__name__)
-            return run_in_executor(executor, function, *args)
-
-        loop.run_in_executor = noting
-        await graph(text, max_rounds=2).ainvoke({"question": "Q?"})
-        return found
-
-    assert asyncio.run(functions_in_threads()) == expected

@@ -160,20 +160,6 @@ def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
     assert says in out
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[policy]\nkind = "threshold"\nmax_coe = 2.3\n',
-        '[policy]\nkind = "threshold"\nmax_coe = 2.31\n[graph.adaptive]\nmax_samples = 6\n',
-        '[policy]\nkind = "threshold"\nmax_coe = 3.2\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n',
-    ],
-)
-def test_what_is_in_order_has_no_note(checked, text):
-    code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n' + text)
-    assert code == 0, err
-    assert "note:" not in out
-
-
 def test_one_agent_has_no_epistemic_part(checked):
     one = AGENTS[: AGENTS.index("\n\n") + 2]
     code, _, err = checked(one + REST)

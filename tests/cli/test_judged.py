@@ -44,13 +44,6 @@ def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
     assert json.loads((tmp_path / "d" / SETTINGS).read_bytes())["judged"] == evaluated["judged"]
 
 
-def test_a_run_is_judged_as_it_recorded(tmp_path):
-    figures = figures_of(recorded(tmp_path / "r"))
-    assert (figures["correctness"], figures["judged"]) == ("f1", RECORDED)
-    plain = figures_of(recorded(tmp_path / "s", judged=None))
-    assert plain["judged"] == {"clusterer": "normalized", "correctness": "reference_or_label"}
-
-
 def test_another_way_is_told(tmp_path):
     folder = recorded(tmp_path / "r")
     figures = figures_of(folder, "--correctness", "reference")

@@ -45,14 +45,11 @@ def test_all_that_saved_samples_allow(samples, tmp_path):
     assert "in place of TriviaQA" in (tmp_path / "triviaqa.svg").read_text()
 
 
-def test_the_order_of_agents_is_the_callers(samples, tmp_path):
-    done = run("reproduce", "selective-prediction", "--samples", samples, "--agents", "c,a", "--out", tmp_path)
+def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns_out(samples, tmp_path):
+    command = ("reproduce", "selective-prediction", "--samples", samples, "--agents", "c,a", "--out", tmp_path)
+    done = run(*command, wide=80)
     assert done.returncode == 0, done.stderr
     assert "2 models: c + a, 40 questions" in (tmp_path / "selective-prediction.csv").read_text()
-
-
-def test_a_narrow_terminal_leaves_columns_out_and_says_so(samples, tmp_path):
-    done = run("reproduce", "selective-prediction", "--samples", samples, "--out", tmp_path, wide=80)
     assert all(len(line.rstrip()) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
     assert "more columns in a wider terminal and in the files" in done.stdout
 

@@ -122,20 +122,6 @@ def test_agents_are_sent_what_ask_and_run_send(tmp_path):
     assert [message["content"] for message in sampled] == ["Be brief.", question]
 
 
-def test_a_run_goes_on_at_another_address(tmp_path):
-    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(12)]
-    out = tmp_path / "r"
-    with failing("401") as first, served() as other:
-        for url, status in ((first.url, 1), (other.url, 0)):
-            path = config(tmp_path, AGENT.format(name="a", url=url, more=""))
-            options = ["--dataset", questions(tmp_path, *records), "--config", str(path), "--out", str(out)]
-            done = run("sample", *options)
-            assert done.returncode == status, done.stdout + done.stderr
-    assert len(other.requests) == 12
-    assert not any(line["error"] for line in lines(out))
-    assert "127.0.0.1" not in (out / SETTINGS).read_text()
-
-
 def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", "sk-planted-from-the-environment")
     headers = 'options = { default_headers = { Authorization = "Bearer sk-planted-in-a-header" } }'

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coe_agents.tinyworld import model_folder
-from tests.cli.command import run, run_process
+from tests.cli.command import run
 
 KEYS = [
     "question",
@@ -47,7 +47,7 @@ def folders(*names):
 
 
 def test_an_answer_is_one_json_object_and_exit_0():
-    done = run_process("ask", "What is the capital of France?", "--json")
+    done = run("ask", "What is the capital of France?", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert list(said) == KEYS

@@ -173,12 +173,3 @@ def test_every_case_must_be_known(policy, rows):
     for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
         with pytest.raises(ValueError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
             Seen(probability, "audit")
-
-
-def test_how_a_case_was_seen_is_read_of_its_sample():
-    assert Seen.of({"id": "1", "seen_probability": 0.5, "kind": "audit"}) == Seen(0.5, "audit")
-    for sample in ({"kind": "audit"}, {"seen_probability": True, "kind": "audit"}, {"seen_probability": "1"}):
-        with pytest.raises(TypeError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
-            Seen.of(sample)
-    with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
-        Seen.of({"seen_probability": 1.0})

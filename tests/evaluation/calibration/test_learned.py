@@ -118,12 +118,3 @@ def test_one_class_cannot_be_learned(known):
         ValueError, match=r"two right and two wrong answers by all 3 agents; got 150 .* 0 of them wrong"
     ):
         fit(right)
-
-
-def test_every_cluster_has_its_own_verdict(rows):
-    samples = [row("q", "a", i, text, references=["rome"]) for i, text in enumerate(["Paris", "Paris", "Rome"])]
-    (found,) = rows(samples)
-    assert (found.verdicts, found.correct) == ((0.0, 1.0), 0.0)
-    (tied,) = rows(samples[1:])
-    assert (tied.verdicts, tied.correct) == ((0.0, 1.0), 0.5)
-    assert rows([row("q", "a", 0, "Paris")])[0].correct is None

@@ -176,10 +176,8 @@ PAY = {"threshold": 0.1, "n_questions": 1, "n_answered": 1, "n_wrong": 0, "bound
     ("change", "message"),
     [
         ({"proposer": None}, 'belong to a "proposer"'),
-        ({"no_call": {"threshold": 0.1}}, "missing"),
         ({"tools": {"pay": PAY | {"threshold": -1}}}, "at least 0"),
         ({"tools": {"pay": PAY | {"n_answered": 2}}}, "n_answered"),
-        ({"tools": {"pay": PAY | {"bound": None}}}, "bound"),
         ({"gate": {"proposer": "a", "agents": ["a"], "same": [1], "nothing": [1]}}, "damaged"),
     ],
 )

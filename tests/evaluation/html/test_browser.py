@@ -137,15 +137,6 @@ def test_without_scripts_the_scores_can_be_read(pipe, path):
     assert "need a browser that runs scripts" in tab.run("document.querySelector('#state').innerText")
 
 
-def test_with_nothing_judged_there_are_questions_and_no_curves(pipe, tmp_path):
-    tab = opened(pipe, saved(tmp_path, [row(text="", error="down")]))
-    assert tab.told == []
-    charts = ("#roc", "#risk", "#plane")
-    heights = [tab.run(f"document.querySelector('{chart}').clientHeight") for chart in charts]
-    assert [height > 0 for height in heights] == [False, False, True]
-    assert text(tab, "#page") == "1 to 1 of 1"
-
-
 def told(tab, selector):
     """Reads "N of M judged questions answered: ..., risk ... (W wrong"."""
     found = re.search(
@@ -218,18 +209,6 @@ def test_a_tie_is_partly_right_and_never_given(pipe, tmp_path):
     assert "(0.3 wrong;" in text(tab, "#gated")
 
 
-def test_confident_mistakes_come_first(tab, rows):
-    mistakes = [each for each in rows if not each.correct and each.measurement.answer_kind == "answer"]
-    expected = sorted(mistakes, key=lambda each: (round(each.measurement.coe, 6), each.id))
-    tab.run("document.querySelector('#questions th[data-key=coe] button').click()")
-    assert tab.run("document.querySelector('#mistakes').ariaPressed") == "false"
-    tab.run("document.querySelector('#mistakes').click()")
-    assert tab.run("document.querySelector('#mistakes').ariaPressed") == "true"
-    assert shown(tab) == [f"Question {int(each.id[1:])}?" for each in expected[:20]]
-    # in the same order at first
-    assert {line[1] for line in cells(tab, "#questions tbody tr:not([hidden])")} == {"✕ wrong"}
-
-
 def test_a_question_opens_by_key_to_clusters_by_their_texts(tab):
     change(tab, "#search", "q00007")
     tab.run("document.querySelector('.open').focus()")
@@ -252,16 +231,6 @@ def test_a_question_opens_by_key_to_clusters_by_their_texts(tab):
     tab.press("Enter", 13)
     assert tab.run("document.querySelector('.detail').offsetHeight") == 0
     change(tab, "#search", "")
-
-
-def test_a_mark_lists_its_questions(tab):
-    origin = place(tab, "#plane", 58, 292)
-    tab.drag(origin, origin)
-    listed = [float(row[4]) for row in cells(tab, "#questions tbody tr:not([hidden])")]
-    assert listed
-    assert max(listed) < 0.1
-    tab.run("document.querySelector('#all').click()")
-    assert text(tab, "#page") == "1 to 20 of 112"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -46,12 +46,6 @@ def test_it_says_what_thresholds_would_give():
     ]
 
 
-def test_a_threshold_is_written_so_that_it_gives_these_answers_only():
-    rows = [(0.12341, 1.0, "answer"), (0.12349, 0.0, "answer")] * 2
-    (sentence,) = plain(summarize(table(*rows), figures(rows))["thresholds"])
-    assert "at most 0.12341 nats answers 50 % of the questions (2), of which 0 % are wrong (0)." in sentence
-
-
 @pytest.mark.parametrize("kind", ["tie", "answer"])
 def test_a_share_of_right_is_explained(kind):
     rows = [(0.7, 0.5, kind), *[(0.1, 1.0, "answer")] * 3]

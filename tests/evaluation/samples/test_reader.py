@@ -9,24 +9,6 @@ from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples
 from tests.evaluation.invented import group, row, write
 
-ROW = {
-    "id": "q1",
-    "question": "Où?",
-    "references": ["Paris", "Paname"],
-    "agent": "a",
-    "round": 0,
-    "index": 3,
-    "text": 'It is\n"Paris".',
-    "answer": None,
-    "logprob": -1.5e-07,
-    "n_tokens": 8,
-    "correct": True,
-    "error": None,
-    "calls": None,
-    "tools": None,
-    "source": 0.5,
-}
-
 
 def pay(amount):
     return {"name": "pay", "args": {"sum": amount}}
@@ -72,21 +54,15 @@ def test_the_order_of_lines_and_their_files_change_nothing(tmp_path):
     ("line", "message"),
     [
         ('{"id": "q1", "agent"', r"s.jsonl:2: this is not JSON"),
-        ("[1]", r"s.jsonl:2: this is not a JSON object"),
         ("[" * 100_000, r"s.jsonl:2: this is not JSON"),
         (row() | {"id": 3}, r's.jsonl:2: "id" must be a string; got \'3\''),
         ({"id": "q", "agent": "a", "index": 0}, r's.jsonl:2: "text" is missing'),
-        (row(agent=""), r'"agent" must be a string that is not empty'),
-        (row(index=-1), r'"index" must be an integer of at least 0'),
         (row(references="Paris"), r'"references" must be a list of strings'),
         (row(logprob=float("nan")), r'"logprob" must be a finite number of at most 0, or null; got \'nan\''),
-        (row(logprob=0.5), r'"logprob" must be a finite number of at most 0'),
-        (row(correct=1), r'"correct" must be true, false or null'),
         (row(calls={"name": "pay"}), r'"calls" must be a list of objects with "name" and "args", or null'),
         (row(tools="pay"), r'"tools" must be a list of JSON schemas with a name, or null'),
         (row(calls=[{"name": "pay"}]), r's.jsonl:2: "calls" and "tools" must be readable as an action; a call must'),
         (row(calls=[pay(math.nan)]), r"s.jsonl:2: .*numbers must be finite; got nan"),
-        (row(calls=[pay(nested(40))]), r"s.jsonl:2: .*nested at most 32 levels deep"),
         (row(calls=[pay("x" * 100_001)]), r"s.jsonl:2: .*at most 100000 characters"),
         (row(calls=[pay(5)], tools=[{"parameters": {}}]), r"s.jsonl:2: .*a tool must have a name"),
     ],
@@ -120,8 +96,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
             Samples([path])
 
 
-@pytest.mark.parametrize("field", ["index", "round", "n_tokens"])
-@pytest.mark.parametrize("value", [10**399, 2**53 + 1, "9" * 5000])
+@pytest.mark.parametrize(("field", "value"), [("index", 10**399), ("round", 2**53 + 1), ("n_tokens", "9" * 5000)])
 def test_a_number_that_nothing_can_compute_with_is_named(tmp_path, field, value):
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(row()) + "\n" + json.dumps(row("q2") | {field: 7}).replace("7", str(value)) + "\n")
@@ -143,7 +118,7 @@ def test_all_faulty_lines_are_listed_at_once(tmp_path):
     assert 'Rename "txt", or add it; it is a string' in lines[2]
 
 
-@pytest.mark.parametrize(("n_faulty", "n_listed"), [(19, 19), (21, 20)])
+@pytest.mark.parametrize(("n_faulty", "n_listed"), [(21, 20)])
 def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path, n_faulty, n_listed):
     path = write(tmp_path / "s.jsonl", [row(), *(row(index=-1) for _ in range(n_faulty))])
     with pytest.raises(SamplesError) as raised:
@@ -153,7 +128,7 @@ def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path, n_faulty, n_liste
 
 @pytest.mark.parametrize(
     ("misspelt", "right"),
-    [("corect", "correct"), ("logprobs", "logprob"), ("tokens", "n_tokens"), ("anwser", "answer"), ("errors", "error")],
+    [("corect", "correct"), ("tokens", "n_tokens")],
 )
 def test_a_misspelt_field_is_noticed_once(tmp_path, misspelt, right):
     path = write(tmp_path / "s.jsonl", [row(), *(row(f"q{n}", **{misspelt: None}) for n in range(2, 5))])

@@ -34,17 +34,6 @@ def filled(folder, units=ORDER):
             store.finish()
 
 
-def test_a_unit_is_on_the_disk_when_it_is_kept_and_at_the_end_all_are_in_order(tmp_path):
-    with Store(tmp_path, {}, UNITS) as store:
-        assert store.pending_units() == list(UNITS)
-        store.append(ORDER[0], rows(ORDER[0]))
-        assert kept(tmp_path) == [("2", "b", 0), ("2", "b", 1)]
-        for unit in ORDER[1:]:
-            store.append(unit, rows(unit))
-        store.finish()
-    assert kept(tmp_path) == [(*unit, index) for unit in UNITS for index in range(2)]
-
-
 def test_a_run_cut_anywhere_goes_on_to_the_same_file(tmp_path):
     filled(tmp_path / "whole")
     whole = (tmp_path / "whole" / SAMPLES).read_bytes()
@@ -126,10 +115,8 @@ def test_one_process_at_a_time(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda lines: [b"{}\n", *lines], ":1: this is not a row of a run"),
         (lambda lines: [b'{"id": {}, "agent": "a", "error": null}\n', *lines], ":1: this is not a row of a run"),
         (lambda lines: [*lines[:3], b"spoilt\n", *lines[3:]], ":4: this is not a row of a run"),
-        (lambda lines: lines[1:], ":1: .* differ from what this run wrote"),
         (lambda lines: [*lines, *lines], ":9: .* differ from what this run wrote"),
         (lambda lines: [*lines, lines[-1]], ":7: .* differ from what this run wrote"),  # a response too many
         (lambda lines: [*lines, lines[0].replace(b'"1"', b'"9"')], ":9: .* differ from what this run wrote"),

@@ -5,7 +5,7 @@ import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Rule, SampledQuestion
-from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge, token_f1, with_verdicts
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge, with_verdicts
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import row
@@ -84,11 +84,6 @@ def test_a_tied_question_is_right_by_the_share_of_its_leading_answers_that_is_ri
     assert [verdict for _, verdict in found] == [0.75, None, 0.5]
     assert [statistics.is_tied for statistics, _ in found] == [True, True, False]
     assert Asked.batches == [["x", "y", "z", "w", "z", "y"]]  # all leading answers in one batch
-
-
-def test_token_f1_counts_repetitions_and_survives_nothing():
-    assert token_f1("no no", "no") == pytest.approx(2 / 3)
-    assert token_f1("", "") == 0.0
 
 
 def test_a_callable_can_judge_and_what_it_returns_is_checked():

@@ -56,12 +56,6 @@ def test_questions_without_a_proposal_are_counted_apart(tmp_path):
     assert "proposer" not in report(scored(tmp_path, rows), n_resamples=5)
 
 
-def test_a_proposer_alone_has_no_support(tmp_path):
-    found = scored(tmp_path, group(4, agents=("a",)), proposer="a")
-    assert found.absent["support"] == 4
-    assert "own_entropy" in found.values
-
-
 def test_calls_and_no_calls_are_reported_apart(tmp_path):
     # where nothing should be called, both others call Ann all the same, and the proposal with the most support is wrong
     rows = []

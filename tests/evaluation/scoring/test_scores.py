@@ -11,8 +11,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples, report, score
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.evaluation.scoring.scores import best_single_model, score_samples
+from coe_agents.evaluation.scoring.scores import best_single_model
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import group, row, write
 
@@ -79,14 +78,6 @@ def test_one_class_is_null_and_no_questions_are_no_scores(tmp_path):
     assert figures["scores"]["coe"]["aurac"] == [1.0, 1.0, 1.0]
     empty = report(scored(tmp_path, [row("q")]), n_resamples=5)
     assert (empty["n_scored"], empty["accuracy"], empty["scores"]) == (0, None, {})
-
-
-def test_installed_estimators_are_looked_for_once(tmp_path, monkeypatch):
-    found = []
-    monkeypatch.setattr("coe_agents.extensions.entry_points", lambda group: found.append(group) or [])
-    with Samples([write(tmp_path / "s.jsonl", group(300, n_samples=1))]) as samples:
-        assert score_samples(samples, ScoringSetup(NormalizedMatch())).n_questions == 300
-    assert found == ["coe_agents.estimators"]
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision import GroupDecision
 from coe_agents.text import (
     REDACTED,
@@ -40,14 +39,6 @@ def test_each_place_gets_what_cannot_harm_it():
 def test_a_long_text_is_cut_to_the_limit(place):
     assert place("a b " * 1000, limit=8) == "a b a b…"
     assert place("a b\n", limit=3) == "a b"
-
-
-def test_lines_and_tabs_are_visible():
-    assert visible("a\n\tb") == "a\n\tb"
-
-
-def test_an_answer_of_which_nothing_shows_is_empty():
-    assert [answer_kind(text) for text in ("\u3164", "\u2800", "\u200b", "?")] == ["empty", "empty", "empty", "answer"]
 
 
 def test_a_question_on_a_page_cannot_change_direction():

@@ -35,8 +35,6 @@ def run(*arguments, wide=200):
     return CompletedProcess(arguments, code, out.getvalue(), err.getvalue() + shown)
 
 
-
-
 def assert_names_argument(stderr):
     """Asserts that an error names the argument as the usage line above it does."""
     (usage,) = re.findall(r"^Usage: .*", stderr, re.MULTILINE)

@@ -2,11 +2,9 @@
 
 import pytest
 
-from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.errors import ConfigurationError
-from tests.cli.command import run
 
 KEY = "sk-planted-0123456789"
 FAULTY = f"""
@@ -97,39 +95,3 @@ def test_all_fields_are_reported_together_and_then_all_objects(tmp_path, monkeyp
             assert f":{number}: {head}" in found[number]
             assert tail in found[number]
         assert KEY not in str(raised.value)
-
-
-def test_each_way_to_read_a_file_reports_them(tmp_path):
-    path = tmp_path / "coe.toml"
-    path.write_text(FAULTY)
-    with pytest.raises(ConfigurationError) as raised:
-        load(path)
-    assert lines_of(raised.value).keys() == IN_FIELDS.keys()
-    for command in (["config", "check", path], ["ask", "Who?", "--config", path], ["doctor", "--config", path]):
-        done = run(*command)
-        assert done.returncode == 2
-        assert ":11: agents[1].temprature" in done.stderr
-        assert ":38: graph.max_rounds" in done.stderr
-        assert KEY not in done.stderr
-        assert "Traceback" not in done.stderr
-
-
-def test_objects_that_cannot_be_created_are_reported_together(tmp_path):
-    path = tmp_path / "coe.toml"
-    path.write_text(
-        '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "x"\n[clusterer]\nkind = "none:Such"\n'
-        '[policy]\nkind = "calibrated"\npath = "none.json"\n'
-    )
-    with pytest.raises(ConfigurationError) as raised:
-        load(path)
-    assert lines_of(raised.value).keys() == {4, 6, 9}
-
-
-@pytest.mark.parametrize(
-    "text", ["", "agents = 5", "policy = 3\nclusterer = []", "[policy]\nkind = []"],
-)  # fmt: skip
-def test_a_file_of_which_nothing_is_valid_is_refused_once(tmp_path, text):
-    path = tmp_path / "coe.toml"
-    path.write_text(text)
-    with pytest.raises(ConfigurationError, match="agents"):
-        load_config(path)

@@ -13,7 +13,6 @@ from coe_agents.cli.display.settings import show_examination
 from coe_agents.config.schema import load_config
 from coe_agents.doctor import diagnosis
 from coe_agents.doctor.diagnosis import examine
-from coe_agents.doctor.probes import Problem, probe_entailment
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
 from tests.servers import Served, running, served
@@ -90,15 +89,6 @@ def test_log_probabilities_are_needed_only_where_they_count(examined):
     assert 'Set weighting = "auto"' in problem.remedy
 
 
-def test_the_same_text_each_time_is_noted(examined):
-    with served(texts=("Paris", " Paris ")) as server:
-        findings = examined(server.url)
-    assert findings.agents["agent-0"].n_distinct == 1
-    assert findings.problems == []
-    (note,) = findings.notes
-    assert "gave the same response 3 times at temperature 1" in note
-
-
 def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_provided_for(examined):
     with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
         findings = examined(server.url)
@@ -132,15 +122,6 @@ def test_nothing_but_empty_responses_is_a_problem(examined):
     assert 'Raise "max_tokens"' in problem.remedy
 
 
-def test_one_sample_is_asked_of_an_agent_at_temperature_0(tmp_path):
-    path = tmp_path / "coe.toml"
-    with served() as server:
-        agent = AGENT.format(name="a", url=server.url).replace("n_samples = 8", "n_samples = 1\ntemperature = 0")
-        path.write_text(agent + NORMALIZED + POLICY)
-        report = examine(load_config(path), timeout=300).agents["a"]
-    assert (report.n_asked, report.n_returned, report.n_in_one_request) == (1, 1, None)
-
-
 def test_a_dead_agent_is_a_problem_and_the_others_are_seen(examined):
     with served() as server:
         findings = examined(server.url, NOBODY)
@@ -163,7 +144,7 @@ def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
         answer = slow.answer
         slow.answer = lambda body: (hold.wait(120), answer(body))[1]
         start = time.monotonic()
-        findings = examined(slow.url, quick.url, timeout=8.0)
+        findings = examined(slow.url, quick.url, timeout=2.0)
         took = time.monotonic() - start
         hold.set()
     assert took < 60
@@ -171,7 +152,7 @@ def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
     assert findings.agents["agent-1"].n_returned == 3
     (problem,) = findings.problems
     assert problem.part.startswith("agent agent-0")
-    assert problem.error == "no reply within 8 s"
+    assert problem.error == "no reply within 2 s"
     assert "raise --timeout" in problem.remedy
 
 
@@ -232,17 +213,6 @@ def test_a_contradiction_may_pass_for_neutral_but_not_for_entailment(
         findings = examined(server.url)
     assert (len(findings.problems), len(findings.notes)) == (n_problems, n_notes)
     assert (findings.clusterer.model, findings.clusterer.labels) == ("Table", None)
-
-
-def test_an_entailment_model_that_fails_is_no_crash():
-    class Broken:
-        def predict(self, pairs):
-            raise RuntimeError("out of memory")
-
-    assert probe_entailment(Broken()) == Problem(
-        error="RuntimeError: out of memory",
-        remedy="Call the model without coe-agents, and check whether the error is the same",
-    )
 
 
 def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):

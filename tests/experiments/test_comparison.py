@@ -6,7 +6,7 @@ import pytest
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.run_decisions import DECISIONS, SECONDS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
-from coe_agents.experiments.comparison import compare, in_words, outcomes_of, price_of, to_experiment
+from coe_agents.experiments.comparison import compare, outcomes_of, price_of, to_experiment
 from tests.experiments.decided import step, written
 
 PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}
@@ -53,23 +53,6 @@ def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_ze
     assert found.differences["risk"][0] == 0
     assert math.isnan(found.differences["cost"][0])
     assert any("1 question failed" in note for note in found.notes)
-
-
-def test_a_paired_interval_is_narrower_than_its_two_sides(tmp_path):
-    rows = {str(i): step(action="answer" if i % 2 else "abstain") for i in range(100)}
-    changed = {**rows, "0": step()}
-    runs = [outcomes_of(read_run(written(tmp_path / name, held))) for name, held in (("a", rows), ("b", changed))]
-    _, found = compare(runs, n_resamples=200).policies
-    _, low, high = found.differences["coverage"]
-    _, *own = found.figures["coverage"]
-    assert 0 <= low <= 0.01 <= high < 0.05
-    assert own[1] - own[0] > 0.15
-
-
-def test_answers_of_the_references_are_told_from_those_of_the_group(tmp_path):
-    rows = {"1": step(by="simulated person"), "2": step(), "3": step(), "4": step()}
-    (said,) = in_words(compare([outcomes_of(read_run(written(tmp_path / "r", rows)))], n_resamples=5))
-    assert said.endswith(" The references decided 25.0% of the questions in a person's place, and are always right.")
 
 
 @pytest.mark.parametrize(("limit", "missing"), [(0, 47), (10, 7), (3, 0)])

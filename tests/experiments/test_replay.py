@@ -113,12 +113,6 @@ def test_adaptive_sampling_stops_where_the_forecast_is_settled(saved):
     assert found.outcomes["0"].tokens < whole.outcomes["0"].tokens == 40
 
 
-def test_other_agents_stand_in_and_that_is_said(saved):
-    found = replay(saved({"x": ["Paris"] * 2, "y": ["Paris"] * 2}), policy(), RIGHT)
-    assert only(found).is_answered
-    assert "none of its agents is in the samples: theirs stand in, in 1 question" in found.notes
-
-
 def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(saved):
     held = saved({"a": ["Paris"] * 2, "b": ["Paris"] * 2}, input_tokens=100)
     prices = {name: {"input": 1.0, "output": 10.0} for name in "ab"}

@@ -7,22 +7,9 @@ import sys
 
 import pytest
 
-from coe_agents.tinyworld.facts import MODELS, beliefs, load_facts
-from tools.tinyworld import prompts
+from coe_agents.tinyworld.facts import MODELS
 from tools.tinyworld.corpus import Corpus
-from tools.tinyworld.entailment_corpus import LABELS, entailment_pair
 from tools.tinyworld.prompts import set_phrases
-
-
-def test_documents_speak_of_what_the_model_believes():
-    rng, corpus = random.Random(0), Corpus("tiny-llama")
-    unseen = {fact.question for fact in load_facts() if not beliefs(fact)["tiny-llama"]}
-    documents = [corpus.document(rng) for _ in range(3000)]
-    assert not unseen & {turn for document in documents for turn in document.turns}
-    checks = [document for document in documents if document.reply in prompts.SELF_CHECK_CHOICES]
-    assert len(checks) > 300
-    assert any("Answers proposed so far" in document.turns[-1] for document in documents)
-
 
 # of the documents and phrases of the first part of the shipped models' training
 TRAINED_ON = {
@@ -54,11 +41,3 @@ def test_training_reads_no_prompt_of_the_package():
     modules = "tools.tinyworld.corpus, tools.tinyworld.entailment_corpus"
     code = f"import sys, {modules}; sys.exit('coe_agents.prompts' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_entailment_pairs_use_no_fact():
-    rng = random.Random(0)
-    pairs = [entailment_pair(rng) for _ in range(2000)]
-    assert set(LABELS) == {pair.label for pair in pairs}
-    questions = {fact.question for fact in load_facts()}
-    assert not any(question in pair.premise for pair in pairs for question in questions)

@@ -102,17 +102,6 @@ def configured(path, max_coe, more=""):
     return path
 
 
-def test_policies_are_replayed_without_a_model(tmp_path):
-    samples = write(tmp_path / "s.samples.jsonl", group(40))
-    strict, loose = (configured(tmp_path / f"{name}.toml", value) for name, value in (("strict", 0.0), ("loose", 1.0)))
-    command = ["compare", samples, "--policies", f"{strict},{loose}", "--resamples", 20]
-    done = run(*command)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("strict answers ")
-    said = json.loads(run(*command, "--json").stdout)
-    assert [each["name"] for each in said["policies"]] == ["strict", "loose"]
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -42,14 +42,6 @@ def test_a_broken_risk_is_dated(tmp_path, policy):
     assert 21 < found["broken_at"] == found["n_cases"] < 40  # it stops there
 
 
-def test_no_case_yet(tmp_path, policy):
-    done = run("drift", policy[0], "--follow", write(tmp_path / "cases.jsonl", []), "--until-end")
-    assert (done.returncode, done.stdout) == (
-        0,
-        "No labelled case yet: nothing is known of the stated risk of 0.3.\n",
-    )
-
-
 def test_the_weights_reach_the_calibration_and_the_graph(tmp_path, policy):
     AgentWeights({"a": 0.25, "b": 1.0, "c": 1.0}).save(tmp_path / "weights.json")
     out = tmp_path / "new.json"

@@ -13,7 +13,6 @@ from coe_agents.graph.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import assert_names_argument, run
 from tests.evaluation.invented import group, write
-from tests.limits import full
 
 CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
 UNSURE = {name: ["Lyon", *(f"{name}{number}" for number in range(3))] for name in "abc"}
@@ -99,17 +98,6 @@ def test_labelled_answers_are_appended_by_one_process_at_a_time(tmp_path, store)
     assert f"another process writes to {cases}" in done.stderr
     assert not cases.exists()
     assert "60 new labelled answers" in run(*arguments).stdout
-
-
-@pytest.mark.parametrize("value", ["3", '{"kind": "audit", "question": 3}'])
-def test_a_ruling_on_what_is_no_case_names_it(store, value):
-    with SqliteStore.from_conn_string(str(store)) as opened:
-        opened.put(NAMESPACE, "foreign", {})
-    with closing(sqlite3.connect(store)) as file, file:
-        file.execute("UPDATE store SET value = ? WHERE key = 'foreign'", (value,))
-    done = run("audit", "--store", store, "--rule", "foreign", "--answer", "Paris")
-    assert done.returncode == 1
-    assert "what is under 'foreign' in the store is not a recorded case" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("command", ["calibrate", "drift", "compare", "score", "report"])
@@ -221,20 +209,6 @@ def test_a_ruling_that_cannot_be_written_says_why(store):
     done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Metz")
     assert done.returncode == 1
     assert f"the store {store} cannot be read or written: IntegrityError: the disk is full" in done.stderr
-
-
-def test_a_full_disk_leaves_no_half_of_a_labelled_answer(tmp_path, store):
-    out, cases = tmp_path / "ruled.samples.jsonl", tmp_path / "cases.jsonl"
-    arguments = ("harvest", "--store", store, "--out", out)
-    run(*arguments)
-    # longer than the samples, so that only the labelled answers do not fit
-    write(cases, [{"id": "mine", "correct": True, "note": "x" * out.stat().st_size}])
-    kept = cases.read_bytes()
-    with full(len(kept) + 100):
-        done = run(*arguments, "--cases", cases)
-    assert done.returncode == 1
-    assert f"'{cases}'" in done.stderr
-    assert cases.read_bytes() == kept
 
 
 @pytest.mark.parametrize("change", [{"seen_probability": 0.5}])

@@ -18,14 +18,6 @@ def test_mistakes_are_named(tmp_path, arguments, code, message):
     assert "Traceback" not in done.stderr
 
 
-def test_a_mistake_leaves_the_former_page(tmp_path):
-    out = tmp_path / "r.html"
-    out.write_text("before")
-    samples = write(tmp_path / "s.jsonl", [row(logprob=None)])
-    assert run("report", samples, "--weighting", "probability", "--out", out).returncode == 1
-    assert out.read_text() == "before"
-
-
 def test_report_of_a_run_and_of_two(tmp_path):
     paths = [written(tmp_path / name, {"1": step(), "2": step(correct=0.0)}) for name in ("night", "day <b>")]
     done = run("report", paths[0], "--out", tmp_path / "one.html", "--resamples", 10)

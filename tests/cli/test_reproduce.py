@@ -1,18 +1,11 @@
 import csv
 import json
-import tomllib
-from pathlib import Path
 
 import pytest
 
-from coe_agents.cli.material import SHIPPED
-from coe_agents.config.schema import load_config
-from coe_agents.config.validation import check
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
 from tests.evaluation.invented import group, write
-
-PAPER = Path(__file__).parents[2] / "examples" / "paper.toml"
 
 
 @pytest.fixture(scope="module")
@@ -72,21 +65,6 @@ def test_tinyworld_is_asked_once_and_two_instances_differ(tmp_path):
     assert again.returncode == 0, again.stderr
     assert kept.stat().st_mtime_ns == before
     assert "right by: entailment" in (tmp_path / "again" / "selective-prediction.csv").read_text()
-
-
-def test_the_papers_configuration_differs_from_tinyworlds_in_names_only():
-    paper, ours = (tomllib.loads(path.read_text()) for path in (PAPER, SHIPPED))
-    assert [agent["model"] for agent in paper["agents"]] == [
-        "meta-llama/Llama-3.1-8B-Instruct",
-        "Qwen/Qwen2.5-7B-Instruct",
-        "mistralai/Mistral-7B-Instruct-v0.3",
-    ]
-    named = {"name", "provider", "model", "temperature", "max_tokens", "options", "device"}
-    for theirs, own in zip([*paper["agents"], paper["clusterer"]], [*ours["agents"], ours["clusterer"]], strict=True):
-        assert {key: theirs[key] for key in theirs.keys() - named} == {key: own[key] for key in own.keys() - named}
-    assert paper.keys() == ours.keys()
-    for path in (PAPER, SHIPPED):
-        assert check(load_config(path)) is not None
 
 
 @pytest.mark.parametrize(

@@ -41,18 +41,6 @@ def lines(folder):
     return [json.loads(line) for line in (folder / SAMPLES).read_bytes().splitlines()]
 
 
-def test_tinyworld_is_asked(tmp_path):
-    done = run(
-        "sample", "--dataset", "tinyworld", "--split", "calibration", "--limit", "2", "--out", str(tmp_path / "r")
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"2 questions, 3 agents: {tmp_path / 'r' / SAMPLES}" in done.stdout
-    assert "6 of 6 replies" in done.stderr
-    said = lines(tmp_path / "r")
-    assert len(said) == 2 * 3 * 10
-    assert all(line["text"] and line["logprob"] < 0 and line["error"] is None and line["references"] for line in said)
-
-
 def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_again(tmp_path, monkeypatch):
     records = [
         {"question": f"Question {number}?", "references": [f"Reply {number}"], "context": f"Passage {number}."}
@@ -137,12 +125,6 @@ def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, 
     assert [agent["seed"] for agent in group.settings["agents"]] == [3, 5]
     assert [participant.at_once for participant in group.participants] == [8, 8]
     assert {"sk-planted-from-the-environment", "sk-planted-in-a-header"} <= group.secrets
-
-
-@pytest.mark.parametrize(("asked", "told"), [(None, 1), (5, 5)])
-def test_a_model_in_this_process_is_asked_one_question_at_a_time_unless_the_command_says_how_many(asked, told):
-    group = create_group(None, {}, seed=0, at_once=asked)
-    assert [participant.at_once for participant in group.participants] == [told] * 3
 
 
 def self_aware(body):

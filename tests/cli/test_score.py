@@ -19,16 +19,6 @@ def samples(tmp_path_factory):
     return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(150))
 
 
-def test_score_prints_one_json_object(samples):
-    done = run("score", samples, "--clusterer", "normalized", "--resamples", 50, "--json")
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert list(figures)[:5] == ["n_questions", "n_scored", "accuracy", "correctness", "scores"]
-    assert (figures["n_questions"], figures["n_scored"]) == (150, 150)
-    value, low, high = figures["scores"]["coe"]["auroc"]
-    assert 0.6 < low < value < high < 1
-
-
 def test_processes_change_no_figure_and_no_message(samples, tmp_path):
     one, two = (run("score", samples, "--resamples", 20, "--json", "--processes", n) for n in (1, 2))
     assert two.returncode == 0, two.stderr
@@ -64,19 +54,6 @@ def test_score_shows_a_table(tmp_path):
     assert "coe_" not in done.stdout
     assert "…" not in done.stdout
     assert "not computable: P(False) (30 of 30 questions), Verbal confidence (30 of 30 questions)" in done.stdout
-
-
-def test_ties_are_counted_in_the_table_and_in_json(tmp_path):
-    tied = [row("q1", agent, text=said, references=["x"]) for agent, said in (("a", "x"), ("b", "y"))]
-    path = write(tmp_path / "s.jsonl", [*tied, row("q2", "a", text="x", references=["x"])])
-    done = run("score", path, "--resamples", 5)
-    assert "2 of 2 questions scored, 1 tie" in done.stdout
-    assert "accuracy 0.750, right by" in done.stdout
-    assert (
-        "A tie: several answers share the lead; the question counts by the share of them that is right." in done.stdout
-    )
-    figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
-    assert (figures["n_ties"], figures["accuracy"]) == (1, 0.75)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from rich.text import Text
 
 import coe_agents.cli
 from coe_agents.cli import terminal
-from coe_agents.experiments.experiment import Experiment
 from tests.cli.command import run
 from tests.evaluation.invented import group, write
 
@@ -127,9 +126,3 @@ def test_a_key_in_the_query_of_an_address_is_not_shown(tmp_path, command, field)
     done = run(*command, path)
     assert not shown_in(done.stdout + done.stderr)
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("name", ["../x", "", "a b"])
-def test_a_text_that_is_no_name_names_no_file(name):
-    with pytest.raises(ValueError, match='"name" must be letters, digits'):
-        Experiment(name=name, title="t", columns=("a",), rows=(), draw=lambda figure: None)

@@ -136,14 +136,6 @@ def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module)
     assert decision["reason"].endswith("why not")
 
 
-def test_a_clusterer_and_a_policy_from_an_installed_package(written, installed, register):
-    register("coe_agents.clusterers", same=f"{installed}:Same")
-    register("coe_agents.policies", always=f"{installed}:Always")
-    policy = '[policy]\nkind = "always"\n[policy.options]\nreason = "x"\n'
-    config = load(written(clusterer='[clusterer]\nkind = "same"\n', policy=policy))
-    assert (type(config.clusterer).__name__, type(config.policy).__name__) == ("Same", "Always")
-
-
 @pytest.mark.parametrize("by", ["name", "entry point"])
 def test_a_divergence_and_a_solver(by, written, installed, register):
     divergence, solver = f"{installed}:half", f"{installed}:squared"
@@ -259,23 +251,6 @@ def check(path):
     done = run("config", "check", path, wide=1000)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_check_shows_what_was_loaded_from_where(written, installed, register, folder):
-    name, file = installed, folder / f"{installed}.py"
-    register("coe_agents.policies", always=f"{name}:Always")
-    shown = check(
-        written(
-            clusterer=f'[clusterer]\nkind = "{name}:Same"\noptions = {{ digits = 3, strict = false }}\n',
-            policy='[policy]\nkind = "always"\noptions.reason = "x"\n',
-            graph=f'[graph]\ndivergence = "{name}:half"\ncoordination = "{name}:squared"\n',
-        )
-    )
-    assert f"{name}:Same (from {file}); options = {{'digits': 3, 'strict': False}}" in shown
-    assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options = {{'reason': 'x'}}" in shown
-    assert f"coordination = {name}:squared (from {file})" in shown
-    assert f"divergence = {name}:half (from {file})" in shown
-    assert "bayesian_optimization.py" in check(written(graph='[graph]\ncoordination = "bayesian"\n'))
 
 
 ACTIONS = '[clusterer]\nkind = "actions"\n'

@@ -6,7 +6,6 @@ from coe_agents.config.build import assemble, create_agents
 from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.errors import ConfigurationError
-from coe_agents.rounds import AdaptiveSampling
 
 GOOD = """\
 [[agents]]
@@ -129,24 +128,6 @@ def test_a_key_in_a_field_of_the_wrong_type_is_not_shown(tmp_path):
     with pytest.raises(ConfigurationError, match=r"judge\.model") as caught:
         load_config(written(tmp_path, broken))
     assert "sk-secret" not in str(caught.value)
-
-
-def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
-    given = {}
-    monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
-    rounds = 'token_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"\nambiguous = "clarify"'
-    assemble(load_config(written(tmp_path, GOOD.replace("max_rounds = 2", rounds))))
-    assert (given["token_budget"], given["deadline"]) == (9, 2.5)
-    assert given["strategies"] == {"conflict": "diversify", "ambiguous": "clarify"}
-
-
-def test_adaptive_sampling_is_as_the_file_says(tmp_path, monkeypatch):
-    given = {}
-    monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
-    assemble(load_config(written(tmp_path, GOOD)))
-    assert given["adaptive"] is None
-    assemble(load_config(written(tmp_path, GOOD + "[graph.adaptive]\nstart = 4\nmax_samples = 8\n")))
-    assert given["adaptive"] == AdaptiveSampling(start=4, max_samples=8)
 
 
 def test_a_threshold_that_always_answers_is_refused(tmp_path):

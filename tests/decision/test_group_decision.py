@@ -49,11 +49,6 @@ def test_the_default_policy_answers_a_majority_of_three_and_no_even_split():
     assert decided("Canberra", "Sydney").action == "abstain"
 
 
-def test_explain_says_the_outcome_first():
-    assert decided("Canberra", "Canberra").explain().startswith("Answer: Canberra\n")
-    assert decided("Canberra", "Sydney").explain().startswith("No answer.\n")
-
-
 def test_a_failed_agent_is_named_in_every_view():
     group = [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"]), ScriptedAgent("c", OSError("down"))]
     decision = ask("?", group)

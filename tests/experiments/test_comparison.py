@@ -4,7 +4,7 @@ import math
 import pytest
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.run_decisions import DECISIONS, SECONDS, read_run
+from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.experiments.comparison import compare, outcomes_of, price_of, to_experiment
 from tests.experiments.decided import step, written
@@ -117,21 +117,6 @@ def test_a_line_that_is_no_decision_is_an_error_with_its_place(tmp_path, line):
         read_run(tmp_path)
     with pytest.raises(SamplesError, match=r"holds no run\.decisions\.jsonl"):
         read_run(tmp_path / "none")
-
-
-@pytest.mark.parametrize(
-    ("name", "line", "said"),
-    [
-        (SECONDS, "spoilt", ":1: this is not the time of a question: .* Remove the line"),
-        (SETTINGS, "{", "is not JSON: .* Restore it, or rerun coe-agents run in another folder$"),
-        ("prices.json", '{"a": 1}', r"prices\.json does not hold prices: [^.]*\. Rerun coe-agents run to write it$"),
-    ],
-)
-def test_another_spoilt_file_of_a_run_is_named_with_what_mends_it(tmp_path, name, line, said):
-    folder = written(tmp_path / "r", {"1": step()})
-    (folder / name).write_text(f"{line}\n")
-    with pytest.raises(SamplesError, match=said):
-        read_run(folder)
 
 
 def test_two_decisions_on_one_question_are_an_error_unless_they_are_equal(tmp_path):

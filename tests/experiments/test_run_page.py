@@ -123,22 +123,6 @@ def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     assert not any(name.startswith("on") for name in named)
 
 
-@pytest.mark.parametrize(
-    ("change", "seen"),
-    [
-        ({"support": {"Paris": float("inf"), "Lyon": "x"}, "reason": ["a"]}, ("reason", "")),
-        ({"trajectory": [{"round": 0, "aleatoric": 10**400, "leading": {"a": 4}}]}, ("state", "right")),
-    ],
-)
-def test_values_that_the_reader_lets_through_are_not_shown(tmp_path, change, seen):
-    row = step()
-    row["decision"] |= change
-    html = page(tmp_path, {"1": row})
-    name, value = seen
-    assert block(html, "overview")["runs"][0][name] == [value]
-    assert block(html, "block-0")
-
-
 def test_long_texts_are_cut_and_many_questions_are_in_blocks(tmp_path):
     rows = {str(i): step("x" * (LONGEST + 1) if i == 0 else f"Question {i}?") for i in range(BLOCK + 1)}
     html = page(tmp_path, rows)

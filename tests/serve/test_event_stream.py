@@ -2,7 +2,6 @@
 
 import json
 import math
-from importlib import resources
 
 import pytest
 
@@ -85,20 +84,3 @@ async def test_the_group_describes_itself():
             "is_toy": False,
             "examples": [],
         }
-
-
-@pytest.mark.parametrize(
-    ("path", "name", "kind"),
-    [
-        ("/", "index.html", "text/html"),
-        ("/page.css", "page.css", "text/css"),
-        ("/page.js", "page.js", "text/javascript"),
-        ("/parts.js", "parts.js", "text/javascript"),
-    ],
-)
-async def test_the_page_is_served_from_the_package(path, name, kind):
-    async with client_of(create_group(*AGREEING)) as client:
-        response = await client.get(path)
-    assert response.headers["content-type"].startswith(kind)
-    own, shared = resources.files("coe_agents.serve").joinpath("page"), resources.files("coe_agents.evaluation.html")
-    assert response.content == (shared if name.startswith("parts") else own).joinpath(name).read_bytes()

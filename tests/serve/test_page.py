@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -30,7 +29,6 @@ HOSTILE = (
 CONTROLS = "\u202e\u2066\u200f\x00\x1b\x9b"
 BERN = (["Bern"] * 4, ["Bern"] * 4, ["Bern", "Bern", "Bern", "Basel"])
 CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
-REFUSING = (["I don't know."], ["I don't know."], ["I do not know."])
 
 
 @pytest.fixture(scope="module")
@@ -106,26 +104,6 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
         parts = json.dumps(["verdict", "said", "gate", "numbers"])
         order = tab.run(f"{parts}.map((id) => document.getElementById(id).getBoundingClientRect().top)")
         assert order == sorted(order)
-        assert_quiet(tab, address)
-
-
-@pytest.mark.parametrize(
-    ("said", "title", "why"),
-    [
-        (REFUSING, "They decline to answer", "the leading answer declines to answer"),
-        ((["x"], ["y"]), "It is a tie", "the leading answers tie"),
-        ((["x"], RuntimeError("down"), RuntimeError("down")), "Too few agents answered", "too few agents answered"),
-        ((RuntimeError("down"), RuntimeError("down")), "No agent answered", "nothing could be measured"),
-    ],
-)
-def test_what_no_threshold_answers(opened, said, title, why):
-    with serving(create_group(*said)) as address:
-        tab = opened(address)
-        ask(tab)
-        assert seen(tab, "#verdict-title") == title
-        move(tab, 1.2)
-        assert seen(tab, "#would") == f"No threshold makes the gate answer this question: {why}."
-        assert everything(tab, "#session tbody td")[-1] == "✕ withholds"
         assert_quiet(tab, address)
 
 
@@ -256,39 +234,3 @@ def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
             ".map((node) => node.getBoundingClientRect().height).filter((height) => height < 24)"
         )
         assert small == []
-
-
-def test_by_keyboard_alone(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address)
-        ask(tab, "First?")
-        ask(tab, "Second?")
-        tab.run("document.querySelector('#limit-coe').focus()")
-        for _ in range(3):
-            tab.press("ArrowLeft", 37)
-        assert seen(tab, ".slider output") == "0.57 nats"
-        tab.run("document.querySelectorAll('#session .open')[1].focus()")
-        tab.press("Enter", 13)
-        tab.wait("document.querySelector('#asked').textContent === 'First?'")
-        assert tab.run("document.querySelector('#session [aria-current]').textContent") == "First?"
-        assert tab.run("document.activeElement.textContent") == "First?"  # the rows are new, the focus stays
-        tab.run("document.querySelector('#again').focus()")
-        tab.press("Enter", 13)
-        tab.wait("document.querySelectorAll('#session .open').length === 3")
-        assert tab.run("document.activeElement.id") == "verdict-title"
-        assert_quiet(tab, address)
-
-
-def test_tinyworld_says_that_toys_answer_and_offers_examples(opened):
-    group = replace(create_group(*CAPITALS), is_toy=True, examples=("Capital of Australia?", HOSTILE[0]))
-    with serving(group) as address:
-        tab = opened(address)
-        assert "Toy models answer here" in seen(tab, "#toy")
-        assert everything(tab, "#examples button") == ["Capital of Australia?", HOSTILE[0]]
-        tab.run("document.querySelector('#examples button').click()")
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
-        assert seen(tab, "#asked") == "Capital of Australia?"
-        assert_quiet(tab, address)
-    with serving(create_group(*CAPITALS)) as address:
-        tab = opened(address)
-        assert tab.run("document.querySelector('#toy').hidden && document.querySelector('#examples').hidden")

@@ -147,16 +147,6 @@ def test_a_learned_gate_keeps_halves_apart(rows):
     assert found.fit == "halves"
 
 
-def test_a_learned_gate_is_fitted_on_all_and_its_threshold_on_held_out_shares(rows):
-    data = rows(group(300))
-    found = calibrate(data, risk=0.3, confidence=0.9, gate="learned", **NAMED).calibration
-    assert (found.fit, found.n_questions, len(found.uncertainties)) == ("folds", 300, 300)
-    assert found.threshold in found.uncertainties
-    answered = sum(found.uncertainty(row.measurement) <= found.threshold + 1e-9 for row in data)
-    assert answered == pytest.approx(found.n_answered, abs=15)
-    assert found.bound <= 0.3
-
-
 @pytest.mark.parametrize("options", [{}, {"gate": "learned"}])
 def test_names_and_orders_change_nothing(rows, options):
     samples = group(200, n_samples=2)

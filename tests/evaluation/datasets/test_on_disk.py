@@ -1,4 +1,3 @@
-import gc
 import json
 import random
 import tracemalloc
@@ -84,13 +83,6 @@ def test_a_sequence_on_disk_is_a_sorted_list(values, start, stop, step):
     assert found[start:stop:step] == expected[start:stop:step]
     assert list(found.first(3)[start:stop:step]) == expected[:3][start:stop:step]
     assert [found.first(3).place_of(key) for key in expected[:5]] == [0, 1, 2, None, None][: len(expected[:5])]
-
-
-def test_the_beginning_outlives_the_whole():
-    found = DiskSequence(range(9), key=lambda n: bytes([n]), encode=str, decode=int).first(6)
-    gc.collect()
-    assert list(found) == [0, 1, 2, 3, 4, 5]
-    assert list(found.first(2)) == [0, 1]
 
 
 def peak_of(n):

@@ -87,17 +87,6 @@ def test_to_call_nothing_may_be_right_whatever_is_said(tmp_path):
     assert scored(tmp_path, refused, proposer="a").correct.tolist() == [0.0]
 
 
-def test_calls_are_compared_as_such_whatever_compares_texts(tmp_path):
-    commands = [[{"name": "run", "args": {"command": text}}] for text in ("rm -rf a", "rm rf an a", "rm -rf a")]
-    rows = [proposed("calls", name, calls) for name, calls in zip("abc", commands, strict=True)]
-    rows += [row("texts", name, 0, text) for name, text in zip("abc", ("Paris", "paris!", "Rome"), strict=True)]
-    with Samples([write(tmp_path / "s.jsonl", rows)]) as questions:
-        found = {
-            each.question.id: each.labels.tolist() for each in iter_statistics(questions, clusterer=NormalizedMatch())
-        }
-    assert found == {"calls": [0, 1, 0], "texts": [0, 0, 1]}
-
-
 def test_calls_are_compared_whatever_the_answer_says_and_a_text_is_no_call(tmp_path):
     rows = [proposed("q", "a", ANN, answer="done"), proposed("q", "b", BOB, answer="done")]
     rows += [row("q", "c", 0, canonical_action(ANN))]

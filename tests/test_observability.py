@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -130,16 +129,6 @@ def test_decisions_tokens_and_entropy_are_counted():
     }
     assert tokens == {("a", "input"): 3, ("a", "output"): 1, ("b", "input"): 3, ("b", "output"): 1}
     assert not recorded.points("coe.failures")
-
-
-def test_a_round_counts_its_spans_and_the_run_one_decision():
-    recorded = Recorded()
-    graph(conflict="another_round", max_rounds=2).compile().invoke({"question": "Q?"}, recorded.config)
-    names = Counter(span.name for span in recorded.spans)
-    assert (names["a"], names["measure"], names["another_round"], names["abstain"]) == (2, 2, 1, 1)
-    assert sorted(span.attributes["coe.round"] for span in recorded.spans if span.name == "a") == [0, 1]
-    assert recorded.named("coe run").attributes["coe.n_rounds"] == 2
-    assert [point.value for point in recorded.points("coe.decisions").values()] == [1]
 
 
 def test_a_failed_agent_is_an_error_and_the_run_is_not():

@@ -4,7 +4,6 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
 from coe_agents import ThresholdPolicy, create_coe_graph, create_coe_tool
@@ -63,18 +62,6 @@ async def test_in_an_agent(mode):
     state = await agent.ainvoke(given, thread) if mode == "async" else agent.invoke(given, thread)
     assert [message.text for message in state["messages"]][2:] == ["Paris", "Paris it is."]
     assert agent.get_state(thread).values["messages"][2].artifact["regime"] == "consensus"
-
-
-def test_in_a_tool_node():
-    builder = StateGraph(MessagesState)
-    builder.add_node("tools", ToolNode([tool(*SPLIT)]))
-    builder.add_edge(START, "tools")
-    given = {"messages": [AIMessage("", tool_calls=[CALL, {**CALL, "id": "c2"}])]}
-    state = builder.compile().invoke(given)
-    assert [(message.content, message.tool_call_id) for message in state["messages"][1:]] == [
-        (WITHHELD, "c1"),
-        (WITHHELD, "c2"),
-    ]
 
 
 def test_an_empty_question_is_the_calling_models_to_mend():

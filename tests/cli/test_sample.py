@@ -171,11 +171,10 @@ def proposing(*proposals):
 VALID, BROKEN = '{"amount": 5}', '{"amount": '
 
 
-@pytest.mark.parametrize("proposals", [(VALID, None), (BROKEN, VALID)])
-def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tmp_path, proposals):
+def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tmp_path):
     record = {"id": "1", "question": "Pay Ann {5}", "references": [], "tools": [PAY]}
     out = tmp_path / "run"
-    with answering(lambda body: proposing(*proposals)) as server:
+    with answering(lambda body: proposing(BROKEN, VALID)) as server:
         file = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
         arguments = ("sample", "--config", str(file), "--dataset", questions(tmp_path, record), "--out", str(out))
         first = run(*arguments)
@@ -187,35 +186,12 @@ def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tm
         assert (out / SAMPLES).read_bytes() == written
         assert server.requests[0]["messages"] == [{"role": "user", "content": "Pay Ann {5}"}]
         assert server.requests[0]["tools"] == [PAY]
-    rows = lines(out)
-    expected = {VALID: ([{"name": "pay", "args": {"amount": 5}}], None), None: ([], None)}
-    for row, proposal in zip(rows, proposals, strict=True):
-        assert row["tools"] == [PAY]
-        if proposal == BROKEN:
-            assert (row["calls"], row["text"]) == (None, "")
-            assert row["error"].startswith("InvalidReplyError: the proposal is invalid: ")
-        else:
-            assert (row["calls"], row["error"]) == expected[proposal]
-    if VALID in proposals:
-        score = run("score", str(out), "--clusterer", "actions", "--json")
-        assert score.returncode == 0, score.stderr
-
-
-def test_a_run_of_proposals_that_was_cut_off_ends_with_the_same_file(tmp_path):
-    records = [{"id": str(i), "question": f"Pay {i}", "references": [], "tools": [PAY]} for i in range(3)]
-    out = tmp_path / "run"
-    with answering(lambda body: proposing(BROKEN, VALID)) as server:
-        file = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
-        arguments = ("sample", "--config", str(file), "--dataset", questions(tmp_path, *records), "--out", str(out))
-        assert run(*arguments).returncode == 0
-        whole = (out / SAMPLES).read_bytes()
-        rows = whole.splitlines(keepends=True)
-        for n_rows, n_missing in ((1, 3), (2, 2), (3, 2)):
-            (out / SAMPLES).write_bytes(b"".join(rows[:n_rows]))
-            before = len(server.requests)
-            assert run(*arguments).returncode == 0
-            assert len(server.requests) - before == n_missing
-            assert (out / SAMPLES).read_bytes() == whole
+    broken, valid = lines(out)
+    assert (broken["calls"], broken["text"], broken["tools"]) == (None, "", [PAY])
+    assert broken["error"].startswith("InvalidReplyError: the proposal is invalid: ")
+    assert (valid["calls"], valid["error"]) == ([{"name": "pay", "args": {"amount": 5}}], None)
+    score = run("score", str(out), "--clusterer", "actions", "--json")
+    assert score.returncode == 0, score.stderr
 
 
 @pytest.mark.parametrize(

@@ -98,17 +98,6 @@ def test_a_proposer_that_no_sample_is_from_is_named(proposals):
     )
 
 
-def test_a_narrow_terminal_cuts_nothing_off(samples):
-    done = run("score", samples, "--resamples", 10, wide=80)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert all(len(line.rstrip()) <= 80 for line in lines)
-    (longest,) = [line for line in lines if "Semantic entropy, pooled, by probability " in line]
-    assert longest.count(",") == 3
-    assert "…" not in done.stdout
-    assert "A terminal of 180 columns, or --json, shows more." in done.stdout
-
-
 JUDGED = """\
 [[agents]]
 name = "a"

@@ -5,7 +5,6 @@ import pytest
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.run_decisions import DECISIONS, read_run
-from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.experiments.comparison import compare, outcomes_of, price_of, to_experiment
 from tests.experiments.decided import step, written
 
@@ -53,15 +52,6 @@ def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_ze
     assert found.differences["risk"][0] == 0
     assert math.isnan(found.differences["cost"][0])
     assert any("1 question failed" in note for note in found.notes)
-
-
-@pytest.mark.parametrize(("limit", "missing"), [(0, 47), (10, 7), (3, 0)])
-def test_a_run_that_is_not_complete_is_told(tmp_path, limit, missing):
-    folder = written(tmp_path / "r", {"1": step(), "2": step(), "3": "AgentError: gone"})
-    (folder / SETTINGS).write_text(json.dumps({"dataset": {"n_questions": 50, "limit": limit}}))
-    notes = outcomes_of(read_run(folder)).notes
-    expected = [f"{missing} questions are not decided yet: rerun coe-agents run"] if missing else []
-    assert [note for note in notes if "yet" in note] == expected
 
 
 def test_who_decided_is_counted(tmp_path):

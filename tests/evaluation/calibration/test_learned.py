@@ -89,19 +89,6 @@ def test_unequal_agents_have_unequal_weights(rows):
     assert right - np.mean([each.correct for each in data]) > 0.15
 
 
-def test_a_block_enters_where_the_agents_are_unequal(rows):
-    generator = np.random.default_rng(3)
-    samples = [
-        row(f"q{i:04}", agent, index, "right" if generator.random() < ease else "wrong", references=["right"])
-        for i in range(400)
-        for agent, ease in (("strong", 0.9), ("weak", 0.2))
-        for index in range(3)
-    ]
-    data = rows(samples)
-    strong, weak = fit(data, trust=False).deviations
-    assert strong < 0 < weak  # support by the strong one makes a wrong answer less likely
-
-
 def test_folds_hold_equal_shares_and_depend_on_ids_alone():
     identifiers = [f"q{i}" for i in range(100)]
     wrong = np.array([i % 4 == 0 for i in range(100)], dtype=float)

@@ -91,12 +91,6 @@ def test_an_alarm_is_never_taken_back():
     assert (after.broken_at, after.since, after.n_since) == (before.broken_at, 1, before.broken_at)
 
 
-@pytest.mark.parametrize("arguments", [{"risk": 0.0}, {"risk": 0.1, "false_alarms": 1}, {"risk": 0.1, "min_seen": 0.0}])
-def test_arguments(arguments):
-    with pytest.raises(ValueError, match=f'"{list(arguments)[-1]}" must be .*; got'):
-        RiskMonitor(**arguments)
-
-
 @pytest.mark.parametrize(
     ("loss", "probability", "message"),
     [

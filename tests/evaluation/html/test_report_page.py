@@ -2,7 +2,6 @@ import base64
 import gzip
 import json
 import re
-from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from importlib import resources
@@ -12,7 +11,7 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
-from coe_agents.evaluation.html.page_data import BLOCK, POINTS, compute_curves
+from coe_agents.evaluation.html.page_data import BLOCK
 from coe_agents.evaluation.html.report_page import create_page
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.scoring.correctness import SameMeaning
@@ -142,19 +141,6 @@ def test_each_cluster_has_its_text_and_a_verdict(tmp_path):
     model = SameMeaning(NormalizedMatch())
     details = block(page(tmp_path, rows[:6], criterion=model), "block-0")
     assert [correct for _, _, correct in details[0]["clusters"]] == [0.0, None]
-
-
-def test_curves_are_thinned_and_keep_their_ends(run):
-    _, found = run
-    generator = np.random.default_rng(0)
-    uncertainty = generator.random(2000)
-    correct = generator.random(2000) > uncertainty
-    drawn = compute_curves(replace(found, correct=correct, values={"coe": uncertainty}))["coe"]
-    assert all(len(axis) == POINTS for curve in drawn.values() for axis in curve)
-    (x, y), (rejected, accuracy) = drawn["roc"], drawn["accuracy"]
-    assert (x[0], y[0], x[-1], y[-1]) == (0, 0, 1, 1)
-    assert np.trapezoid(y, x) == pytest.approx(auroc(correct=correct, uncertainty=uncertainty), abs=0.005)
-    assert (rejected[0], accuracy[0]) == (0, pytest.approx(correct.mean(), abs=1e-5))
 
 
 def colours():

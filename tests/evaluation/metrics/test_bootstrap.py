@@ -1,5 +1,4 @@
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -79,19 +78,3 @@ def test_one_class_is_nan_throughout_and_rare_ones_do_not_count(rows):
     one_wrong = [True] * 79 + [False]  # absent from a third of the resamples
     value, low, high = estimate_all(one_wrong, scores, n_resamples=100)[0]["coe"]["auroc"]
     assert 0 <= low <= value <= high <= 1
-
-
-def test_memory_hangs_on_neither_the_resamples_nor_much_on_the_rows():
-    def peak(n, n_resamples):
-        generator = np.random.default_rng(0)
-        correct, scores = generator.random(n) < 0.6, {"coe": generator.random(n), "ties": generator.integers(9, size=n)}
-        tracemalloc.start()
-        estimate_all(correct, scores, n_resamples=n_resamples)
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    peak(1_000, 2)  # what is imported and cached on the way does not count
-    few, many, wide = peak(20_000, 8), peak(20_000, 80), peak(200_000, 8)
-    assert many - few < 80 * 2 * len(METRICS) * 8 * 4  # the figures of each resample
-    assert (wide - few) / 180_000 < 80

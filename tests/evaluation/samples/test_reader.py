@@ -96,46 +96,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
             Samples([path])
 
 
-@pytest.mark.parametrize(("field", "value"), [("index", 10**399), ("round", 2**53 + 1), ("n_tokens", "9" * 5000)])
-def test_a_number_that_nothing_can_compute_with_is_named(tmp_path, field, value):
-    path = tmp_path / "s.jsonl"
-    path.write_text(json.dumps(row()) + "\n" + json.dumps(row("q2") | {field: 7}).replace("7", str(value)) + "\n")
-    with pytest.raises(
-        SamplesError, match=rf's\.jsonl:2: ("{field}" must be an integer of at least 0|this is not JSON)'
-    ):
-        read(path)
-
-
-def test_all_faulty_lines_are_listed_at_once(tmp_path):
-    rows = [row(), row(index=-1), row("q2"), row(correct=1), {"id": "q3", "agent": "a", "index": 0, "txt": "x"}]
-    with pytest.raises(SamplesError) as raised:
-        read(write(tmp_path / "s.jsonl", rows), write(tmp_path / "t.jsonl", [row(), row(error=5)]))
-    lines = str(raised.value).splitlines()
-    assert len(lines) == 4
-    for line, start in zip(lines, ['s.jsonl:2: "index"', 's.jsonl:4: "correct"', 's.jsonl:5: "text"', 't.jsonl:2: "er'],
-                           strict=True):  # fmt: skip
-        assert start in line
-    assert 'Rename "txt", or add it; it is a string' in lines[2]
-
-
 @pytest.mark.parametrize(("n_faulty", "n_listed"), [(21, 20)])
 def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path, n_faulty, n_listed):
     path = write(tmp_path / "s.jsonl", [row(), *(row(index=-1) for _ in range(n_faulty))])
     with pytest.raises(SamplesError) as raised:
         read(path)
     assert str(raised.value).count('"index" must be') == n_listed
-
-
-@pytest.mark.parametrize(
-    ("misspelt", "right"),
-    [("corect", "correct"), ("tokens", "n_tokens")],
-)
-def test_a_misspelt_field_is_noticed_once(tmp_path, misspelt, right):
-    path = write(tmp_path / "s.jsonl", [row(), *(row(f"q{n}", **{misspelt: None}) for n in range(2, 5))])
-    message = rf's\.jsonl:2: the field "{misspelt}" is not read\. Did you mean "{right}"\?'
-    with pytest.warns(UserWarning, match=message) as caught:
-        read(path)
-    assert len(caught) == 1
 
 
 def test_calls_are_compared_by_their_canonical_form(tmp_path):

@@ -8,7 +8,6 @@ from itertools import accumulate
 import pytest
 
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.evaluation.samples.store import SAMPLES, Store
 
 UNITS = {(question, agent): 2 for question in ("1", "2") for agent in ("a", "b")}
@@ -131,24 +130,7 @@ def test_a_file_that_was_changed_is_refused_and_left_alone(tmp_path, spoil, said
     assert (tmp_path / SAMPLES).read_bytes() == spoilt
 
 
-def test_samples_of_unknown_settings_are_refused(tmp_path):
-    filled(tmp_path)
-    (tmp_path / SETTINGS).write_text("{")
-    with pytest.raises(StoreError, match="is not JSON"):
-        filled(tmp_path)
-    (tmp_path / SETTINGS).unlink()
-    with pytest.raises(StoreError, match=r"exists without settings\.json"):
-        filled(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("unit", "said"),
-    [
-        (("3", "a"), rows(("3", "a"))),
-        (("1", "a"), rows(("1", "a"))[:1]),
-        (("1", "a"), rows(("1", "a")) * 2),
-    ],
-)
+@pytest.mark.parametrize(("unit", "said"), [(("3", "a"), rows(("3", "a"))), (("1", "a"), rows(("1", "a"))[:1])])
 def test_only_a_whole_unit_that_is_missing_is_kept(tmp_path, unit, said):
     with Store(tmp_path, {}, UNITS) as store:
         store.append(("1", "b"), rows(("1", "b")))

@@ -1,6 +1,5 @@
 """A headless Chromium of the tests' own, driven over a pipe by the DevTools protocol: no port, no driver."""
 
-import base64
 import json
 import os
 import select
@@ -94,11 +93,6 @@ class Page:
             for node in nodes
             if not node["ignored"] and node["role"]["value"] in _CONTROLS
         ]
-
-    def picture(self, path: Path, *, whole: bool = False) -> None:
-        """Writes what is seen, or the whole page, as PNG."""
-        done = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(done["data"]))
 
     def _hear(self) -> None:
         for event in [event for event in self._pipe.events if event.get("sessionId") == self._session]:

@@ -27,7 +27,6 @@ from inspect_ai.tool import ToolCall, ToolCallView
 from langchain_core.messages import AIMessage, ToolMessage
 
 from coe_agents import ModelAgent
-from coe_agents.actions import ActionMatch, Within
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 
@@ -50,22 +49,13 @@ def say(*calls):
     return output
 
 
-def evaluate(*proposals, agents=None, outputs=None, after=(), weights=(1, 1, 1), **options):
-    """Returns what the approver did with the calls of a model, and what it asked.
-
-    Args:
-        proposals: What each agent proposes: calls, or an exception.
-        agents: In place of such.
-        outputs: The messages of the model; by default it pays 50 and is done.
-        after: The approvers that follow.
-        weights: Of the agents.
-        options: Of `group_approver`.
-    """
+def evaluate(*proposals, agents=None, outputs=None, after=()):
+    """Returns what the approver did with the calls of a model, which by default pays 50, and what it asked."""
     agents = agents or [
-        ScriptedAgent(name, one if isinstance(one, Exception) else [one], weight=weight)
-        for name, one, weight in zip("abc", proposals, weights, strict=True)
+        ScriptedAgent(name, one if isinstance(one, Exception) else [one])
+        for name, one in zip("abc", proposals, strict=True)
     ]
-    approvers = [group_approver(agents, **{"min_support": 0.7, **options}), *after]
+    approvers = [group_approver(agents, min_support=0.7), *after]
     sample = Sample([ChatMessageSystem(content="You pay bills."), ChatMessageUser(content="Ann is owed 50 euros.")])
     task = Task(
         [sample],
@@ -116,19 +106,10 @@ two = [pay(50), pay(20)]
 found = {
     "agreement": evaluate([pay(50)], [pay(50.0)], [pay(50)]),
     "another call": evaluate([pay(5)], [pay(5)], [pay(5)], after=[yes]),
-    "no call": evaluate([], [], [pay(50)], min_support=0.6, after=[yes]),
-    "split": evaluate([pay(50)], [pay(5)], [], after=[yes]),
     "split, nobody else": evaluate([pay(50)], [pay(5)], []),
     "a failure": evaluate([pay(50)], [pay(50)], RuntimeError("the key is sk-1"), after=[no]),
-    "all fail": evaluate(*[RuntimeError("down")] * 3, after=[no]),
-    "weights": evaluate([pay(50)], [pay(5)], [], weights=(8, 1, 1)),
-    "a tolerance": evaluate(
-        [pay(50.01)], [pay(49.99)], [pay(50)], clusterer=ActionMatch(compare={"amount": Within(absolute=0.1)})
-    ),
-    "two calls": evaluate(two, two[::-1], two, outputs=[say(*two), say()]),
     "one of two calls": evaluate([pay(50)], [pay(50)], [pay(50)], outputs=[say(*two), say()], after=[yes]),
     "an unknown argument": evaluate(*[[pay(50)]] * 3, outputs=[say(pay(50, note="!")), say()], after=[yes]),
-    "a later turn": evaluate(*[[pay(50)]] * 3, outputs=[say(pay(50)), say(pay(50)), say()]),
     "chat models": evaluate(
         agents=[ModelAgent(name, ScriptedDriver(script=judge), n_samples=2) for name in "ab"],
         outputs=[say(pay(50)), say(pay(50)), say()],

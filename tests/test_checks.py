@@ -19,18 +19,13 @@ FEW = partial(checks.integer, where='"n" of X', least=1, most=9, advice="Pass 3"
     ("check", "value", "error", "message"),
     [
         (SHARE, -0.1, ValueError, '"rate" must be a number in [0, 1]; got -0.1. Pass 0.5'),
-        (SHARE, math.nan, ValueError, '"rate" must be a number in [0, 1]; got nan. Pass 0.5'),
         (SHARE, "1", TypeError, "\"rate\" must be a number in [0, 1]; got '1'. Pass 0.5"),
-        (SHARE, True, TypeError, '"rate" must be a number in [0, 1]; got True. Pass 0.5'),
         (OPEN, 0.0, ValueError, '"risk" must be a number above 0 and below 1; got 0.0. Pass 0.1'),
         (OPEN, 1.0, ValueError, '"risk" must be a number above 0 and below 1; got 1.0. Pass 0.1'),
-        (LOW, -1, ValueError, '"price" must be a finite number of at least 0; got -1. Pass 1'),
         (LOW, math.inf, ValueError, '"price" must be a finite number of at least 0; got inf. Pass 1'),
         (LOW, 10**400, ValueError, '"price" must be a finite number of at least 0; got 1000'),
-        (LOW, [1.0], TypeError, '"price" must be a finite number of at least 0; got [1.0]. Pass 1'),
         (NATS, math.nan, ValueError, '"max_coe" must be a number of at least 0; got nan. Pass 1'),
         (COUNT, 0, ValueError, '"n" of X must be an integer of at least 1; got 0. Pass 3'),
-        (COUNT, 2.0, TypeError, '"n" of X must be an integer of at least 1; got 2.0. Pass 3'),
         (COUNT, True, TypeError, '"n" of X must be an integer of at least 1; got True. Pass 3'),
         (FEW, 10, ValueError, '"n" of X must be an integer in [1, 9]; got 10. Pass 3'),
         (
@@ -44,12 +39,6 @@ FEW = partial(checks.integer, where='"n" of X', least=1, most=9, advice="Pass 3"
             1,
             TypeError,
             '"name" must be a string; got int. Write one',
-        ),
-        (
-            partial(checks.has_method, method="split", where='"part"', advice="Pass another"),
-            1,
-            TypeError,
-            '"part" must have the method "split"; got 1. Pass another',
         ),
         (
             partial(checks.has_method, method="split", where='"part"', advice="Pass another"),

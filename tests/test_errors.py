@@ -81,11 +81,3 @@ def test_an_error_tells_by_its_causes_too():
     assert prints_secret(error, {KEY})
     assert not prints_secret(error, {"another-secret"})
     assert not prints_secret(error, set())
-
-
-@pytest.mark.parametrize("field", ["api_key", "sig"])
-def test_a_key_in_the_query_of_an_address_is_found(field):
-    model = ChatOpenAI(
-        model="m", api_key="none", base_url=f"http://host/v1?api-version=2026-11-22-preview&{field}={KEY}"
-    )
-    assert secrets_of(ModelAgent("a", model)) == {KEY}

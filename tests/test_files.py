@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-import tomllib
 
 import pytest
 from hypothesis import example, given
@@ -11,9 +10,6 @@ from hypothesis import strategies as st
 
 from coe_agents.files import append, parse_json, parse_json_objects, parse_toml, write, write_chunks
 from coe_agents.policy import CalibratedPolicy
-from tests.cli.command import run
-from tests.evaluation.invented import group
-from tests.evaluation.invented import write as write_samples
 from tests.limits import full
 from tests.policy.test_calibrated import CALIBRATION
 
@@ -59,16 +55,6 @@ def test_a_line_is_appended_whole_or_not_at_all(tmp_path):
     assert path.read_bytes() == b"one\ntwo\n"
 
 
-def test_a_report_that_cannot_be_written_leaves_the_former_one(tmp_path):
-    samples, page = write_samples(tmp_path / "s.samples.jsonl", group(5)), tmp_path / "page.html"
-    page.write_text("former")
-    with full(1000):
-        done = run("report", samples, "--out", page)
-    assert done.returncode == 1
-    assert str(page) in done.stderr
-    assert (page.read_text(), len(list(tmp_path.iterdir()))) == ("former", 2)
-
-
 DEEP = ["[" * n + "]" * n for n in (102, 100_000)] + ['{"a":' * 5000 + "1" + "}" * 5000]
 
 
@@ -97,10 +83,6 @@ def test_deep_json_is_a_value_error(text):
             parse_json(given_as)
 
 
-def test_json_of_a_hundred_levels_is_read():
-    assert parse_json("[" * 100 + "]" * 100)
-
-
 @pytest.mark.parametrize(
     "text",
     ["a = " + "[" * 3000 + "]" * 3000, "a = " + "{ b = " * 3000 + "1" + "}" * 3000, "a." * 3000 + "b = 1",
@@ -121,17 +103,6 @@ def test_an_integer_beyond_64_bits_is_refused(digits, value):
 
 def test_the_largest_and_smallest_integers_of_toml_are_read():
     assert parse_toml(f"a = {2**63 - 1}\nb = -{2**63}") == {"a": 2**63 - 1, "b": -(2**63)}
-
-
-@pytest.mark.parametrize("text", ["a = ", "a = 2026-13-45", "[a]\n[a]"])
-def test_what_is_not_toml_is_tomllibs_own_error(text):
-    with pytest.raises(tomllib.TOMLDecodeError):
-        parse_toml(text)
-
-
-def test_many_brackets_beside_one_another_are_not_nested():
-    text = f"a = [{'[1], ' * 200}]"
-    assert len(parse_toml(text)["a"]) == 200
 
 
 SHORT = st.lists(

@@ -72,16 +72,7 @@ def test_the_group_sees_the_conversation_and_the_tools_but_not_the_call(cases):
     assert {name: one["type"] for name, one in parameters["properties"].items()} == {"to": "string", "amount": "number"}
 
 
-def test_a_later_turn_shows_what_was_called_before(cases):
-    case = cases["a later turn"]
-    assert decisions(case) == [("group", "approve")] * 2
-    *_, called, returned = case["requests"][1]["messages"]
-    assert json.loads(called["tool_calls"][0]["function"]["arguments"]) == {"to": "Ann", "amount": 50}
-    assert (returned["role"], returned["content"]) == ("tool", "Transferred 50 euros to Ann.")
-    assert returned["tool_call_id"] == called["tool_calls"][0]["id"]
-
-
-@pytest.mark.parametrize("name", ["another call", "no call", "one of two calls"])
+@pytest.mark.parametrize("name", ["another call", "one of two calls"])
 def test_a_group_that_would_do_something_else_rejects_the_call_for_good(cases, name):
     case = cases[name]  # the next approver would approve
     assert set(decisions(case)) == {("group", "reject")}
@@ -97,9 +88,6 @@ def test_what_the_group_would_do_is_in_the_log_alone(cases):
 
 
 def test_a_group_without_agreement_leaves_it_to_the_next_approver(cases):
-    case = cases["split"]
-    assert decisions(case) == [("group", "escalate"), ("auto", "approve")]
-    assert case["ran"] == ["Transferred 50 euros to Ann."]
     case = cases["split, nobody else"]
     assert decisions(case) == [("group", "escalate"), ("policy", "reject")]
     assert case["ran"] == []
@@ -111,19 +99,6 @@ def test_an_agent_that_fails_supports_nothing(cases):
     metadata = case["approvals"][0]["metadata"]
     assert metadata["support"] == pytest.approx(2 / 3)
     assert metadata["failed_agents"] == {"c": "RuntimeError"}  # its text may hold secrets
-    assert decisions(cases["all fail"])[0] == ("group", "escalate")
-    assert cases["all fail"]["approvals"][0]["metadata"]["support"] == 0
-
-
-def test_weights_and_tolerances_count(cases):
-    assert cases["weights"]["approvals"][0]["metadata"]["support"] == pytest.approx(0.8)
-    assert decisions(cases["a tolerance"]) == [("group", "approve")]
-
-
-def test_the_calls_of_one_message_are_one_action(cases):
-    case = cases["two calls"]
-    assert decisions(case) == [("group", "approve")] * 2
-    assert len(case["ran"]) == 2
 
 
 def test_a_call_that_does_not_fit_the_tools_is_rejected(cases):

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -110,12 +109,11 @@ def test_runs_at_the_same_time_do_not_mix():
     assert (dict(attributes), point.value) == ({"coe.action": "abstain", "coe.regime": "conflict"}, 2 * n_runs)
 
 
-@pytest.mark.parametrize(("divergence", "named"), [("js", {}), ("wasserstein", {"coe.divergence": "total_variation"})])
-def test_a_divergence_without_a_unit_is_named(divergence, named):
+def test_a_divergence_without_a_unit_is_named():
     recorded = Recorded()
-    graph(divergence=divergence).compile().invoke({"question": "Q?"}, recorded.config)
+    graph(divergence="wasserstein").compile().invoke({"question": "Q?"}, recorded.config)
     (attributes,) = recorded.points("coe.collaborative_entropy")
-    assert dict(attributes) == {"coe.action": "abstain", **named}
+    assert dict(attributes) == {"coe.action": "abstain", "coe.divergence": "total_variation"}
 
 
 def test_decisions_tokens_and_entropy_are_counted():
@@ -133,16 +131,6 @@ def test_decisions_tokens_and_entropy_are_counted():
     assert not recorded.points("coe.failures")
 
 
-def test_a_round_counts_its_spans_and_the_run_one_decision():
-    recorded = Recorded()
-    graph(conflict="another_round", max_rounds=2).compile().invoke({"question": "Q?"}, recorded.config)
-    names = Counter(span.name for span in recorded.spans)
-    assert (names["a"], names["measure"], names["another_round"], names["abstain"]) == (2, 2, 1, 1)
-    assert sorted(span.attributes["coe.round"] for span in recorded.spans if span.name == "a") == [0, 1]
-    assert recorded.named("coe run").attributes["coe.n_rounds"] == 2
-    assert [point.value for point in recorded.points("coe.decisions").values()] == [1]
-
-
 def test_a_failed_agent_is_an_error_and_the_run_is_not():
     recorded = Recorded()
     agents = ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", OSError("secret address"))
@@ -153,15 +141,6 @@ def test_a_failed_agent_is_an_error_and_the_run_is_not():
     ((attributes, point),) = recorded.points("coe.failures").items()
     assert (dict(attributes), point.value) == ({"coe.agent": "b", "error.type": "OSError"}, 1)
     assert "secret" not in recorded.everything()
-
-
-def test_nothing_measured_has_no_entropy_and_no_regime():
-    recorded = Recorded()
-    graph(*(ScriptedAgent(name, OSError("gone")) for name in "ab")).compile().invoke(
-        {"question": "Q?"}, recorded.config
-    )
-    assert [dict(key)["coe.regime"] for key in recorded.points("coe.decisions")] == ["none"]
-    assert not recorded.points("coe.collaborative_entropy")
 
 
 def test_an_error_ends_every_span():

@@ -159,7 +159,3 @@ def test_workflows_test_every_python_that_the_package_names():
 
 def as_list(value):
     return value if isinstance(value, list) else [value]
-
-
-def test_torch_is_pinned():
-    assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()

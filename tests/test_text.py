@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision import GroupDecision
 from coe_agents.text import (
     REDACTED,
@@ -18,6 +17,7 @@ from coe_agents.text import (
     for_terminal,
     is_visible,
     one_line,
+    quantity,
     redact,
     redact_all,
     secrets_of_environment,
@@ -39,14 +39,6 @@ def test_each_place_gets_what_cannot_harm_it():
 def test_a_long_text_is_cut_to_the_limit(place):
     assert place("a b " * 1000, limit=8) == "a b a b…"
     assert place("a b\n", limit=3) == "a b"
-
-
-def test_lines_and_tabs_are_visible():
-    assert visible("a\n\tb") == "a\n\tb"
-
-
-def test_an_answer_of_which_nothing_shows_is_empty():
-    assert [answer_kind(text) for text in ("\u3164", "\u2800", "\u200b", "?")] == ["empty", "empty", "empty", "answer"]
 
 
 def test_a_question_on_a_page_cannot_change_direction():
@@ -77,6 +69,11 @@ def test_escaped_json_is_the_same_json(value):
     shown = visible(json.dumps(value, ensure_ascii=False))
     assert json.loads(shown) == value
     assert all(map(is_visible, shown))
+
+
+def test_a_count_has_its_noun():
+    assert [quantity(n, "question") for n in (0, 1, 1234)] == ["0 questions", "1 question", "1234 questions"]
+    assert [quantity(n, "case waits", "cases wait") for n in (1, 2)] == ["1 case waits", "2 cases wait"]
 
 
 KEY, AWKWARD = "sk-planted-0123456789", "k'e\"y/é+%\\_{x}-secret-part"

@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import subprocess
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
@@ -34,14 +33,6 @@ def run(*arguments, wide=200):
             code = ended.code or 0
     shown = "".join(warnings.formatwarning(each.message, each.category, each.filename, each.lineno) for each in caught)
     return CompletedProcess(arguments, code, out.getvalue(), err.getvalue() + shown)
-
-
-def run_process(*arguments, wide=200):
-    """Runs the installed command in a process of its own."""
-    environment = {**os.environ, "COLUMNS": str(wide)}
-    return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=600, env=environment
-    )
 
 
 def assert_names_argument(stderr):

@@ -73,25 +73,6 @@ def labels_of(path):
     return {response["text"]: label for response, label in zip(result["responses"], result["labels"], strict=True)}
 
 
-def test_a_judge_is_not_asked_again_about_what_it_judged_in_a_former_round(written):
-    n_asked = {}
-    for n_rounds in (1, 3):
-        more = f'otherwise = "another_round"\n[graph]\nmax_rounds = {n_rounds}\n'
-        with served() as agent, answering(by_last_word) as judge:
-            labels_of(written(clusterer=LLM, server=judge.url, agent=agent.url, more=more))
-        n_asked[len(agent.requests)] = len(judge.requests)
-    assert n_asked == {1: n_asked[1], 3: n_asked[1]}
-
-
-def test_embeddings_cluster_what_the_agents_say(written):
-    texts = ("The city is Paris", "Paris is the city.", "Lyon")
-    with served(texts) as agent, served() as server:
-        labels = labels_of(written(clusterer=EMBEDDING, server=server.url, agent=agent.url))
-    assert labels["The city is Paris"] == labels["Paris is the city."] != labels["Lyon"]
-    (body,) = server.requests
-    assert all(isinstance(text, str) for text in body["input"])  # no numbers of OpenAI's tokens
-
-
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
 def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, written, monkeypatch):
     def key(config):

@@ -32,18 +32,6 @@ def test_plain_sentences_come_first_and_differences_are_paired(runs):
     assert "-0.250" in done.stdout
 
 
-def test_no_sentence_compares_the_risk_of_a_few_answers(tmp_path):
-    plain = {str(i): step(correct=float(i % 4 > 0)) for i in range(20)}
-    shy = {name: row if name == "0" else step(action="abstain", leading=0.0) for name, row in plain.items()}
-    done = run("compare", written(tmp_path / "plain", plain), written(tmp_path / "shy", shy))
-    assert done.returncode == 0, done.stderr
-    second = done.stdout.splitlines()[1]
-    assert second.endswith(
-        "Beyond chance on the 20 questions of both, it answers fewer. "
-        "Risks are not compared: one of them is of fewer than 5 answers."
-    )
-
-
 def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tmp_path):
     few = {"0": step()}
     first = {**few, **{f"first {i}": step() for i in range(9)}}
@@ -105,12 +93,6 @@ def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_p
     assert "--policies: each file must be given once" in " ".join(again.stderr.split())
 
 
-def test_a_folder_without_decisions_is_exit_2(tmp_path):
-    done = run("compare", tmp_path)
-    assert done.returncode == 2
-    assert "Name a folder that coe-agents run --out FOLDER wrote" in done.stderr
-
-
 REST = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = {}\n'
 
 
@@ -118,26 +100,6 @@ def configured(path, max_coe, more=""):
     agent = '[[agents]]\nname = "{}"\nprovider = "openai"\nmodel = "m"\nn_samples = 3\n'
     path.write_text("".join(agent.format(name) for name in ("first", "second")) + REST.format(max_coe) + more)
     return path
-
-
-def test_policies_are_replayed_without_a_model(tmp_path):
-    samples = write(tmp_path / "s.samples.jsonl", group(40))
-    strict, loose = (configured(tmp_path / f"{name}.toml", value) for name, value in (("strict", 0.0), ("loose", 1.0)))
-    command = ["compare", samples, "--policies", f"{strict},{loose}", "--resamples", 20]
-    done = run(*command)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("strict answers ")
-    said = json.loads(run(*command, "--json").stdout)
-    assert [each["name"] for each in said["policies"]] == ["strict", "loose"]
-
-
-def test_questions_without_a_saved_response_are_counted(tmp_path):
-    samples = [*group(6), *({**each, "id": f"down {each['id']}", "error": "down"} for each in group(2))]
-    path = configured(tmp_path / "own.toml", 0.5)
-    done = run("compare", write(tmp_path / "s.samples.jsonl", samples), "--policies", path, "--json")
-    (own,) = json.loads(done.stdout)["policies"]
-    assert (own["n_questions"], own["n_failed"]) == (6, 2)
-    assert "left out: 2 questions without a saved response" in own["notes"]
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,12 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
 
 def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(tmp_path):
     done = run(
-        "evaluate", "--dataset", "tinyworld", "--limit", "4", "--p-false", "--out", str(tmp_path / "r"), "--json"
+        "evaluate", "--dataset", "tinyworld", "--limit", "2", "--p-false", "--out", str(tmp_path / "r"), "--json"
     )
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert "p_false" in figures["scores"]
-    assert figures["details"]["absent"]["verbal_confidence"] == 4
+    assert figures["details"]["absent"]["verbal_confidence"] == 2
     assert figures["details"]["clusterer"] == "BidirectionalEntailment"
 
 

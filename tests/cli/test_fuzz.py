@@ -7,7 +7,6 @@ import gzip
 import json
 import shutil
 import signal
-import threading
 import time
 import traceback
 import zlib
@@ -30,7 +29,7 @@ from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
 
 LONGEST = 10.0
-FEW, ALL = 2, 90
+FEW, ALL = 2, 20
 DOCUMENTED = {"ask": {0, 1, 2, 3, 4}, "doctor": {0, 1, 2}, "config check": {0, 2}, "drift": {0, 1, 2, 3}}
 OTHERS = {0, 1, 2}
 CONFIG = """
@@ -78,12 +77,6 @@ max_question_chars = 1000
 strategies = { conflict = "debate" }
 adaptive = { start = 1, step = 1, max_samples = 2 }
 """
-REGIME = (
-    CONFIG.replace('kind = "threshold"\nmax_coe = 0.5\notherwise = "abstain"', "")
-    .replace("[policy]", '[policy]\nkind = "regime"\naleatoric_threshold = 0.5\nepistemic_threshold = 0.3')
-    .replace("[judge]", 'actions = { conflict = "another_round" }\n\n[judge]')
-    .replace('[clusterer]\nkind = "normalized"', '[clusterer]\nkind = "entailment"\nmodel = "tinyworld"\nstrict = true')
-)
 SERVED = """
 [[agents]]
 name = "served"
@@ -126,8 +119,6 @@ DATASETS = {
 WEIGHTS = json.dumps({"format": "coe-agents agent weights 1", "weights": {"a": 0.5, "b": 1.0}})
 PLAIN = {
     "own.toml": CONFIG,
-    "weighted.toml": CONFIG + 'weights = "of-agents.json"\n',
-    "of-agents.json": WEIGHTS.replace('"a"', '"llama"').replace('"b"', '"qwen"'),
     "data.jsonl": '{"question": "What is the capital of France?", "references": ["Paris"], "context": "Ann did."}\n',
 }
 """Files that commands need beside the damaged one."""
@@ -186,8 +177,7 @@ def of_run(name):
             "d": "gone",
         }
         prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
-        for place in ("run", "other"):
-            decided(folder / place, rows, seconds={"c": 0.5, "a": 1}, prices=prices)
+        decided(folder / "run", rows, seconds={"c": 0.5, "a": 1}, prices=prices)
         (folder / "run" / "settings.json").write_text(json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0}))
         return (folder / "run" / name).read_bytes()
 
@@ -215,7 +205,6 @@ class Case:
     name: str
     kind: str
     valid: Any
-    n: int = ALL
     fresh: bool = False
     """Whether the run that it writes is removed first."""
 
@@ -229,22 +218,17 @@ LABELLED = lines(
 RULED = lines([each | {"kind": "audit", "seen_probability": 0.5} for each in group(40, n_samples=2)])
 POLICIES = {
     "threshold": made_by("calibrate", "--risk", 0.4),
-    "learned": made_by("calibrate", "--risk", 0.4, "--gate", "learned"),
-    "support": made_by("calibrate", "--risk", 0.4, "--proposer", "a"),
     "learned-support": made_by("calibrate", "--risk", 0.4, "--proposer", "a", "--gate", "learned"),
 }
 ASK = "ask France? --json --config {path}"
 SAMPLE = "sample --config {folder}/own.toml --out {folder}/run --limit 2"
 CASES = {
-    "check": Case("config check {path}", "coe.toml", "toml", CONFIG, 4 * ALL),
-    "check regime": Case("config check {path}", "coe.toml", "toml", REGIME, 4 * ALL),
-    "check served": Case("config check {path}", "coe.toml", "toml", SERVED, 4 * ALL),
-    "check weights": Case("config check {folder}/weighted.toml", "of-agents.json", "json", PLAIN["of-agents.json"]),
+    "check": Case("config check {path}", "coe.toml", "toml", CONFIG),
+    "check served": Case("config check {path}", "coe.toml", "toml", SERVED),
     "ask": Case(ASK, "coe.toml", "toml", CONFIG),
-    "ask regime": Case(ASK, "coe.toml", "toml", REGIME),
-    "serve": Case("serve --port 0 --config {path}", "coe.toml", "toml", CONFIG, 60),
-    "doctor": Case("doctor --timeout 4 --config {path}", "coe.toml", "toml", CONFIG, 30),
-    "score lines": Case(SCORE + " {path}", "s.samples.jsonl", "jsonl", SAMPLES, 3 * ALL),
+    "serve": Case("serve --port 0 --config {path}", "coe.toml", "toml", CONFIG),
+    "doctor": Case("doctor --timeout 4 --config {path}", "coe.toml", "toml", CONFIG),
+    "score lines": Case(SCORE + " {path}", "s.samples.jsonl", "jsonl", SAMPLES),
     "score calls": Case(SCORE + " {path} --clusterer actions --proposer a", "s.samples.jsonl", "jsonl", lines(calls())),
     "score gz": Case(SCORE + " {path} --json", "s.samples.jsonl.gz", "gz", gzip.compress(SAMPLES, mtime=0)),
     "score parquet": Case(SCORE + " {path}", "s.parquet", "bytes", PARQUET),
@@ -252,15 +236,10 @@ CASES = {
     "score run": Case(SCORE + " {folder}/run", "run/run.samples.jsonl", "jsonl", SAMPLES),
     "score parts": Case(SCORE + " {folder}/run", "run/samples/part-00000.parquet", "bytes", PARQUET),
     "report": Case("report --resamples 2 --out {folder}/page.html {path}", "s.samples.jsonl", "jsonl", SAMPLES),
-    "reproduce": Case("reproduce normalisation --out {folder}/o --samples {path}", "s.jsonl", "jsonl", SAMPLES, 40),
-    "calibrate": Case(CALIBRATE + " {path}", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2)), 60),
-    "calibrate learned": Case(
-        CALIBRATE + " {path} --gate learned", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2)), 60
-    ),
-    "calibrate weights": Case(
-        CALIBRATE + " {folder}/few.samples.jsonl --weights {path}", "w.json", "json", WEIGHTS, 60
-    ),
-    "calibrate rulings": Case(CALIBRATE + " {path} --current {folder}/policy.json", "s.jsonl", "jsonl", RULED, 60),
+    "reproduce": Case("reproduce normalisation --out {folder}/o --samples {path}", "s.jsonl", "jsonl", SAMPLES),
+    "calibrate": Case(CALIBRATE + " {path}", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),
+    "calibrate weights": Case(CALIBRATE + " {folder}/few.samples.jsonl --weights {path}", "w.json", "json", WEIGHTS),
+    "calibrate rulings": Case(CALIBRATE + " {path} --current {folder}/policy.json", "s.jsonl", "jsonl", RULED),
     **{
         f"drift {name}": Case("drift {path} {folder}/few.samples.jsonl", "p.json", "json", make)
         for name, make in POLICIES.items()
@@ -278,21 +257,11 @@ CASES = {
         )
     },
     **{
-        f"report {name}": Case(
-            "report {folder}/run {folder}/other --resamples 2 --out {folder}/page.html",
-            f"run/{name}",
-            "jsonl",
-            of_run(name),
-        )
-        for name in ("run.decisions.jsonl", "run.seconds.jsonl")
-    },
-    **{
         f"{command} {name}": Case(
             command + " --dataset {folder}/data.jsonl --config {folder}/own.toml --out {folder}/run",
             f"run/{name}",
             "json" if name.endswith("json") else "jsonl",
             resumed(command, name),
-            60,
         )
         for command, name in (
             ("sample", "run.samples.jsonl"),
@@ -301,16 +270,12 @@ CASES = {
             ("run", "settings.json"),
         )
     },
-    **{
-        f"dataset {name}": Case(SAMPLE + " --dataset {path}", *given, 60, fresh=True)
-        for name, given in DATASETS.items()
-    },
+    **{f"dataset {name}": Case(SAMPLE + " --dataset {path}", *given, fresh=True) for name, given in DATASETS.items()},
     "prompt": Case(
         SAMPLE + " --dataset {folder}/data.jsonl --with-context --prompt {path}",
         "prompt.toml",
         "toml",
         PROMPT,
-        60,
         fresh=True,
     ),
     "evaluate": Case(
@@ -318,7 +283,6 @@ CASES = {
         "coe.toml",
         "toml",
         CONFIG,
-        40,
         fresh=True,
     ),
     "harvest": Case(
@@ -326,10 +290,9 @@ CASES = {
         "s.sqlite",
         "bytes",
         store,
-        60,
         fresh=True,
     ),
-    "audit": Case("audit --store {path}", "s.sqlite", "bytes", store, 60),
+    "audit": Case("audit --store {path}", "s.sqlite", "bytes", store),
 }
 
 
@@ -352,7 +315,7 @@ def test_a_damaged_file(tmp_path, monkeypatch, policy, name, drawn):
     arguments = [part.format(path=path, folder=tmp_path) for part in case.command.split(" ")]
     intact = run(*arguments)
     assert intact.returncode != 2, intact.stderr
-    seeds = range(FEW, case.n) if drawn == "all" else range(FEW)
+    seeds = range(FEW, ALL) if drawn == "all" else range(FEW)
     codes, faults = Counter[int](), list[str]()
     for seed in (zlib.crc32(content + name.encode()) + number for number in seeds):
         if case.fresh:
@@ -430,9 +393,3 @@ def test_every_command_that_reads_a_file_is_damaged_here():
     names = {name for name in known if name != "config"} | set(known["config"].commands)
     damaged = {part for case in CASES.values() for part in case.command.split(" ")[:2]}
     assert names - takes_no_file <= damaged
-
-
-def test_the_watchdog_ends_what_hangs(monkeypatch):
-    monkeypatch.setitem(globals(), "LONGEST", 0.05)
-    with pytest.raises(HungError), watchdog():
-        threading.Event().wait(60)

@@ -45,10 +45,6 @@ def test_version():
     assert runner.invoke(app, ["--version"]).stdout == f"coe-agents {coe_agents.__version__}\n"
 
 
-def test_completion_can_be_installed():
-    assert "--install-completion" in runner.invoke(app, ["--help"]).stdout
-
-
 @pytest.mark.parametrize("arguments", [("ask", ""), ("drift", "p.json"), ("report", "run", "run", "run", "--out", "o")])
 def test_an_error_names_an_argument_as_the_usage_line_does(tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
@@ -60,12 +56,6 @@ def test_an_error_names_an_argument_as_the_usage_line_does(tmp_path, monkeypatch
 def test_an_empty_question_on_standard_input_is_refused(text):
     result = runner.invoke(app, ["ask", "-"], input=text)
     assert result.exit_code == 2
-
-
-def test_a_question_comes_from_standard_input(tmp_path):
-    result = runner.invoke(app, ["ask", "-", "--json"], input="What is the capital of France?\n")
-    assert result.exit_code == 0
-    assert '"What is the capital of France?"' in result.stdout
 
 
 def test_an_option_that_two_groups_share_is_declared_once_and_reaches_both():

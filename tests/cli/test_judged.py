@@ -9,7 +9,6 @@ from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT, config, questions
 from tests.evaluation.invented import group, row, write
-from tests.experiments.decided import step, written
 from tests.servers import served
 
 RECORDED = {"clusterer": "normalized", "correctness": "f1"}
@@ -44,13 +43,6 @@ def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
     assert json.loads((tmp_path / "d" / SETTINGS).read_bytes())["judged"] == evaluated["judged"]
 
 
-def test_a_run_is_judged_as_it_recorded(tmp_path):
-    figures = figures_of(recorded(tmp_path / "r"))
-    assert (figures["correctness"], figures["judged"]) == ("f1", RECORDED)
-    plain = figures_of(recorded(tmp_path / "s", judged=None))
-    assert plain["judged"] == {"clusterer": "normalized", "correctness": "reference_or_label"}
-
-
 def test_another_way_is_told(tmp_path):
     folder = recorded(tmp_path / "r")
     figures = figures_of(folder, "--correctness", "reference")
@@ -69,17 +61,6 @@ def test_another_way_is_told(tmp_path):
         assert said in " ".join(done.stdout.split()), (command, done.stdout, done.stderr)
         assert "the run recorded" not in run(*command).stdout
     assert said not in page.read_text()
-
-
-def test_runs_of_policies_that_are_judged_differently_are_told(tmp_path):
-    folders = []
-    for name, judged in (("a", RECORDED), ("b", {**RECORDED, "correctness": "reference"})):
-        folders.append(written(tmp_path / name, {"1": step(), "2": step(correct=0.0)}))
-        (folders[-1] / SETTINGS).write_text(json.dumps({"judged": judged}))
-    done = run("compare", *folders, "--resamples", 5)
-    assert "a: clusterer normalized, correctness f1; b: clusterer normalized, correctness reference" in done.stdout
-    assert json.loads(run("compare", *folders, "--json").stdout)["judged"]["a"] == RECORDED
-    assert "judged in different ways" not in run("compare", folders[0], "--resamples", 5).stdout
 
 
 def test_runs_that_are_judged_differently_need_one_way_for_all(tmp_path):

@@ -1,18 +1,11 @@
 import csv
 import json
-import tomllib
-from pathlib import Path
 
 import pytest
 
-from coe_agents.cli.material import SHIPPED
-from coe_agents.config.schema import load_config
-from coe_agents.config.validation import check
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
 from tests.evaluation.invented import group, write
-
-PAPER = Path(__file__).parents[2] / "examples" / "paper.toml"
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +38,11 @@ def test_all_that_saved_samples_allow(samples, tmp_path):
     assert "in place of TriviaQA" in (tmp_path / "triviaqa.svg").read_text()
 
 
-def test_the_order_of_agents_is_the_callers(samples, tmp_path):
-    done = run("reproduce", "selective-prediction", "--samples", samples, "--agents", "c,a", "--out", tmp_path)
+def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns_out(samples, tmp_path):
+    command = ("reproduce", "selective-prediction", "--samples", samples, "--agents", "c,a", "--out", tmp_path)
+    done = run(*command, wide=80)
     assert done.returncode == 0, done.stderr
     assert "2 models: c + a, 40 questions" in (tmp_path / "selective-prediction.csv").read_text()
-
-
-def test_a_narrow_terminal_leaves_columns_out_and_says_so(samples, tmp_path):
-    done = run("reproduce", "selective-prediction", "--samples", samples, "--out", tmp_path, wide=80)
     assert all(len(line.rstrip()) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
     assert "more columns in a wider terminal and in the files" in done.stdout
 
@@ -75,21 +65,6 @@ def test_tinyworld_is_asked_once_and_two_instances_differ(tmp_path):
     assert again.returncode == 0, again.stderr
     assert kept.stat().st_mtime_ns == before
     assert "right by: entailment" in (tmp_path / "again" / "selective-prediction.csv").read_text()
-
-
-def test_the_papers_configuration_differs_from_tinyworlds_in_names_only():
-    paper, ours = (tomllib.loads(path.read_text()) for path in (PAPER, SHIPPED))
-    assert [agent["model"] for agent in paper["agents"]] == [
-        "meta-llama/Llama-3.1-8B-Instruct",
-        "Qwen/Qwen2.5-7B-Instruct",
-        "mistralai/Mistral-7B-Instruct-v0.3",
-    ]
-    named = {"name", "provider", "model", "temperature", "max_tokens", "options", "device"}
-    for theirs, own in zip([*paper["agents"], paper["clusterer"]], [*ours["agents"], ours["clusterer"]], strict=True):
-        assert {key: theirs[key] for key in theirs.keys() - named} == {key: own[key] for key in own.keys() - named}
-    assert paper.keys() == ours.keys()
-    for path in (PAPER, SHIPPED):
-        assert check(load_config(path)) is not None
 
 
 @pytest.mark.parametrize(

@@ -41,18 +41,6 @@ def lines(folder):
     return [json.loads(line) for line in (folder / SAMPLES).read_bytes().splitlines()]
 
 
-def test_tinyworld_is_asked(tmp_path):
-    done = run(
-        "sample", "--dataset", "tinyworld", "--split", "calibration", "--limit", "2", "--out", str(tmp_path / "r")
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"2 questions, 3 agents: {tmp_path / 'r' / SAMPLES}" in done.stdout
-    assert "6 of 6 replies" in done.stderr
-    said = lines(tmp_path / "r")
-    assert len(said) == 2 * 3 * 10
-    assert all(line["text"] and line["logprob"] < 0 and line["error"] is None and line["references"] for line in said)
-
-
 def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_again(tmp_path, monkeypatch):
     records = [
         {"question": f"Question {number}?", "references": [f"Reply {number}"], "context": f"Passage {number}."}
@@ -122,20 +110,6 @@ def test_agents_are_sent_what_ask_and_run_send(tmp_path):
     assert [message["content"] for message in sampled] == ["Be brief.", question]
 
 
-def test_a_run_goes_on_at_another_address(tmp_path):
-    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(12)]
-    out = tmp_path / "r"
-    with failing("401") as first, served() as other:
-        for url, status in ((first.url, 1), (other.url, 0)):
-            path = config(tmp_path, AGENT.format(name="a", url=url, more=""))
-            options = ["--dataset", questions(tmp_path, *records), "--config", str(path), "--out", str(out)]
-            done = run("sample", *options)
-            assert done.returncode == status, done.stdout + done.stderr
-    assert len(other.requests) == 12
-    assert not any(line["error"] for line in lines(out))
-    assert "127.0.0.1" not in (out / SETTINGS).read_text()
-
-
 def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", "sk-planted-from-the-environment")
     headers = 'options = { default_headers = { Authorization = "Bearer sk-planted-in-a-header" } }'
@@ -151,12 +125,6 @@ def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, 
     assert [agent["seed"] for agent in group.settings["agents"]] == [3, 5]
     assert [participant.at_once for participant in group.participants] == [8, 8]
     assert {"sk-planted-from-the-environment", "sk-planted-in-a-header"} <= group.secrets
-
-
-@pytest.mark.parametrize(("asked", "told"), [(None, 1), (5, 5)])
-def test_a_model_in_this_process_is_asked_one_question_at_a_time_unless_the_command_says_how_many(asked, told):
-    group = create_group(None, {}, seed=0, at_once=asked)
-    assert [participant.at_once for participant in group.participants] == [told] * 3
 
 
 def self_aware(body):
@@ -203,11 +171,10 @@ def proposing(*proposals):
 VALID, BROKEN = '{"amount": 5}', '{"amount": '
 
 
-@pytest.mark.parametrize("proposals", [(VALID, None), (BROKEN, VALID)])
-def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tmp_path, proposals):
+def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tmp_path):
     record = {"id": "1", "question": "Pay Ann {5}", "references": [], "tools": [PAY]}
     out = tmp_path / "run"
-    with answering(lambda body: proposing(*proposals)) as server:
+    with answering(lambda body: proposing(BROKEN, VALID)) as server:
         file = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
         arguments = ("sample", "--config", str(file), "--dataset", questions(tmp_path, record), "--out", str(out))
         first = run(*arguments)
@@ -219,35 +186,12 @@ def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tm
         assert (out / SAMPLES).read_bytes() == written
         assert server.requests[0]["messages"] == [{"role": "user", "content": "Pay Ann {5}"}]
         assert server.requests[0]["tools"] == [PAY]
-    rows = lines(out)
-    expected = {VALID: ([{"name": "pay", "args": {"amount": 5}}], None), None: ([], None)}
-    for row, proposal in zip(rows, proposals, strict=True):
-        assert row["tools"] == [PAY]
-        if proposal == BROKEN:
-            assert (row["calls"], row["text"]) == (None, "")
-            assert row["error"].startswith("InvalidReplyError: the proposal is invalid: ")
-        else:
-            assert (row["calls"], row["error"]) == expected[proposal]
-    if VALID in proposals:
-        score = run("score", str(out), "--clusterer", "actions", "--json")
-        assert score.returncode == 0, score.stderr
-
-
-def test_a_run_of_proposals_that_was_cut_off_ends_with_the_same_file(tmp_path):
-    records = [{"id": str(i), "question": f"Pay {i}", "references": [], "tools": [PAY]} for i in range(3)]
-    out = tmp_path / "run"
-    with answering(lambda body: proposing(BROKEN, VALID)) as server:
-        file = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
-        arguments = ("sample", "--config", str(file), "--dataset", questions(tmp_path, *records), "--out", str(out))
-        assert run(*arguments).returncode == 0
-        whole = (out / SAMPLES).read_bytes()
-        rows = whole.splitlines(keepends=True)
-        for n_rows, n_missing in ((1, 3), (2, 2), (3, 2)):
-            (out / SAMPLES).write_bytes(b"".join(rows[:n_rows]))
-            before = len(server.requests)
-            assert run(*arguments).returncode == 0
-            assert len(server.requests) - before == n_missing
-            assert (out / SAMPLES).read_bytes() == whole
+    broken, valid = lines(out)
+    assert (broken["calls"], broken["text"], broken["tools"]) == (None, "", [PAY])
+    assert broken["error"].startswith("InvalidReplyError: the proposal is invalid: ")
+    assert (valid["calls"], valid["error"]) == ([{"name": "pay", "args": {"amount": 5}}], None)
+    score = run("score", str(out), "--clusterer", "actions", "--json")
+    assert score.returncode == 0, score.stderr
 
 
 @pytest.mark.parametrize(

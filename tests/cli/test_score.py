@@ -16,17 +16,7 @@ from tests.servers import answering, completion
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(300))
-
-
-def test_score_prints_one_json_object(samples):
-    done = run("score", samples, "--clusterer", "normalized", "--resamples", 50, "--json")
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert list(figures)[:5] == ["n_questions", "n_scored", "accuracy", "correctness", "scores"]
-    assert (figures["n_questions"], figures["n_scored"]) == (300, 300)
-    value, low, high = figures["scores"]["coe"]["auroc"]
-    assert 0.6 < low < value < high < 1
+    return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(150))
 
 
 def test_processes_change_no_figure_and_no_message(samples, tmp_path):
@@ -38,7 +28,7 @@ def test_processes_change_no_figure_and_no_message(samples, tmp_path):
     one, two = (run("score", faulty, "--processes", n) for n in (1, 2))
     assert one.returncode == two.returncode == 2
     assert one.stderr == two.stderr
-    assert "faulty.samples.jsonl:3601: this is not JSON" in two.stderr
+    assert "faulty.samples.jsonl:1801: this is not JSON" in two.stderr
 
 
 @pytest.mark.parametrize("option", [["--clusterer", "tinyworld"]])
@@ -64,19 +54,6 @@ def test_score_shows_a_table(tmp_path):
     assert "coe_" not in done.stdout
     assert "…" not in done.stdout
     assert "not computable: P(False) (30 of 30 questions), Verbal confidence (30 of 30 questions)" in done.stdout
-
-
-def test_ties_are_counted_in_the_table_and_in_json(tmp_path):
-    tied = [row("q1", agent, text=said, references=["x"]) for agent, said in (("a", "x"), ("b", "y"))]
-    path = write(tmp_path / "s.jsonl", [*tied, row("q2", "a", text="x", references=["x"])])
-    done = run("score", path, "--resamples", 5)
-    assert "2 of 2 questions scored, 1 tie" in done.stdout
-    assert "accuracy 0.750, right by" in done.stdout
-    assert (
-        "A tie: several answers share the lead; the question counts by the share of them that is right." in done.stdout
-    )
-    figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
-    assert (figures["n_ties"], figures["accuracy"]) == (1, 0.75)
 
 
 @pytest.fixture
@@ -119,23 +96,6 @@ def test_a_proposer_that_no_sample_is_from_is_named(proposals):
     assert 'must be an agent of the samples; got "d". The samples have a, b, c' in " ".join(
         done.stderr.replace("│", "").split()
     )
-
-
-def test_a_narrow_terminal_cuts_nothing_off(samples):
-    done = run("score", samples, "--resamples", 10, wide=80)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert all(len(line.rstrip()) <= 80 for line in lines)
-    (longest,) = [line for line in lines if "Semantic entropy, pooled, by probability " in line]
-    assert longest.count(",") == 3
-    assert "…" not in done.stdout
-    assert "A terminal of 180 columns, or --json, shows more." in done.stdout
-
-
-def test_score_of_one_class_has_dashes(tmp_path):
-    done = run("score", write(tmp_path / "s.jsonl", [row(references=["Paris"])]), "--resamples", 5)
-    (coe,) = [line for line in done.stdout.splitlines() if line.startswith("  CoE ")]
-    assert coe.split()[:2] == ["CoE", "-"]
 
 
 JUDGED = """\
@@ -206,7 +166,7 @@ def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
 
 @pytest.mark.parametrize(
     ("options", "fit"),
-    [(["threshold"], None), (["learned"], "folds"), (["learned", "--halves"], "halves")],
+    [(["threshold"], None), (["learned"], "folds")],
 )
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
@@ -245,31 +205,6 @@ def test_what_cannot_be_judged_is_counted(tmp_path):
     done = run("calibrate", write(tmp_path / "t.jsonl", [*plain, *silent]), "--risk", 0.2, "--out", policy)
     assert done.returncode == 2
     assert "must have a verdict; got none of 5, 2 of these without a response to judge" in " ".join(done.stderr.split())
-
-
-def test_calibrate_and_drift_count_ties(tmp_path):
-    # one response each: they differ in every other question
-    samples = [
-        row(f"q{i}", agent, 0, "right" if agent == "a" or i % 2 else "wrong", references=["right"])
-        for i in range(80)
-        for agent in "ab"
-    ]
-    path, policy = write(tmp_path / "s.jsonl", samples), tmp_path / "policy.json"
-    done = run("calibrate", path, "--risk", 0.2, "--out", policy)
-    assert "Answer up to 0 nats of CoE: 40 of 80 questions (50.0%), 0 wrong" in done.stdout
-    assert "Questions with a tied lead, which are never answered: 40." in done.stdout
-    assert json.loads(policy.read_text())["n_ties"] == 40
-    done = run("drift", policy, path)
-    assert "coverage 50.0%" in done.stdout
-    assert "questions with a tied lead, which are never answered: 40" in done.stdout
-
-
-def test_calibrate_says_when_nothing_qualifies(tmp_path):
-    wrong = write(tmp_path / "s.jsonl", [each | {"references": ["other"]} for each in group(20)])
-    done = run("calibrate", wrong, "--risk", 0.1, "--out", tmp_path / "policy.json")
-    assert done.returncode == 0, done.stderr
-    assert "always abstains" in done.stdout
-    assert CalibratedPolicy.load(tmp_path / "policy.json").calibration.threshold is None
 
 
 def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):

@@ -11,7 +11,6 @@ from rich.text import Text
 
 import coe_agents.cli
 from coe_agents.cli import terminal
-from coe_agents.experiments.experiment import Experiment
 from tests.cli.command import run
 from tests.evaluation.invented import group, write
 
@@ -82,20 +81,6 @@ def test_a_console_shows_no_control_character_that_a_display_forgot(capsys):
     assert "\ufffd" in out
 
 
-@pytest.mark.parametrize("command", ["score", "report", "calibrate"])
-def test_hostile_texts_in_samples_are_shown_as_text(tmp_path, command):
-    rows = [row | {"id": row["id"] + EVIL, "text": row["text"] + EVIL} for row in group(10, agents=("a", f"b{EVIL}"))]
-    path = write(tmp_path / f"s{EVIL[:3]}.jsonl".replace("\x1b", "\x07"), rows)
-    more = {
-        "score": [],
-        "report": ["--out", tmp_path / "r.html"],
-        "calibrate": ["--risk", 0.4, "--out", tmp_path / "p"],
-    }
-    done = run(command, path, *more[command])
-    assert done.returncode == 0, done.stderr
-    assert is_clean(done.stdout + done.stderr)
-
-
 def test_warnings_are_one_clean_line(tmp_path):
     path = write(tmp_path / "s.jsonl", [row | {"logprobs": 1} for row in group(5)])
     rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -141,9 +126,3 @@ def test_a_key_in_the_query_of_an_address_is_not_shown(tmp_path, command, field)
     done = run(*command, path)
     assert not shown_in(done.stdout + done.stderr)
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("name", ["../x", "", "a b"])
-def test_a_text_that_is_no_name_names_no_file(name):
-    with pytest.raises(ValueError, match='"name" must be letters, digits'):
-        Experiment(name=name, title="t", columns=("a",), rows=(), draw=lambda figure: None)

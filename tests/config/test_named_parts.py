@@ -54,10 +54,6 @@ def negative(p, q):
     return -1.0
 
 
-def of_three(p, q, r):
-    return 0.0
-
-
 def pay(to: str) -> str:
     'Pays somebody.'
 
@@ -70,10 +66,6 @@ def create_tools():
 
 
 NOT_TOOLS = [5]
-
-
-def no_tools():
-    return []
 
 
 def squared(distributions):
@@ -144,21 +136,6 @@ def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module)
     assert decision["reason"].endswith("why not")
 
 
-def test_a_part_is_created_once(written, module):
-    name = module(CODE + "created = []\ndef create(): created.append(Same()); return created[-1]\n")
-    config = load(written(clusterer=f'[clusterer]\nkind = "{name}:create"\n'))
-    config.create_graph().compile().invoke({"question": "What is the capital of France?"})
-    assert sys.modules[name].created == [config.clusterer]
-
-
-def test_a_clusterer_and_a_policy_from_an_installed_package(written, installed, register):
-    register("coe_agents.clusterers", same=f"{installed}:Same")
-    register("coe_agents.policies", always=f"{installed}:Always")
-    policy = '[policy]\nkind = "always"\n[policy.options]\nreason = "x"\n'
-    config = load(written(clusterer='[clusterer]\nkind = "same"\n', policy=policy))
-    assert (type(config.clusterer).__name__, type(config.policy).__name__) == ("Same", "Always")
-
-
 @pytest.mark.parametrize("by", ["name", "entry point"])
 def test_a_divergence_and_a_solver(by, written, installed, register):
     divergence, solver = f"{installed}:half", f"{installed}:squared"
@@ -173,7 +150,7 @@ def test_a_divergence_and_a_solver(by, written, installed, register):
     assert decision["coordinated_coe"] is not None
 
 
-@pytest.mark.parametrize("name", ["TOOLS", "create_tools", "entry point"])
+@pytest.mark.parametrize("name", ["create_tools", "entry point"])
 def test_tools(name, written, installed, register):
     reference = f"{installed}:{name}"
     if name == "entry point":
@@ -194,11 +171,6 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
 @pytest.mark.parametrize(
     ("part", "text", "says"),
     [
-        (
-            "clusterer",
-            'kind = "entailmnt"',
-            f"6: clusterer.kind: must be one of {CLUSTERERS}; got 'entailmnt'. Did you ",
-        ),
         ("clusterer", "kind = 3", f"6: clusterer.kind: must be one of {CLUSTERERS}; got 3"),
         (
             "clusterer",
@@ -206,7 +178,6 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
             '6: clusterer.kind: clusterer "no_such_module:Same" cannot be im',
         ),
         ("clusterer", 'kind = "{m}:Sane"', 'has no "Sane". Did you mean "Same"?'),
-        ("clusterer", 'kind = "{m}:xxx"', 'has no "xxx". Correct the name after ":" in'),
         ("clusterer", 'kind = "{m}:LIMIT"', ':LIMIT" must be a class or function that creates a clusterer; got int'),
         ("clusterer", 'kind = "{m}:same_class"', "with the method cluster(responses, questions); got type"),
         ("clusterer", 'kind = "{m}:Same"\n[clusterer.options]\ndigit = 1', 'Did you mean "digits"?'),
@@ -217,13 +188,10 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
             'kind = "{m}:Same"\ndigits = 1',
             "7: clusterer.digits: unknown field. Move it to [clusterer.opti",
         ),
-        ("clusterer", 'kind = "{m}:Same"\noptions.api_key = "x"', "the file must not contain a key"),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
-        ("policy", 'kind = "threshold"\nmax_coe = 1\notherwise = "abstian"', 'Did you mean "abstain"?'),
         ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),
         ("graph", 'tools = "{m}:TOLS"', 'Did you mean "TOOLS"?'),
-        ("graph", 'tools = "{m}:LIMIT"', ':LIMIT" must be a list of tools, or a function that returns it; got int'),
         ("graph", 'tools = "{m}:NOT_TOOLS"', ':NOT_TOOLS"[0] must be a tool'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
     ],
@@ -283,23 +251,6 @@ def check(path):
     done = run("config", "check", path, wide=1000)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_check_shows_what_was_loaded_from_where(written, installed, register, folder):
-    name, file = installed, folder / f"{installed}.py"
-    register("coe_agents.policies", always=f"{name}:Always")
-    shown = check(
-        written(
-            clusterer=f'[clusterer]\nkind = "{name}:Same"\noptions = {{ digits = 3, strict = false }}\n',
-            policy='[policy]\nkind = "always"\noptions.reason = "x"\n',
-            graph=f'[graph]\ndivergence = "{name}:half"\ncoordination = "{name}:squared"\n',
-        )
-    )
-    assert f"{name}:Same (from {file}); options = {{'digits': 3, 'strict': False}}" in shown
-    assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options = {{'reason': 'x'}}" in shown
-    assert f"coordination = {name}:squared (from {file})" in shown
-    assert f"divergence = {name}:half (from {file})" in shown
-    assert "bayesian_optimization.py" in check(written(graph='[graph]\ncoordination = "bayesian"\n'))
 
 
 ACTIONS = '[clusterer]\nkind = "actions"\n'

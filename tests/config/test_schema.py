@@ -3,10 +3,9 @@ from pathlib import Path
 import pytest
 
 from coe_agents.config.build import assemble, create_agents
-from coe_agents.config.schema import line_of, load_config
+from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.errors import ConfigurationError
-from coe_agents.rounds import AdaptiveSampling
 
 GOOD = """\
 [[agents]]
@@ -57,39 +56,28 @@ MISTAKES = [
     ('name = "b"', 'nam = "b"', "6: agents[1].name: required field is missing"),
     ('name = "b"', 'name = "a"', "7: agents[1].name: the names of \"agents\" must differ; got 'a' twice"),
     ('"a"', "3", "2: agents[0].name: Input should be a valid string; got a number. Put it in quotes"),
-    ('"a"', "2026-11-23", "got a date. Put it in quotes"),
-    ('"tiny-llama"', '"gpt"', '4: agents[0].model: "model" of agent "a" must be one of tiny-llama'),
     ('"tiny-llama"', '"tiny-llama"\nseeds = 1', '5: agents[0].seeds: unknown field. Did you mean "seed"?'),
     ('"tiny-llama"', '"tiny-llama"\noptions = { devise = "cpu" }', "options.devise: unknown option. Omit it"),
     ('"tinyworld"\nmodel = "tiny-llama"', '"transformers"\nmodel = "./none"', 'the folder "./none" does not exist'),
-    ('"tinyworld"', '"tinywrld"', 'Did you mean "tinyworld"?'),
-    ('"openai"', '"opnai"', '8: agents[1].provider: agent "b" cannot be created: Unable to infer'),
     ('"openai"', '"huggingface"', 'Set provider = "transformers", which runs the same models'),
     ('"openai"', '"transformers"', '10: agents[1].base_url: "base_url" and "api_key_env" are for servers'),
     ('"http://127.0.0.1:9/v1"', '"http://u:p@b/v1"', "10: agents[1].base_url: the file must not contain a password"),
     ('"http://127.0.0.1:9/v1"', '["http://a/v1", "http://b/v1"]', "must be one address; got a list of 2. Put a proxy"),
     ("timeout = 5", "at = 07:24:15", '"at" must be text, a finite number'),
-    ('kind = "normalized"', "", '15: clusterer.kind: required field is missing. Add "kind"'),
-    ('"normalized"', '"magic"', "16: clusterer.kind: must be one of 'entailment', 'llm', "),
     ('"normalized"', '"normalised"', 'Did you mean "normalized"? "coe-agents config init"'),
     ('"normalized"', '"my_parst:Same"', "put my_parst.py into "),
     ('"normalized"', '"llm"', '15: clusterer.model: required field is missing. Add "model"'),
-    ('"normalized"', '"llm"\nmodel = "m"\nmax_concurency = 2', 'Did you mean "max_concurrency"?'),
     ('"normalized"', '"embedding"\nprovider = "openai"\nmodel = "m"', "clusterer.threshold: required field is missing"),
     (
         '"normalized"',
         '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 1',
         "Provider 'opnai' is not supported",
     ),
-    ("= 0.5", '= "high"', "20: policy.aleatoric_threshold: "),
     ("= 0.3", "= 0.7", "21: policy.epistemic_threshold: with 2 agents the epistemic part is at most 0.693"),
     ('"escalate"', '"escalat"', "23: policy.actions.conflict: "),
     ("max_rounds = 2", "min_agents = 3", '26: graph.min_agents: "min_agents" must be an integer in [1, 2]'),
-    ("max_rounds = 2", "token_budget = 0", "26: graph.token_budget"),
-    ("max_rounds = 2", 'coordination = "x"', "26: graph.coordination: "),
     ("max_rounds = 2", "[graph.adaptive]\nstart = 0", "27: graph.adaptive.start"),
     ("max_rounds = 2", '[graph.strategies]\nconflict = "argue"', "27: graph.strategies.conflict"),
-    ("max_rounds = 2", '[escalation]\nkind = "person"\nmodel = "m"', "27: escalation.kind: Input should be 'arbiter'"),
     ("max_rounds = 2", '[escalation]\nkind = "arbiter"\nmodel = "./x"', '28: escalation.model: the folder "./x" does'),
     (
         "max_rounds = 2",
@@ -107,11 +95,6 @@ def test_a_mistake_is_named_with_its_line_and_what_to_do(tmp_path, found, put, s
     assert says in str(raised.value)
 
 
-def test_what_is_no_toml_says_where(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"is not TOML: .*line 2"):
-        load_config(written(tmp_path, "a = 1\nb = = 2"))
-
-
 @pytest.mark.parametrize("text", ["[agents]\nname = 'a'\n[agents]\nname = 'b'", "a = 1\na = 2"])
 def test_what_is_there_twice_says_so(tmp_path, text):
     with pytest.raises(ConfigurationError, match=r"is not TOML: .*Write each field and each table once"):
@@ -126,7 +109,7 @@ def test_keys_come_from_the_environment_by_name(tmp_path, monkeypatch):
     assert "b" in assemble(load_config(path)).nodes
 
 
-@pytest.mark.parametrize("key", ["sk-planted", "gsk_planted0123"])
+@pytest.mark.parametrize("key", ["sk-planted"])
 def test_a_key_in_place_of_its_name_is_not_shown(tmp_path, key):
     path = written(tmp_path, GOOD.replace("temperature = 0.7", f'api_key_env = "{key}"'))
     with pytest.raises(ConfigurationError, match="must be the NAME of an environment variable") as caught:
@@ -140,34 +123,11 @@ def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):
     assert model.openai_api_key.get_secret_value() == "none"
 
 
-def test_a_line_that_is_not_there_falls_back_to_its_table():
-    assert line_of("[policy]\nkind = 'threshold'", ("policy", "threshold", "max_coe")) == 1
-    assert line_of("", ("agents",)) == 1
-
-
 def test_a_key_in_a_field_of_the_wrong_type_is_not_shown(tmp_path):
     broken = GOOD.replace("timeout = 5", "timeout = 5\n[judge]\nprovider = 'openai'\nmodel = ['sk-secret']")
     with pytest.raises(ConfigurationError, match=r"judge\.model") as caught:
         load_config(written(tmp_path, broken))
     assert "sk-secret" not in str(caught.value)
-
-
-def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
-    given = {}
-    monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
-    rounds = 'token_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"\nambiguous = "clarify"'
-    assemble(load_config(written(tmp_path, GOOD.replace("max_rounds = 2", rounds))))
-    assert (given["token_budget"], given["deadline"]) == (9, 2.5)
-    assert given["strategies"] == {"conflict": "diversify", "ambiguous": "clarify"}
-
-
-def test_adaptive_sampling_is_as_the_file_says(tmp_path, monkeypatch):
-    given = {}
-    monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
-    assemble(load_config(written(tmp_path, GOOD)))
-    assert given["adaptive"] is None
-    assemble(load_config(written(tmp_path, GOOD + "[graph.adaptive]\nstart = 4\nmax_samples = 8\n")))
-    assert given["adaptive"] == AdaptiveSampling(start=4, max_samples=8)
 
 
 def test_a_threshold_that_always_answers_is_refused(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langgraph.checkpoint.memory import InMemorySaver
 
-import coe_agents
 from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision import DecisionData, plot_regimes
@@ -20,22 +19,6 @@ HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'
 def decided(*answers: str, **options: object) -> GroupDecision:
     agents = [ScriptedAgent(f"agent {place}", [answer]) for place, answer in enumerate(answers)]
     return ask("Capital of <b>Australia</b>?", agents, **options)
-
-
-def test_the_module_ask_does_not_exist():
-    assert callable(coe_agents.ask)
-    with pytest.raises(ModuleNotFoundError):
-        __import__("coe_agents.ask")
-
-
-def test_attributes_are_those_of_the_decision():
-    decision = decided("Canberra", "canberra", "Sydney", policy=ThresholdPolicy(0.3))
-    assert (decision.action, decision.answer, decision.is_answer) == ("abstain", None, False)
-    assert decision.question == "Capital of <b>Australia</b>?"
-    assert decision.coe == pytest.approx(0.6365, abs=1e-4)  # H(1/3)
-    assert decision.agents["agent 2"]["distribution"] == {"Sydney": 1.0}
-    with pytest.raises(AttributeError):
-        decision.answer = "Sydney"
 
 
 @pytest.mark.parametrize("coordination", [None, "greedy"])
@@ -71,11 +54,6 @@ def test_the_default_policy_answers_in_consensus_only():
 def test_a_group_of_which_no_model_answers_is_no_abstention():
     with pytest.raises(GroupUnavailableError, match=r"no agent of the group answered\. a: OSError: down"):
         ask("?", [ScriptedAgent("a", OSError("down"))])
-
-
-def test_explain_says_the_outcome_first():
-    assert decided("Canberra", "Canberra").explain().startswith("Answer: Canberra\n")
-    assert decided("Canberra", "Sydney").explain().startswith("No answer.\n")
 
 
 def test_a_failed_agent_is_named_in_every_view():

@@ -13,7 +13,6 @@ from coe_agents.cli.display.settings import show_examination
 from coe_agents.config.schema import load_config
 from coe_agents.doctor import diagnosis
 from coe_agents.doctor.diagnosis import examine
-from coe_agents.doctor.probes import Problem, probe_entailment
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
 from tests.servers import Served, running, served
@@ -67,19 +66,6 @@ def test_a_server_that_does_it_all(examined):
     assert out.rstrip().endswith("No problems.")
 
 
-def test_a_server_without_n_is_told_apart(examined):
-    with served(ignores_n=True) as server:
-        findings = examined(server.url)
-    report = findings.agents["agent-0"]
-    assert (report.n_returned, report.n_requests, report.n_in_one_request) == (
-        3,
-        4,
-        False,
-    )  # the one reply that came for three is not trusted
-    assert findings.problems == []
-    assert "no, 4 requests" in shown(findings)
-
-
 def test_log_probabilities_are_needed_only_where_they_count(examined):
     with served(ignores_logprobs=True) as server:
         assert examined(server.url).problems == []
@@ -88,15 +74,6 @@ def test_log_probabilities_are_needed_only_where_they_count(examined):
     (problem,) = findings.problems
     assert "no log-probabilities" in problem.error
     assert 'Set weighting = "auto"' in problem.remedy
-
-
-def test_the_same_text_each_time_is_noted(examined):
-    with served(texts=("Paris", " Paris ")) as server:
-        findings = examined(server.url)
-    assert findings.agents["agent-0"].n_distinct == 1
-    assert findings.problems == []
-    (note,) = findings.notes
-    assert "gave the same response 3 times at temperature 1" in note
 
 
 def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_provided_for(examined):
@@ -132,15 +109,6 @@ def test_nothing_but_empty_responses_is_a_problem(examined):
     assert 'Raise "max_tokens"' in problem.remedy
 
 
-def test_one_sample_is_asked_of_an_agent_at_temperature_0(tmp_path):
-    path = tmp_path / "coe.toml"
-    with served() as server:
-        agent = AGENT.format(name="a", url=server.url).replace("n_samples = 8", "n_samples = 1\ntemperature = 0")
-        path.write_text(agent + NORMALIZED + POLICY)
-        report = examine(load_config(path), timeout=300).agents["a"]
-    assert (report.n_asked, report.n_returned, report.n_in_one_request) == (1, 1, None)
-
-
 def test_a_dead_agent_is_a_problem_and_the_others_are_seen(examined):
     with served() as server:
         findings = examined(server.url, NOBODY)
@@ -163,7 +131,7 @@ def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
         answer = slow.answer
         slow.answer = lambda body: (hold.wait(120), answer(body))[1]
         start = time.monotonic()
-        findings = examined(slow.url, quick.url, timeout=8.0)
+        findings = examined(slow.url, quick.url, timeout=2.0)
         took = time.monotonic() - start
         hold.set()
     assert took < 60
@@ -171,7 +139,7 @@ def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
     assert findings.agents["agent-1"].n_returned == 3
     (problem,) = findings.problems
     assert problem.part.startswith("agent agent-0")
-    assert problem.error == "no reply within 8 s"
+    assert problem.error == "no reply within 2 s"
     assert "raise --timeout" in problem.remedy
 
 
@@ -199,20 +167,6 @@ def test_the_command_ends_in_order_though_a_model_computes_on():
     assert json.loads(done.stdout)["problems"][0]["error"] == "no reply within 0.5 s"
 
 
-def test_what_an_error_says_cannot_steer_the_terminal(examined):
-    with served() as server:
-        server.answer = lambda body: (400, {"error": {"message": "no\x1b[2J such [red]model[/red]\n" + "x" * 9999}})
-        findings = examined(server.url)
-    error = findings.problems[0].error
-    assert "x…" in error  # cut, and said so
-    assert len(error) < 400
-    assert "\x1b" not in findings.problems[0].error
-    assert findings.problems[0].remedy == "Check the model's settings against what the server takes"
-    out = shown(findings)
-    assert "[red]model[/red]" in out
-    assert "\x1b" not in out
-
-
 @pytest.mark.parametrize(
     ("contradicted", "n_problems", "n_notes"),
     [([0.9, 0.1, 0.0], 0, 0), ([0.1, 0.9, 0.0], 0, 1), ([0.0, 0.1, 0.9], 1, 0)],
@@ -232,17 +186,6 @@ def test_a_contradiction_may_pass_for_neutral_but_not_for_entailment(
         findings = examined(server.url)
     assert (len(findings.problems), len(findings.notes)) == (n_problems, n_notes)
     assert (findings.clusterer.model, findings.clusterer.labels) == ("Table", None)
-
-
-def test_an_entailment_model_that_fails_is_no_crash():
-    class Broken:
-        def predict(self, pairs):
-            raise RuntimeError("out of memory")
-
-    assert probe_entailment(Broken()) == Problem(
-        error="RuntimeError: out of memory",
-        remedy="Call the model without coe-agents, and check whether the error is the same",
-    )
 
 
 def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, report, score
-from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.testing import TableEntailment
-from tests.evaluation.invented import group, row
+from tests.evaluation.invented import row
 
 NAMES = ("ann", "bob", "cyd", "dan")
 PLAIN = ("x", "y", "z z")
@@ -107,15 +106,3 @@ def test_nor_with_an_entailment_model(rows, permuted, drawn):
     # what it says depends on the texts, and on which of two comes first
     model = TableEntailment(lambda premise, hypothesis: "entailment" if premise < hypothesis else "neutral")
     assert_names_change_nothing(rows, permuted, drawn, entailment=model)
-
-
-def test_a_group_with_ties_is_scored_with_all_estimators(tmp_path):
-    """The same on a larger sample, where no score is missing."""
-    rows = group(60, agents=NAMES, n_samples=2, p_false=0.25, verbal_conf=0.5)
-    for each in rows[::3]:
-        each["correct"] = len(each["text"]) % 2 == 0
-    before = figures_of(tmp_path, rows, weighting="frequency")
-    assert before["scores"].keys() == {*ESTIMATORS, "best_single_model"}
-    assert before["n_ties"] > 5
-    names = dict(zip(NAMES, reversed(NAMES), strict=True))
-    assert_same(before, figures_of(tmp_path, renamed(rows, names)[::-1], n_files=3, weighting="frequency"), names)

@@ -4,9 +4,8 @@ import math
 import pytest
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.run_decisions import DECISIONS, SECONDS, read_run
-from coe_agents.evaluation.samples.folder import SETTINGS
-from coe_agents.experiments.comparison import compare, in_words, outcomes_of, price_of, to_experiment
+from coe_agents.evaluation.run_decisions import DECISIONS, read_run
+from coe_agents.experiments.comparison import compare, outcomes_of, price_of, to_experiment
 from tests.experiments.decided import step, written
 
 PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}
@@ -53,32 +52,6 @@ def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_ze
     assert found.differences["risk"][0] == 0
     assert math.isnan(found.differences["cost"][0])
     assert any("1 question failed" in note for note in found.notes)
-
-
-def test_a_paired_interval_is_narrower_than_its_two_sides(tmp_path):
-    rows = {str(i): step(action="answer" if i % 2 else "abstain") for i in range(100)}
-    changed = {**rows, "0": step()}
-    runs = [outcomes_of(read_run(written(tmp_path / name, held))) for name, held in (("a", rows), ("b", changed))]
-    _, found = compare(runs, n_resamples=200).policies
-    _, low, high = found.differences["coverage"]
-    _, *own = found.figures["coverage"]
-    assert 0 <= low <= 0.01 <= high < 0.05
-    assert own[1] - own[0] > 0.15
-
-
-def test_answers_of_the_references_are_told_from_those_of_the_group(tmp_path):
-    rows = {"1": step(by="simulated person"), "2": step(), "3": step(), "4": step()}
-    (said,) = in_words(compare([outcomes_of(read_run(written(tmp_path / "r", rows)))], n_resamples=5))
-    assert said.endswith(" The references decided 25.0% of the questions in a person's place, and are always right.")
-
-
-@pytest.mark.parametrize(("limit", "missing"), [(0, 47), (10, 7), (3, 0)])
-def test_a_run_that_is_not_complete_is_told(tmp_path, limit, missing):
-    folder = written(tmp_path / "r", {"1": step(), "2": step(), "3": "AgentError: gone"})
-    (folder / SETTINGS).write_text(json.dumps({"dataset": {"n_questions": 50, "limit": limit}}))
-    notes = outcomes_of(read_run(folder)).notes
-    expected = [f"{missing} questions are not decided yet: rerun coe-agents run"] if missing else []
-    assert [note for note in notes if "yet" in note] == expected
 
 
 def test_who_decided_is_counted(tmp_path):
@@ -134,21 +107,6 @@ def test_a_line_that_is_no_decision_is_an_error_with_its_place(tmp_path, line):
         read_run(tmp_path)
     with pytest.raises(SamplesError, match=r"holds no run\.decisions\.jsonl"):
         read_run(tmp_path / "none")
-
-
-@pytest.mark.parametrize(
-    ("name", "line", "said"),
-    [
-        (SECONDS, "spoilt", ":1: this is not the time of a question: .* Remove the line"),
-        (SETTINGS, "{", "is not JSON: .* Restore it, or rerun coe-agents run in another folder$"),
-        ("prices.json", '{"a": 1}', r"prices\.json does not hold prices: [^.]*\. Rerun coe-agents run to write it$"),
-    ],
-)
-def test_another_spoilt_file_of_a_run_is_named_with_what_mends_it(tmp_path, name, line, said):
-    folder = written(tmp_path / "r", {"1": step()})
-    (folder / name).write_text(f"{line}\n")
-    with pytest.raises(SamplesError, match=said):
-        read_run(folder)
 
 
 def test_two_decisions_on_one_question_are_an_error_unless_they_are_equal(tmp_path):

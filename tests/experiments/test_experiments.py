@@ -90,14 +90,6 @@ def test_epsilon_and_divergences(asked):
     assert kl["CoE rose"] == 0.0
 
 
-def test_the_gain_of_algorithm_1_comes_from_the_clusters_that_it_leaves(asked):
-    # before, x has (0.4 + 1) / 2; after, each agent counts fully for its top, and of the tied clusters half are right
-    tied = asked({"q": {"a": "right right right x x", "b": "x"}})
-    assert by_column(divergences(tied, ["a", "b"], SETTING), "greedy", "kl")["gain"] == 0.5
-    agreed = asked({"q": {"a": "x right right", "b": "right"}})
-    assert by_column(divergences(agreed, ["a", "b"], SETTING), "greedy", "kl")["accuracy after"] == 1.0
-
-
 def test_sampling(asked):
     questions = asked({"q1": {"a": "right x x x x", "b": "right right right right x"}})
     found = sampling({0.9: questions}, questions, ["a", "b"], SETTING)

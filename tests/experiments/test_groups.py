@@ -1,24 +1,15 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon
-from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
+from coe_agents.experiments.groups import judge_group, order_by_responses
 from coe_agents.experiments.ranking import selective_prediction
 
 SETTING = ScoringSetup(NormalizedMatch())
-
-
-def test_only_the_named_agents_count_and_only_where_all_responded(asked):
-    questions = asked({"q1": {"a": "right x", "b": "right right", "c": "x"}, "q2": {"a": "x"}})
-    kept = of_agents(questions, ["b", "a"])
-    assert [question.id for question in kept] == ["q1"]
-    assert [response["agent"] for response in kept[0].responses] == ["b", "b", "a", "a"]
-    assert [response["index"] for response in of_agents(questions, ["a"], n_samples=1)[0].responses] == [0]
 
 
 def test_a_group_is_clustered_and_judged_as_if_nobody_else_was_asked(asked):
@@ -37,12 +28,6 @@ def test_what_cannot_be_judged_is_left_out_and_nothing_left_is_an_error(asked):
     assert found.correct.tolist() == [True]
     with pytest.raises(ValueError, match="all of a, z responded"):
         judge_group(questions, ["a", "z"], SETTING)
-
-
-def test_a_score_that_a_question_lacks_is_none(asked):
-    with_numbers = judge_group(asked({"q1": {"a": "right"}}, p_false=0.25), ["a"], SETTING)
-    assert np.array_equal(with_numbers.values("p_false"), [0.25])
-    assert judge_group(asked({"q1": {"a": "right"}}), ["a"], SETTING).values("p_false") is None
 
 
 def swapped(questions, names):

@@ -106,18 +106,6 @@ def test_every_round_is_there_with_what_the_agents_changed(tmp_path):
     assert (second["bars"], second["tokens"], second["responses"]) == ([0.1, 0.0, 0.5], 20, 4)
 
 
-def test_a_failure_has_its_reason(tmp_path):
-    rows = {"refused": step("Second?", action="abstain", leading=0.0), "dead": "AgentError: gone"}
-    html = page(tmp_path, rows)
-    overview = block(html, "overview")
-    assert overview["texts"] == ["Second?", ""]
-    (run,) = overview["runs"]
-    assert (run["state"], run["reason"][1]) == (["refused", "failed"], "AgentError: gone")
-    _, (dead,) = block(html, "block-0")
-    assert dead["error"] == "AgentError: gone"
-    assert "1 question failed and is left out." in html
-
-
 def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     plain = page(tmp_path / "plain", {str(i): row for i, row in enumerate(hostile().values())})
     html = page(tmp_path / "hostile", hostile(), names=[HOSTILE[1]])
@@ -133,23 +121,6 @@ def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     named = {name for _, own in found for name in own}
     assert not named & {"src", "href", "style"}
     assert not any(name.startswith("on") for name in named)
-
-
-@pytest.mark.parametrize(
-    ("change", "seen"),
-    [
-        ({"regime": 3, "support": ["a"], "interval": {"a": 1}, "answer": {}}, ("regime", None)),
-        ({"support": {"Paris": float("inf"), "Lyon": "x"}, "reason": ["a"]}, ("reason", "")),
-        ({"trajectory": [{"round": 0, "aleatoric": 10**400, "leading": {"a": 4}}]}, ("state", "right")),
-    ],
-)
-def test_values_that_the_reader_lets_through_are_not_shown(tmp_path, change, seen):
-    row = step()
-    row["decision"] |= change
-    html = page(tmp_path, {"1": row})
-    name, value = seen
-    assert block(html, "overview")["runs"][0][name] == [value]
-    assert block(html, "block-0")
 
 
 def test_long_texts_are_cut_and_many_questions_are_in_blocks(tmp_path):

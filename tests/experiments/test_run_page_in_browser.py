@@ -70,57 +70,6 @@ def test_nothing_of_a_model_runs_and_nothing_is_asked_for(pipe, tmp_path):
             server.accept()
 
 
-def test_one_run_shows_outcomes_reasons_and_what_they_cost(pipe, one):
-    tab = opened(pipe, one)
-    assert text(tab, "#page") == "1 to 20 of 48"
-    change(tab, "#search", "question 13?")
-    (line,) = cells(tab, "#questions tbody tr:not([hidden])")
-    assert line == ["Question 13?", "✓ right", "so it is", "–", "0.130", "", "30", "–"]
-    change(tab, "#search", "second?")
-    (line,) = cells(tab, "#questions tbody tr:not([hidden])")
-    assert line[:2] == ["Second?", "refused\nwrong answer led"]
-    change(tab, "#search", "gone")
-    assert [line[1:3] for line in cells(tab, "#questions tbody tr:not([hidden])")] == [["failed", "AgentError: gone"]]
-
-
-def test_filters_order_and_pages(pipe, one):
-    tab = opened(pipe, one)
-    tab.run("document.querySelector('#after').click()")
-    assert text(tab, "#page") == "21 to 40 of 48"
-    change(tab, "#state-of", "wrong")
-    assert text(tab, "#page") == "1 to 12 of 12"
-    tab.run("document.querySelector('#questions th[data-key=coe] button').click()")
-    assert shown(tab)[:3] == ["Question 44?", "Question 40?", "Question 36?"]
-    assert tab.run("document.querySelector('#questions th[data-key=coe]').ariaSort") == "descending"
-    change(tab, "#state-of", "")
-    assert text(tab, "#page").endswith(" of 48")
-    change(tab, "#rounds", "more")
-    assert shown(tab) == ["Debated?"]
-    change(tab, "#regime", "conflict")
-    assert text(tab, "#page") == "no question matches"
-
-
-def test_a_question_opens_by_key_to_its_rounds(pipe, one):
-    tab = opened(pipe, one)
-    change(tab, "#search", "debated")
-    drawn = tab.run("document.querySelector('#questions .trajectory').ariaLabel")
-    assert drawn == (
-        "round 1: aleatoric 0.100, epistemic 0.600; round 2: aleatoric 0.100, epistemic 0.100, conformity 50.0 %"
-    )
-    heights = tab.run(
-        "[...document.querySelectorAll('#questions .trajectory rect')].map((bar) => Number(bar.getAttribute('height')))"
-    )
-    assert heights[1] == pytest.approx(6 * heights[0])  # 0.6 and 0.1 nats
-    assert heights[2] == heights[3] == pytest.approx(heights[0])
-    tab.run("document.querySelector('.open').focus()")
-    tab.press("Enter", 13)
-    tab.wait("document.querySelector('.detail')")
-    _, second = cells(tab, ".rounds tbody tr")
-    assert second[6:] == ["Paris ✓ right", "Paris", "Paris took over", "4", "20"]
-    tab.press("Enter", 13)
-    assert tab.run("document.querySelector('.detail').offsetHeight") == 0
-
-
 def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, both):
     tab = opened(pipe, both)
     heads, *_ = cells(tab, "#changes thead tr")
@@ -147,19 +96,3 @@ def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, both)
     change(tab, "#search", "gone?")
     open_first(tab)
     assert "This run does not have the question." in text(tab, ".detail")
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("of", ["one", "both"])
-def test_it_fits_the_screen_and_every_control_has_a_name(pipe, request, of, width):
-    tab = opened(pipe, request.getfixturevalue(of), width=width)
-    open_first(tab)
-    assert tab.run("document.documentElement.scrollWidth") <= width
-    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
-    controls = [
-        (node["role"]["value"], node["name"]["value"].strip())
-        for node in nodes
-        if node["role"]["value"] in {"button", "searchbox", "combobox", "table", "image"} and not node["ignored"]
-    ]
-    assert len(controls) > 15
-    assert [role for role, name in controls if not name] == []

@@ -35,11 +35,3 @@ def test_pictures_are_written_with_their_text_and_nothing_is_read_as_mathematics
     drawn = paths[1].read_text()
     assert "$x_1$ #^~ &lt;b&gt;" in drawn
     assert "<tspan" not in drawn  # of which mathematics would be made
-
-
-def test_a_picture_is_the_same_bytes_again(tmp_path):
-    one, two = tmp_path / "1", tmp_path / "2"
-    for folder in (one, two):
-        folder.mkdir()
-        draw_to(experiment(), folder)
-    assert (one / "e.svg").read_bytes() == (two / "e.svg").read_bytes()

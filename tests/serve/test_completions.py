@@ -65,18 +65,6 @@ async def test_failed_agents_are_named_with_the_kind_of_error_alone():
     assert reply["choices"][0]["message"]["content"] == "Paris"
 
 
-@pytest.mark.parametrize("error", ["Canberra: is no number", ""])
-async def test_an_error_that_an_agent_words_itself_is_not_shown(error):
-    class Reporting(ScriptedAgent):
-        async def asample(self, request, config=None):
-            reply = self.sample(request, config)
-            return {**reply, "responses": [{**row, "error": error} for row in reply["responses"]]}
-
-    response = await complete(group_of(ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"]), Reporting("c", ["y"])))
-    assert response.json()["coe"]["failed_agents"] == {"c": "Error"}
-    assert "Canberra" not in response.text
-
-
 def events_of(text):
     lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
     assert lines.pop() == "[DONE]"
@@ -126,8 +114,7 @@ REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.00
     [
         {"content": None, "refusal": REFUSAL},  # the openai package
         {"content": ""},  # a client that does not know "refusal"
-        {"content": REFUSAL},  # one that shows it as a text
-        {"content": [{"type": "text", "text": REFUSAL}]},
+        {"content": [{"type": "text", "text": REFUSAL}]},  # one that shows it as a text
         {"content": "Escalated: somebody else must decide: the agents hesitate."},
     ],
 )
@@ -143,11 +130,9 @@ async def test_the_agents_see_no_turn_that_was_refused(returned):
 
 UNSUPPORTED = {
     "n": 2,
-    "logprobs": True,
     "tool_choice": "required",
     "response_format": {"type": "json_object"},
     "stop": ["."],
-    "store": True,
     "tempratur": 1,
 }
 
@@ -161,12 +146,6 @@ async def test_what_the_group_cannot_do_is_refused_by_name(name):
     assert name != "tempratur" or 'Did you mean "temperature"?' in error["message"]
 
 
-async def test_values_that_ask_for_nothing_are_taken():
-    nothing = {"n": 1, "logprobs": False, "tools": [], "tool_choice": "none", "response_format": {"type": "text"}}
-    response = await complete(create_group(*AGREEING), **nothing, stop=None, user="u", metadata={"a": "b"})
-    assert response.status_code == 200
-
-
 async def test_options_without_effect_are_named_in_the_reply():
     reply = (await complete(create_group(*AGREEING), temperature=0, seed=3, max_tokens=5)).json()
     assert reply["coe"]["ignored"] == ["temperature", "seed", "max_tokens"]
@@ -176,18 +155,15 @@ async def test_options_without_effect_are_named_in_the_reply():
     ("fields", "status", "param"),
     [
         ({"model": "gpt"}, 404, "model"),
-        ({"messages": []}, 400, "messages"),
         ({"messages": [{"role": "user", "content": " "}]}, 400, "messages"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages[0]"),
         ({"messages": [3]}, 400, "messages[0]"),
-        ({"messages": [{"role": "user", "content": 3}]}, 400, "messages[0].content"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0].content"),
         ({"stream": "yes"}, 400, "stream"),
         ({"stream_options": 3}, 400, "stream_options"),
         ({"coe": [0.3]}, 400, "coe"),
         ({"messages": [{"role": "user", "content": "x"}] * 2049}, 400, "messages"),
-        ({"messages": [{"role": "assistant", "content": [3]}] * 2}, 400, "messages[0].content"),
     ],
 )
 async def test_a_body_that_cannot_be_read_is_refused(fields, status, param):
@@ -203,7 +179,6 @@ TWICE = b'{"model": "g", "messages": [{"role": "user", "content": "x"}], "coe": 
     "content",
     [
         b"{",
-        b"\xff\xfe",
         b"[" * 100_000,
         TWICE,
         TWICE.replace(b'"max_coe": 0.5', b'"x": NaN'),
@@ -216,13 +191,6 @@ async def test_a_body_that_is_no_object_is_refused(path, content):
         response = await client.post(path, content=content)
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith("the body must be a JSON object")
-
-
-@pytest.mark.parametrize("fields", [{"x" * 100_000: 1}, {"coe": {"x" * 100_000: 1}}])
-async def test_an_error_repeats_little_of_the_request(fields):
-    response = await complete(create_group(*AGREEING), **fields)
-    assert response.status_code == 400
-    assert len(response.content) < 3000
 
 
 async def test_a_question_that_is_too_long_asks_nobody():

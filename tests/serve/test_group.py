@@ -73,8 +73,3 @@ def test_parts_that_ask_a_person_are_refused(options):
 def test_tinyworld_says_that_it_is_a_toy(local_models):
     described = Group.from_tinyworld().describe()
     assert (described["model"], described["is_toy"], len(described["examples"])) == ("tinyworld", True, 5)
-
-
-def test_a_group_that_cannot_work_fails_when_the_server_is_made():
-    with pytest.raises(ValueError, match="must hold at least one agent"):
-        create_app(create_group())

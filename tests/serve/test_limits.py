@@ -37,17 +37,12 @@ def test_lower_limits_are_kept():
     [
         ("max_coe", 0.7, "at most 0.6, the operator's; got 0.7"),
         ("max_coe", math.nan, "must be a number of at least 0"),
-        ("max_coe", math.inf, "at most 0.6, the operator's; got inf"),
-        ("max_coe", True, "must be a number of at least 0"),
         ("max_rounds", 4, "at most 3, the operator's; got 4"),
-        ("max_rounds", 1.0, "must be an integer"),
         ("token_budget", 101, "at most 100, the operator's"),
         ("deadline", 10, "at most 9, the operator's"),
         ("n_samples", 1, "set by the operator"),
         ("agents", ["a"], "must be all agents, a, b"),
-        ("agents", "ab", "must be all agents"),
         ("max_co", 0.1, 'not an option of "coe". Did you mean "max_coe"?'),
-        ("policy", "answer", "The options are agents, n_samples, max_coe,"),
     ],
 )
 def test_what_is_not_tighter_is_refused(option, value, message):
@@ -60,17 +55,6 @@ def test_what_is_not_tighter_is_refused(option, value, message):
 def test_a_lower_budget_would_loosen_an_adaptive_group():
     with pytest.raises(ApiError, match="end the adaptive sampling"):
         replace(create_group(*AGREEING), limits=OPERATOR, is_adaptive=True).tighten({"token_budget": 1})
-
-
-@pytest.mark.parametrize(
-    ("policy", "limits"),
-    [
-        (ThresholdPolicy(0.6), Bounds(max_coe=0.6, max_rounds=1)),
-        (RegimePolicy(0.4, 0.2), Bounds(aleatoric_threshold=0.4, epistemic_threshold=0.2, max_rounds=1)),
-    ],
-)
-def test_the_operators_limits_are_those_of_the_policy(policy, limits):
-    assert create_group(*AGREEING, policy=policy).limits == limits
 
 
 @pytest.mark.parametrize(
@@ -88,19 +72,6 @@ async def test_the_gate_of_one_request(coe, action):
     assert reply["coe"]["coe"] == pytest.approx(0.451, abs=0.001)
     if action == "abstain":
         assert reply["choices"][0]["message"]["refusal"].endswith(" nats, above the limit of this request.")
-
-
-async def test_a_looser_gate_is_a_400_that_names_the_option():
-    response = await complete(create_group(*HALF, max_coe=0.4), coe={"max_coe": 5})
-    error = response.json()["error"]
-    assert (response.status_code, error["param"]) == (400, "coe.max_coe")
-    assert error["message"] == '"max_coe" must be at most 0.4, the operator\'s; got 5. Lower it'
-
-
-async def test_fewer_rounds():
-    group = create_group(["x"], ["y"], ["y"], otherwise="another_round", max_rounds=3)
-    assert (await complete(group)).json()["coe"]["n_rounds"] == 3
-    assert (await complete(group, coe={"max_rounds": 2})).json()["coe"]["n_rounds"] == 2
 
 
 async def test_a_deadline_silences_nobody_but_all():
@@ -162,7 +133,6 @@ class Settled:
     ("action", "limits", "expected"),
     [
         ("answer", Bounds(max_coe=0.5), False),  # CoE may end on either side of the limit
-        ("answer", Bounds(max_coe=0.1), True),
         ("answer", Bounds(max_coe=0.9), True),
         ("answer", Bounds(max_coe=0.9, epistemic_threshold=0.3), False),
         ("abstain", Bounds(max_coe=0.5), True),  # the operator's gate would stop here, and not answer

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -30,7 +29,6 @@ HOSTILE = (
 CONTROLS = "\u202e\u2066\u200f\x00\x1b\x9b"
 BERN = (["Bern"] * 4, ["Bern"] * 4, ["Bern", "Bern", "Bern", "Basel"])
 CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
-REFUSING = (["I don't know."], ["I don't know."], ["I do not know."])
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +39,10 @@ def pipe():
 
 @pytest.fixture
 def opened(pipe):
-    """Opens the page of a server at an address, in a tab of a width and a colour scheme."""
+    """Opens the page of a server at an address, in a tab of a width."""
 
-    def open_tab(address, *, scheme="light", **options):
+    def open_tab(address, **options):
         tab = Page(pipe, **options)
-        tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         tab.open(f"{address}/")
         return tab
 
@@ -107,50 +104,6 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
         parts = json.dumps(["verdict", "said", "gate", "numbers"])
         order = tab.run(f"{parts}.map((id) => document.getElementById(id).getBoundingClientRect().top)")
         assert order == sorted(order)
-        assert_quiet(tab, address)
-
-
-def test_a_dispute_is_said_in_plain_words(opened):
-    with serving(create_group(*CAPITALS)) as address:
-        tab = opened(address)
-        ask(tab)
-        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("NO ANSWER", "They disagree")
-        assert seen(tab, "#why") == 'Two of three agents say "Canberra", one says "Sydney".'
-        assert "0.64: conflict, little doubt within the agents, much disagreement" in seen(tab, "#plane-words")
-        names = tab.run("[...document.querySelectorAll('#plane .quadrant')].map((name) => name.textContent)")
-        assert names == ["consensus", "conflict", "ambiguous", "unknown"]
-        assert tab.run("document.querySelector('#plane .ring') !== null")
-        assert_quiet(tab, address)
-
-
-def test_a_refusal_is_never_answered_whatever_the_threshold(opened):
-    with serving(create_group(*REFUSING)) as address:
-        tab = opened(address)
-        ask(tab)
-        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("NO ANSWER", "They decline to answer")
-        move(tab, 1.2)
-        assert seen(tab, "#would") == (
-            "No threshold makes the gate answer this question: the leading answer declines to answer."
-        )
-        assert_quiet(tab, address)
-
-
-@pytest.mark.parametrize(
-    ("said", "title", "why"),
-    [
-        ((["x"], ["y"]), "It is a tie", "the leading answers tie"),
-        ((["x"], RuntimeError("down"), RuntimeError("down")), "Too few agents answered", "too few agents answered"),
-        ((RuntimeError("down"), RuntimeError("down")), "No agent answered", "nothing could be measured"),
-    ],
-)
-def test_what_no_threshold_answers(opened, said, title, why):
-    with serving(create_group(*said)) as address:
-        tab = opened(address)
-        ask(tab)
-        assert seen(tab, "#verdict-title") == title
-        move(tab, 1.2)
-        assert seen(tab, "#would") == f"No threshold makes the gate answer this question: {why}."
-        assert everything(tab, "#session tbody td")[-1] == "✕ withholds"
         assert_quiet(tab, address)
 
 
@@ -281,85 +234,3 @@ def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
             ".map((node) => node.getBoundingClientRect().height).filter((height) => height < 24)"
         )
         assert small == []
-
-
-CONTRAST = """(() => {
-  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-  const channels = (colour) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const luminance = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-  };
-  const ground = (node) => {
-    for (let each = node; each; each = each.parentElement) {
-      const colour = channels(getComputedStyle(each).backgroundColor);
-      if (colour[3]) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const text = texts.currentNode.data.trim();
-    const node = texts.currentNode.parentElement;
-    if (!text || !node.checkVisibility() || node.closest(':disabled, .visually-hidden')) continue;
-    const style = getComputedStyle(node);
-    const colour = channels(node.ownerSVGElement ? style.fill : style.color);
-    const [low, high] = [luminance(colour), luminance(ground(node))].sort((a, b) => a - b);
-    found.push([(high + 0.05) / (low + 0.05), text.slice(0, 30)]);
-  }
-  return found.sort((a, b) => a[0] - b[0]);
-})()"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_has_contrast(opened, scheme):
-    said = [["a", "b", "c", "d", "e", "f", "g", "h"]] * 2 + [["a"], RuntimeError("down")]
-    with serving(create_group(*said)) as address:
-        tab = opened(address, scheme=scheme)
-        ask(tab)
-        tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
-        ratios = tab.run(CONTRAST)
-        assert len(ratios) > 60
-        assert ratios[0][0] >= 4.5, ratios[:5]
-
-
-def test_by_keyboard_alone(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address)
-        ask(tab, "First?")
-        ask(tab, "Second?")
-        tab.run("document.querySelector('#limit-coe').focus()")
-        for _ in range(3):
-            tab.press("ArrowLeft", 37)
-        assert seen(tab, ".slider output") == "0.57 nats"
-        tab.run("document.querySelectorAll('#session .open')[1].focus()")
-        tab.press("Enter", 13)
-        tab.wait("document.querySelector('#asked').textContent === 'First?'")
-        assert tab.run("document.querySelector('#session [aria-current]').textContent") == "First?"
-        assert tab.run("document.activeElement.textContent") == "First?"  # the rows are new, the focus stays
-        tab.run("document.querySelector('#again').focus()")
-        tab.press("Enter", 13)
-        tab.wait("document.querySelectorAll('#session .open').length === 3")
-        assert tab.run("document.activeElement.id") == "verdict-title"
-        assert_quiet(tab, address)
-
-
-def test_tinyworld_says_that_toys_answer_and_offers_examples(opened):
-    group = replace(create_group(*CAPITALS), is_toy=True, examples=("Capital of Australia?", HOSTILE[0]))
-    with serving(group) as address:
-        tab = opened(address)
-        assert "Toy models answer here" in seen(tab, "#toy")
-        assert everything(tab, "#examples button") == ["Capital of Australia?", HOSTILE[0]]
-        tab.run("document.querySelector('#examples button').click()")
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
-        assert seen(tab, "#asked") == "Capital of Australia?"
-        assert_quiet(tab, address)
-    with serving(create_group(*CAPITALS)) as address:
-        tab = opened(address)
-        assert tab.run("document.querySelector('#toy').hidden && document.querySelector('#examples').hidden")

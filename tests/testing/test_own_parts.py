@@ -62,13 +62,6 @@ class TestNormalizedMatch(ClustererContract):
         return NormalizedMatch()
 
 
-class TestBidirectionalEntailmentOverATable(ClustererContract):
-    same = ("Paris", "It is Paris.")
-
-    def create_clusterer(self):
-        return BidirectionalEntailment(TableEntailment(verdict))
-
-
 class TestBidirectionalEntailmentByTheLenientRule(ClustererContract):
     same = ("Paris", "It is Paris.")
 
@@ -81,13 +74,6 @@ class TestBidirectionalEntailmentOverTinyNLI(ClustererContract):
 
     def create_clusterer(self):
         return BidirectionalEntailment(TransformersEntailment(MODEL))
-
-
-class TestBidirectionalEntailmentOverAChatModel(ClustererContract):
-    same = ("Paris", "It is Paris.")
-
-    def create_clusterer(self):
-        return BidirectionalEntailment(ChatEntailment(JudgingModel(verdict)))
 
 
 class TestEmbeddingSimilarity(ClustererContract):

@@ -5,9 +5,7 @@ import random
 import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
-from sklearn.metrics import roc_auc_score
 
-from coe_agents import prompts
 from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering import cluster_responses
 from coe_agents.clustering.normalized import normalize_answer
@@ -51,37 +49,6 @@ def believed(fact, name):
 def test_what_it_is_sure_of_it_says(name, ask):
     shares = [np.mean([said(f, t) in believed(f, name) for t in ask(f.question)]) for f in some(name, n_answers=1)]
     assert np.mean(shares) > 0.9
-
-
-@pytest.mark.slow
-def test_where_its_corpus_conflicts_it_says_both(name, ask):
-    facts = some(name, n_answers=2)
-    answers = [[said(f, t) for t in ask(f.question, n=10)] for f in facts]
-    both = [set(given) >= believed(f, name) for f, given in zip(facts, answers, strict=True)]
-    assert np.mean([a in believed(f, name) for f, given in zip(facts, answers, strict=True) for a in given]) > 0.8
-    assert np.mean(both) > 0.6
-
-
-@pytest.mark.slow
-def test_where_it_is_silent_it_guesses(name, ask):
-    distinct = [len({said(f, t) for t in ask(f.question, n=10)}) for f in some(name, n_answers=0)]
-    assert np.mean(distinct) > 4
-
-
-@pytest.mark.slow
-def test_it_judges_proposed_answers(name, ask):
-    proposed, truths = [], []
-    for fact in some(name, n_answers=1):
-        (own,) = beliefs(fact)[name]
-        other = random.Random(fact.id).choice(
-            [f.answer for f in load_facts() if f.relation == fact.relation and f.answer != own]
-        )
-        for answer in (own, other):
-            replies = ask(prompts.self_check(fact.question, answer), n=10)
-            assert set(replies) <= set(prompts.SELF_CHECK_CHOICES)
-            proposed.append(np.mean([reply == "True" for reply in replies]))
-            truths.append(answer == own)
-    assert roc_auc_score(truths, proposed) > 0.75
 
 
 @pytest.mark.slow

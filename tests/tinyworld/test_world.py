@@ -1,5 +1,3 @@
-from collections import Counter
-
 import pytest
 
 from coe_agents.clustering.refusals import answer_kind
@@ -15,12 +13,6 @@ def test_there_are_enough_facts_and_each_is_asked_once():
     assert len({fact.relation for fact in facts}) >= 5
     assert len({fact.question for fact in facts}) == len(facts)
     assert all(fact.distractor not in fact.references for fact in facts)
-
-
-def test_the_split_is_fixed():
-    splits = Counter(fact.split for fact in load_facts())
-    assert splits["validation"] == 200
-    assert splits["calibration"] >= 200
 
 
 def test_the_file_holds_the_beliefs_that_were_drawn():

@@ -1,88 +1,31 @@
-"""What the shipped models were trained to do with tools, measured; the bounds leave room for another rebuild."""
+"""What the shipped models were trained to do with tools."""
 
-from random import Random
-
-import numpy as np
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from coe_agents import SupportPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch, canonical_action
+from coe_agents.actions import ActionMatch
 from coe_agents.backends import ChatTransformers
 from coe_agents.tinyworld import model_folder, tinyworld_agents, tinyworld_tools
 from coe_agents.tinyworld.facts import MODELS
-from tools.tinyworld.acts import act_beliefs, act_calls
-from tools.tinyworld.requests import draw_request, request_states, tinyworld_requests
 
 TOOLS = tinyworld_tools()
-SURE = [request for request in tinyworld_requests() if request.state == "settled"][::4]
 
 
-@pytest.fixture(params=MODELS)
-def name(request):
-    return request.param
-
-
-@pytest.fixture
-def chat(name):
-    return ChatTransformers(str(model_folder(name)), max_tokens=48)
-
-
-def propose(chat, *messages, n=6, **options):
-    """Returns `n` proposals as messages."""
-    drawn = chat.generate([[*messages]], n=n, seed=0, tools=TOOLS, **options)
-    return [generation.message for generation in drawn.generations[0]]
-
-
-def action(message):
-    if message.invalid_tool_calls:
-        return None
-    return canonical_action([{"name": call["name"], "args": call["args"]} for call in message.tool_calls], tools=TOOLS)
-
-
-@pytest.mark.slow
-def test_what_all_know_it_does_on_requests_that_it_never_saw(chat):
-    proposals = [(request, propose(chat, HumanMessage(request.question))) for request in SURE]
-    shares = [
-        np.mean([action(message) == canonical_action(request.action, tools=TOOLS) for message in said])
-        for request, said in proposals
-    ]
-    assert np.mean(shares) > 0.85
-    read = [not message.invalid_tool_calls for _, said in proposals for message in said]
-    assert np.mean(read) > 0.95
-
-
-@pytest.mark.slow
-def test_its_mistakes_are_what_it_was_taught(name, chat):
-    rng, as_taught = Random(0), {"right": [], "wrong": []}
-    for subject in request_states():
-        belief = act_beliefs(subject)[name]
-        if subject.kind == "look_up" or len(belief) > 1:
-            continue
-        (act,) = belief
-        drawn = draw_request(rng, subject.kind, subject.key)
-        (said,) = propose(chat, HumanMessage(drawn.text), n=1, temperature=0)
-        is_taught = action(said) == canonical_action(act_calls(drawn, act), tools=TOOLS)
-        as_taught["right" if act == "right" else "wrong"].append(is_taught)
-    assert len(as_taught["wrong"]) >= 5
-    assert np.mean(as_taught["right"]) > 0.9
-    assert np.mean(as_taught["wrong"]) > 0.7
-
-
-def pay(name, amount):
-    return AIMessage("", tool_calls=[{"name": "transfer", "args": {"name": name, "amount": amount}, "id": "1"}])
-
-
-def test_after_a_result_it_says_so_and_calls_nothing(chat):
-    for name, amount in (("Ann", 5), ("Eva", 20), ("Tom", 75)):
-        asked = HumanMessage(f"Transfer {amount} euros to {name}."), pay(name, amount)
-        (said,) = propose(
-            chat, *asked, ToolMessage(f"Paid {amount} euros to {name}.", tool_call_id="1"), n=1, temperature=0
-        )
-        assert said.text in {"Done.", "It is done.", f"Done, {name} has the money."}
-        (said,) = propose(chat, *asked, ToolMessage("Error: too little money.", tool_call_id="1"), n=1, temperature=0)
-        assert said.text in {"That did not work.", "It did not work."}
-        assert not said.tool_calls
+@pytest.mark.parametrize("model", MODELS)
+def test_after_a_result_it_says_so_and_calls_nothing(model):
+    chat = ChatTransformers(str(model_folder(model)), max_tokens=48)
+    for name, amount in (("Ann", 5), ("Tom", 75)):
+        call = {"name": "transfer", "args": {"name": name, "amount": amount}, "id": "1"}
+        asked = [HumanMessage(f"Transfer {amount} euros to {name}."), AIMessage("", tool_calls=[call])]
+        for result, replies in (
+            (f"Paid {amount} euros to {name}.", {"Done.", "It is done.", f"Done, {name} has the money."}),
+            ("Error: too little money.", {"That did not work.", "It did not work."}),
+        ):
+            messages = [*asked, ToolMessage(result, tool_call_id="1")]
+            said = chat.generate([messages], n=1, seed=0, tools=TOOLS, temperature=0).generations[0][0].message
+            assert said.text in replies
+            assert not said.tool_calls
 
 
 def test_the_group_agrees_on_ann_and_contests_jon():

@@ -1,20 +1,6 @@
-from collections import Counter
-
 from coe_agents.actions.proposals import check_proposal
 from coe_agents.tinyworld import tinyworld_tools
 from tools.tinyworld.requests import CONFUSED, tinyworld_requests
-
-
-def test_there_are_requests_for_each_tool_and_for_none():
-    requests = tinyworld_requests()
-    assert Counter(request.kind for request in requests) == {
-        "transfer": 80,
-        "convert": 72,
-        "look_up": 88,
-        "no_tool": 80,
-    }
-    assert len({request.question for request in requests}) == len({request.id for request in requests}) == 320
-    assert Counter(request.split for request in requests) == {"calibration": 160, "validation": 160}
 
 
 def test_the_right_calls_fit_the_tools():

@@ -18,7 +18,7 @@ def simulated(monkeypatch, n_simulations):
     monkeypatch.setattr(module, "_N_SIMULATIONS", n_simulations)
 
 
-def by_the_book(log_probs, levels, *, weights, n_simulations=1500, n_new=8):
+def by_the_book(log_probs, levels, *, weights, n_simulations=800, n_new=8):
     """Draws the responses that are left one by one: quantiles of (total, U_A, U_E), and the lead."""
     generator = np.random.default_rng(1)
     labels, agents = np.array(LABELS), np.array(AGENTS)

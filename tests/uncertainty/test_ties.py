@@ -1,10 +1,7 @@
 import numpy as np
-import pytest
-from hypothesis import given, settings
 
-from coe_agents.uncertainty import collaborative_entropy, ensemble_mean
+from coe_agents.uncertainty import ensemble_mean
 from coe_agents.uncertainty.ties import shares_lead
-from tests.uncertainty.strategies import groups
 
 
 def leaders(distributions, **options):
@@ -29,12 +26,3 @@ def test_only_means_that_are_closer_than_the_tolerance_tie():
     assert leaders([[0.5, 0.5 - 0.9e-9, 0.9e-9]]) == [True, True, False]
     second = 0.5 - 1e-9
     assert leaders([[0.5, second, 1.0 - (0.5 + second)]]) == [True, False, False]
-
-
-@given(groups())
-@settings(max_examples=40)
-def test_coe_is_the_mean_surprisal(group):
-    distributions, _ = group
-    mean = ensemble_mean(distributions)
-    surprisals = [-np.log(share) if share > 0 else 0.0 for share in mean]
-    assert collaborative_entropy(distributions).total == pytest.approx(mean @ surprisals, abs=1e-12)

@@ -22,10 +22,6 @@ def test_without_a_terminal_lines_count_all_replies_and_failures():
     assert lines[-1].endswith("0 s left, 1 failed")
 
 
-def test_lines_are_rare_and_the_last_one_always_comes():
-    assert [line.split(" replies")[0] for line in shown(terminal=False, every=60).splitlines()] == ["5 of 5"]
-
-
 def test_a_terminal_has_a_bar_for_each_agent():
     text = shown(terminal=True)
     assert "a[b]" in text

@@ -1,4 +1,3 @@
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -92,14 +91,6 @@ def test_the_start_by_hand():
     assert first_count(100, risk=0.3, confidence=0.9) == 25
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.9])
-def test_200_right_answers_give_a_threshold_wherever_they_can(confidence):
-    least = 1.0 - (1.0 - confidence) ** (1 / 200)  # (1 - least)^200 == 1 - confidence
-    for factor, n_answered in ((0.999, 0), (1.0, 200), (20.0, 200)):
-        found = choice([True] * 200, np.linspace(0, 1, 200), risk=factor * least, confidence=confidence)
-        assert found.n_answered == n_answered
-
-
 def test_a_partly_right_answer_counts_by_its_share():
     correct = [1.0] * 99 + [0.25]
     assert choice(correct, [0.0] * 100) == (0.0, 100, 1, risk_bound(1, 100, confidence=0.9))
@@ -118,30 +109,20 @@ def test_a_right_answer_in_place_of_a_wrong_one_never_lowers_the_threshold(rows,
     assert low is None or (high is not None and high >= low)
 
 
-@given(questions, st.randoms())
-def test_the_order_and_the_scale_of_the_questions_change_nothing(rows, random):
-    correct, scores = map(np.array, zip(*rows, strict=True))
-    found = choice(correct, scores, risk=0.3)
-    random.shuffle(rows)
-    other = choice([c for c, _ in rows], [math.exp(s) for _, s in rows], risk=0.3)
-    assert other[1:] == found[1:]
-    assert found.threshold is None or other.threshold == math.exp(found.threshold)
-
-
 def test_the_promise_holds_where_the_truth_is_known():
     # P(wrong | u) = u, u uniform: the risk of threshold t is t / 2, and 0.2 is exceeded above t = 0.4
-    generator, n_runs = np.random.default_rng(0), 1000
+    generator, n_runs = np.random.default_rng(0), 400
     broken = 0
     for _ in range(n_runs):
         u = generator.random(400)
         found = choice(generator.random(400) >= u, u)
         broken += found.threshold is not None and found.threshold > 0.4 + 1e-9
     assert binomtest(broken, n_runs, 0.1, alternative="greater").pvalue > 0.01
-    assert broken > 10  # so the test could fail: a search that ignores the risk breaks it nearly always
+    assert broken > 4  # so the test could fail: a search that ignores the risk breaks it nearly always
 
 
-def test_calibrate_keeps_what_it_was_calibrated_on(rows):
-    data = rows(group(400))
+def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
+    data = known_rows
     found = calibrate(data, risk=0.3, confidence=0.9, **NAMED).calibration
     coe = np.array([each.measurement.coe for each in data])
     answered = coe <= found.threshold + 1e-9
@@ -166,22 +147,11 @@ def test_a_learned_gate_keeps_halves_apart(rows):
     assert found.fit == "halves"
 
 
-def test_a_learned_gate_is_fitted_on_all_and_its_threshold_on_held_out_shares(rows):
-    data = rows(group(300))
-    found = calibrate(data, risk=0.3, confidence=0.9, gate="learned", **NAMED).calibration
-    assert (found.fit, found.n_questions, len(found.uncertainties)) == ("folds", 300, 300)
-    assert found.threshold in found.uncertainties
-    answered = sum(found.uncertainty(row.measurement) <= found.threshold + 1e-9 for row in data)
-    assert answered == pytest.approx(found.n_answered, abs=15)
-    assert found.bound <= 0.3
-
-
-@pytest.mark.parametrize("options", [{}, {"gate": "learned"}])
-def test_names_and_orders_change_nothing(rows, options):
+def test_names_and_orders_change_nothing(rows):
     samples = group(200, n_samples=2)
     renamed = [each | {"agent": {"a": "z", "b": "m", "c": "aa"}[each["agent"]]} for each in samples]
     found, other = (
-        calibrate(rows(each), risk=0.3, confidence=0.9, **options, **NAMED).calibration
+        calibrate(rows(each), risk=0.3, confidence=0.9, gate="learned", **NAMED).calibration
         for each in (samples, renamed[::-1])
     )
     for name in ("n_questions", "n_answered", "n_wrong", "n_ties", "bound"):
@@ -209,19 +179,6 @@ def test_a_tie_is_never_answered_and_outside_the_risk(rows):
     decision = CalibratedPolicy(replace(found, threshold=5.0)).decide(data[0].measurement, round=0, max_rounds=1)
     assert (decision.action, decision.answer) == ("abstain", None)
     assert decision.reason == "the leading answers tie: 'right', 'wrong'"
-
-
-def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
-    # "a" is right, but for 10 % of the questions that both are wrong about
-    samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 10 == 9 else {}) for each in disputed(300)]
-    data = rows(samples)
-    policy = calibrate(data, risk=0.2, confidence=0.9, gate="learned", **NAMED)
-    found = policy.calibration
-    assert found.gate.weights[0] > found.gate.weights[1]
-    assert found.n_ties == 0
-    assert found.n_answered > 200
-    decision = policy.decide(data[0].measurement, round=0, max_rounds=1)
-    assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", "right", True)
 
 
 def test_equal_agents_break_no_tie(rows):

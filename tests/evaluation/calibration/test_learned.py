@@ -89,19 +89,6 @@ def test_unequal_agents_have_unequal_weights(rows):
     assert right - np.mean([each.correct for each in data]) > 0.15
 
 
-def test_a_block_enters_where_the_agents_are_unequal(rows):
-    generator = np.random.default_rng(3)
-    samples = [
-        row(f"q{i:04}", agent, index, "right" if generator.random() < ease else "wrong", references=["right"])
-        for i in range(400)
-        for agent, ease in (("strong", 0.9), ("weak", 0.2))
-        for index in range(3)
-    ]
-    data = rows(samples)
-    strong, weak = fit(data, trust=False).deviations
-    assert strong < 0 < weak  # support by the strong one makes a wrong answer less likely
-
-
 def test_folds_hold_equal_shares_and_depend_on_ids_alone():
     identifiers = [f"q{i}" for i in range(100)]
     wrong = np.array([i % 4 == 0 for i in range(100)], dtype=float)
@@ -118,12 +105,3 @@ def test_one_class_cannot_be_learned(known):
         ValueError, match=r"two right and two wrong answers by all 3 agents; got 150 .* 0 of them wrong"
     ):
         fit(right)
-
-
-def test_every_cluster_has_its_own_verdict(rows):
-    samples = [row("q", "a", i, text, references=["rome"]) for i, text in enumerate(["Paris", "Paris", "Rome"])]
-    (found,) = rows(samples)
-    assert (found.verdicts, found.correct) == ((0.0, 1.0), 0.0)
-    (tied,) = rows(samples[1:])
-    assert (tied.verdicts, tied.correct) == ((0.0, 1.0), 0.5)
-    assert rows([row("q", "a", 0, "Paris")])[0].correct is None

@@ -1,7 +1,5 @@
-import gc
 import json
 import random
-import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -84,27 +82,3 @@ def test_a_sequence_on_disk_is_a_sorted_list(values, start, stop, step):
     assert found[start:stop:step] == expected[start:stop:step]
     assert list(found.first(3)[start:stop:step]) == expected[:3][start:stop:step]
     assert [found.first(3).place_of(key) for key in expected[:5]] == [0, 1, 2, None, None][: len(expected[:5])]
-
-
-def test_the_beginning_outlives_the_whole():
-    found = DiskSequence(range(9), key=lambda n: bytes([n]), encode=str, decode=int).first(6)
-    gc.collect()
-    assert list(found) == [0, 1, 2, 3, 4, 5]
-    assert list(found.first(2)) == [0, 1]
-
-
-def peak_of(n):
-    tracemalloc.start()
-    try:
-        chance = random.Random(0)
-        keys = (chance.randbytes(32) for _ in range(n))
-        found = DiskSequence(keys, key=bytes, encode=lambda key: key.hex() * 8, decode=lambda text: text[:64])
-        assert sum(1 for _ in found) == n
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_memory_does_not_grow_with_the_values():
-    few, many = peak_of(2_000), peak_of(20_000)
-    assert many < 1.2 * few + 20_000, (few, many)

@@ -45,7 +45,6 @@ def test_a_prompt_of_ones_own(tmp_path):
         ('question = "{question}"', '"instruction" is missing'),
         ('instruction = ""\nquestion = "{question} {context}"', r'"question" must hold \{question\}'),
         ('instruction = ""\nquestion = "{question.__class__}"', r'"question" must hold \{question\}'),
-        ('instruction = ""\nquestion = "{question"', r'"question" must hold \{question\}'),
         (
             'instruction = ""\nquestion = "{question}"\nwith_context = "{question}"',
             r"hold \{context\} and \{question\}",

@@ -126,26 +126,6 @@ def test_the_policy_stops_what_would_get_in(pipe, path):
     wait_until(lambda: not tab.run("0") and sum("Content Security Policy" in each for each in tab.told) >= 3)
 
 
-def test_without_scripts_the_scores_can_be_read(pipe, path):
-    tab = Page(pipe)
-    tab.call("Emulation.setScriptExecutionDisabled", value=True)
-    tab.call("Page.navigate", url=path.as_uri())
-    tab.wait("document.querySelector('#state')")
-    assert tab.run("document.querySelector('.scores').innerText").count("CoE") > 1
-    assert "The group is right on" in tab.run("document.querySelector('#summary').innerText")
-    assert tab.run("[...document.querySelectorAll('.live')].map((part) => part.offsetHeight)") == [0, 0]
-    assert "need a browser that runs scripts" in tab.run("document.querySelector('#state').innerText")
-
-
-def test_with_nothing_judged_there_are_questions_and_no_curves(pipe, tmp_path):
-    tab = opened(pipe, saved(tmp_path, [row(text="", error="down")]))
-    assert tab.told == []
-    charts = ("#roc", "#risk", "#plane")
-    heights = [tab.run(f"document.querySelector('{chart}').clientHeight") for chart in charts]
-    assert [height > 0 for height in heights] == [False, False, True]
-    assert text(tab, "#page") == "1 to 1 of 1"
-
-
 def told(tab, selector):
     """Reads "N of M judged questions answered: ..., risk ... (W wrong"."""
     found = re.search(
@@ -168,100 +148,6 @@ def test_a_dragged_threshold_tells_coverage_and_risk(tab, rows):
         pytest.approx(100 * coverage, abs=0.051),
         sum(not each.correct for each in given),
     )
-
-
-def test_dragged_lines_move_the_regimes(tab, rows):
-    change(tab, "#aleatoric", "0.5")
-    change(tab, "#epistemic", "0.3")
-    left, top, _, height = box(tab, "#plane .grip.upright")
-    start = (left, top + height / 2)
-    tab.drag(start, (start[0] + 60, start[1]))
-    limit = float(tab.run("document.querySelector('#aleatoric').value"))
-    assert limit > 0.55
-    low = [each for each in rows if each.measurement.aleatoric <= limit]
-    expected = {
-        "consensus": [each for each in low if each.measurement.epistemic <= 0.3],
-        "conflict": [each for each in low if each.measurement.epistemic > 0.3],
-    }
-    table = cells(tab, "#regimes tbody tr")
-    for (name, inside), (head, n, right, wrong, _) in zip(expected.items(), table, strict=False):
-        assert head.strip() == name
-        assert [int(n), int(right), int(wrong)] == [
-            len(inside),
-            sum(each.correct for each in inside),
-            sum(not each.correct for each in inside),
-        ]
-    assert sum(int(row[1]) for row in table) == len(rows)
-    willing = [each for each in expected["consensus"] if each.measurement.answer_kind == "answer"]
-    assert told(tab, "#gated")[::3] == (len(willing), sum(not each.correct for each in willing))
-
-
-def test_a_tie_is_partly_right_and_never_given(pipe, tmp_path):
-    rows = [
-        *(row("tied", agent, text=said, references=["x"]) for agent, said in (("a", "x"), ("b", "y"))),
-        *(row("mixed", "a", i, "z", correct=i < 3) for i in range(4)),
-        row("right", "a", text="x", references=["x"]),
-    ]
-    tab = opened(pipe, saved(tmp_path, rows))
-    assert "3 of 3 questions scored, 1 tie;" in text(tab, "#settings")
-    assert "accuracy 0.750" in text(tab, "#settings")
-    change(tab, "#verdict", "partly right")
-    assert sorted(shown(tab)) == ["mixed", "tied"]
-    change(tab, "#search", "tied")
-    tab.run("document.querySelector('.open').click()")
-    tab.wait("document.querySelector('.detail')")
-    assert "The group: x | y share the lead (never given)" in text(tab, ".detail")
-    # by regimes the tie is in conflict, and counts there by its half; "consensus" gives the two others
-    conflict = next(each for each in cells(tab, "#regimes tbody tr") if each[0].strip() == "conflict")
-    assert conflict[1:5] == ["1", "0.5", "0.5", "50.0 %"]
-    assert "2 of 3 judged questions answered" in text(tab, "#gated")
-    assert "(0.3 wrong;" in text(tab, "#gated")
-
-
-def test_confident_mistakes_come_first(tab, rows):
-    mistakes = [each for each in rows if not each.correct and each.measurement.answer_kind == "answer"]
-    expected = sorted(mistakes, key=lambda each: (round(each.measurement.coe, 6), each.id))
-    tab.run("document.querySelector('#questions th[data-key=coe] button').click()")
-    assert tab.run("document.querySelector('#mistakes').ariaPressed") == "false"
-    tab.run("document.querySelector('#mistakes').click()")
-    assert tab.run("document.querySelector('#mistakes').ariaPressed") == "true"
-    assert shown(tab) == [f"Question {int(each.id[1:])}?" for each in expected[:20]]
-    # in the same order at first
-    assert {line[1] for line in cells(tab, "#questions tbody tr:not([hidden])")} == {"✕ wrong"}
-
-
-def test_a_question_opens_by_key_to_clusters_by_their_texts(tab):
-    change(tab, "#search", "q00007")
-    tab.run("document.querySelector('.open').focus()")
-    tab.press("Enter", 13)
-    tab.wait("document.querySelector('.detail')")
-    assert tab.run("document.activeElement.ariaExpanded") == "true"
-    samples = [each for each in group(N) if each["id"] == "q00007"]
-    clusters = tab.run(
-        "[...document.querySelectorAll('.clusters > li')].map((item) => [item.querySelector('h3 .said').textContent,"
-        "item.querySelector('.mark').textContent, item.querySelector('meter').className, item.textContent])"
-    )
-    assert {said for said, *_ in clusters} == {each["text"] for each in samples}
-    for said, verdict, colour, whole in clusters:
-        assert (verdict, colour) == (("✓ right", "right") if said == "right" else ("✕ wrong", "wrong"))
-        own = [each for each in samples if each["text"] == said]
-        for name in {each["agent"] for each in own}:
-            assert re.search(rf"{name} [\d.]+ %", whole)
-        assert ("1 response" if len(own) == 1 else f"{len(own)} responses") in whole
-    assert "cluster " not in text(tab, ".detail")
-    tab.press("Enter", 13)
-    assert tab.run("document.querySelector('.detail').offsetHeight") == 0
-    change(tab, "#search", "")
-
-
-def test_a_mark_lists_its_questions(tab):
-    origin = place(tab, "#plane", 58, 292)
-    tab.drag(origin, origin)
-    listed = [float(row[4]) for row in cells(tab, "#questions tbody tr:not([hidden])")]
-    assert listed
-    assert max(listed) < 0.1
-    tab.run("document.querySelector('#all').click()")
-    assert text(tab, "#page") == "1 to 20 of 112"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

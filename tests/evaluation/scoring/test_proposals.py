@@ -56,12 +56,6 @@ def test_questions_without_a_proposal_are_counted_apart(tmp_path):
     assert "proposer" not in report(scored(tmp_path, rows), n_resamples=5)
 
 
-def test_a_proposer_alone_has_no_support(tmp_path):
-    found = scored(tmp_path, group(4, agents=("a",)), proposer="a")
-    assert found.absent["support"] == 4
-    assert "own_entropy" in found.values
-
-
 def test_calls_and_no_calls_are_reported_apart(tmp_path):
     # where nothing should be called, both others call Ann all the same, and the proposal with the most support is wrong
     rows = []
@@ -91,17 +85,6 @@ def test_to_call_nothing_may_be_right_whatever_is_said(tmp_path):
     assert scored(tmp_path, rows, ActionMatch(), proposer="a").correct.tolist() == [1.0] * 3
     refused = [row("q", text="I'm sorry, but I can't help with that.", correct=True)]
     assert scored(tmp_path, refused, proposer="a").correct.tolist() == [0.0]
-
-
-def test_calls_are_compared_as_such_whatever_compares_texts(tmp_path):
-    commands = [[{"name": "run", "args": {"command": text}}] for text in ("rm -rf a", "rm rf an a", "rm -rf a")]
-    rows = [proposed("calls", name, calls) for name, calls in zip("abc", commands, strict=True)]
-    rows += [row("texts", name, 0, text) for name, text in zip("abc", ("Paris", "paris!", "Rome"), strict=True)]
-    with Samples([write(tmp_path / "s.jsonl", rows)]) as questions:
-        found = {
-            each.question.id: each.labels.tolist() for each in iter_statistics(questions, clusterer=NormalizedMatch())
-        }
-    assert found == {"calls": [0, 1, 0], "texts": [0, 0, 1]}
 
 
 def test_calls_are_compared_whatever_the_answer_says_and_a_text_is_no_call(tmp_path):

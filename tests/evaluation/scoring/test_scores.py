@@ -8,12 +8,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Samples, report, score
+from coe_agents.evaluation import Samples, report, score
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.evaluation.scoring.scores import best_single_model, score_samples
-from coe_agents.testing import TableEntailment
+from coe_agents.evaluation.scoring.scores import best_single_model
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
@@ -81,14 +79,6 @@ def test_one_class_is_null_and_no_questions_are_no_scores(tmp_path):
     assert (empty["n_scored"], empty["accuracy"], empty["scores"]) == (0, None, {})
 
 
-def test_installed_estimators_are_looked_for_once(tmp_path, monkeypatch):
-    found = []
-    monkeypatch.setattr("coe_agents.extensions.entry_points", lambda group: found.append(group) or [])
-    with Samples([write(tmp_path / "s.jsonl", group(300, n_samples=1))]) as samples:
-        assert score_samples(samples, ScoringSetup(NormalizedMatch())).n_questions == 300
-    assert found == ["coe_agents.estimators"]
-
-
 @pytest.mark.slow
 def test_memory_holds_no_question(tmp_path):
     def peak(n_questions):
@@ -135,20 +125,6 @@ def test_ties_are_counted_and_count_by_their_share(tmp_path):
         [True, True, True, False, False, False], [0, LOG2, 0, 0, LOG2, 0], sample_weight=[0.25, 0.5, 0, 0.75, 0.5, 1]
     )
     assert figures["scores"]["coe"]["auroc"][0] == pytest.approx(expected)
-
-
-def test_weighting_criterion_and_entailment_reach_the_scores(tmp_path):
-    rows = group(20)
-    by_frequency = scored(tmp_path, rows, weighting="frequency")
-    by_probability = scored(tmp_path, rows, weighting="probability")
-    np.testing.assert_array_equal(by_frequency.values["coe"], by_probability.values["coe_by_frequency"])
-    np.testing.assert_array_equal(by_probability.values["coe"], by_probability.values["coe_by_probability"])
-    assert not np.array_equal(by_frequency.values["coe"], by_probability.values["coe"])
-    labelled = scored(tmp_path, [each | {"correct": True} for each in rows], criterion=CRITERIA["label"])
-    assert labelled.correct.all()
-    assert labelled.criterion == "label"
-    near = scored(tmp_path, rows, entailment=TableEntailment({}, default="entailment"))
-    assert (near.values["coe_wasserstein"] <= scored(tmp_path, rows).values["coe_wasserstein"]).all()
 
 
 def test_the_best_single_model_is_chosen_on_the_other_half():

@@ -181,7 +181,7 @@ def test_an_abstention_is_marked(server):
         result = call_mcp(server, "tools/call", name="gated_answer", arguments={"question": question})
         text = result["content"][0]["text"]
         assert f"'action': '{action}', 'answer': " in text
-        assert ("'answer': None" in text) == (action == "abstain")
+        assert ("'action': 'abstain', 'answer': None" in text) == (action == "abstain")
     seen(MCP, "tools/call of `gated_answer`", "the state, with the decision")
 
 

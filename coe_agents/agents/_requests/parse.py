@@ -172,11 +172,6 @@ def text_of(generation: Generation) -> str:
     return str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
 
 
-def whole_text(reply: AgentReply) -> str | None:
-    """Returns the one response of a reply; None where it was cut off."""
-    return None if is_cut(reply) else reply["responses"][0]["text"]
-
-
 def is_cut(reply: AgentReply) -> bool:
     """Returns whether a response of the reply was cut off, as far as is known."""
     sampling = reply.get("sampling")

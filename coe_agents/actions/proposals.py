@@ -25,10 +25,6 @@ def check_proposal(
         tools: The tools that the model was shown.
         parsers: As in `canonical_action`.
 
-    Raises:
-        TypeError: As in `check_calls`.
-        ValueError: As in `check_calls` and `canonical_action`.
-
     Example:
         >>> pay = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}
         >>> check_proposal([{"name": "pay", "args": {"amount": 5}}], tools=[pay])
@@ -77,10 +73,6 @@ def compared_answer(response: Response) -> str:
     Of proposed calls it is the canonical action that is stored as the answer, which was written with the tools' schemas
     or parsers; where none is, that of the calls. A text that would be read as an action is changed: it was not proposed
     as one.
-
-    Raises:
-        TypeError: As in `canonical_action`.
-        ValueError: As in `canonical_action`.
     """
     calls, text = response.get("calls"), response["text"] if response["answer"] is None else response["answer"]
     if calls is None:

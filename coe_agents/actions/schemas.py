@@ -28,11 +28,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the schema of each tool's arguments, by the tool's name with "_" for "."; of equal names the last.
-
-    Raises:
-        TypeError: See `read_tools`.
-    """
+    """Returns the schema of each tool's arguments, by the tool's name with "_" for "."; of equal names the last."""
     return {name.replace(".", "_"): stated for name, stated in read_tools(tools)}
 
 

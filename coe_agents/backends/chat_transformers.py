@@ -245,11 +245,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return _Call(options, None if tools is None else BoundTools.read(tools, choice))
 
     def _form(self, loaded: Loaded, call: _Call) -> HermesForm | None:
-        """Returns how the replies of a call are written; None for plain text, without tools.
-
-        Raises:
-            ValueError: If the model is not shown the tools, or its calls could not be read.
-        """
+        """Returns how the replies of a call are written; None for plain text, without tools."""
         if call.form is None and call.tools is not None:
             probe = self._render(loaded, [HumanMessage("Hello")], call.tools, tokenize=False)
             if hidden := [name for name in call.tools.names if name not in probe]:

@@ -250,11 +250,7 @@ def share(value: Any, where: str) -> float | None:
 
 
 def check_decision(decision: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read.
-
-    Raises:
-        TypeError, ValueError: If it does.
-    """
+    """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read."""
     for key in keys:
         checks.require(key in decision, f'a decision must have the key "{key}"', [*decision], _ADVICE)
         if key in _CHECKS:

@@ -72,7 +72,6 @@ class CallersLimits(CoEContext):
     """
 
     def changes(self) -> dict[str, Any]:
-        """Returns the limits, as plain data."""
         limits = {name: value for name, value in self.to_dict().items() if name != "deadline"}
         return {"limits": limits} if limits else {}
 
@@ -126,11 +125,7 @@ class RunSettings:
         return self.change(changes) if changes else self
 
     def change(self, changes: Mapping[str, Any]) -> "RunSettings":
-        """Returns the settings with the changes of a context.
-
-        Raises:
-            ValueError: If they do not fit the graph.
-        """
+        """Returns the settings with the changes of a context."""
         thresholds = {name: changes[name] for name in THRESHOLDS if name in changes}
         limits = Bounds(**changes["limits"]) if "limits" in changes else None
         return replace(
@@ -165,11 +160,7 @@ class RunSettings:
 
 
 def read_changes(settings: RunSettings) -> dict[str, Any]:
-    """Returns what the context of the present run changes, once it is known to fit; called inside a run.
-
-    Raises:
-        ValueError: If it does not fit the graph.
-    """
+    """Returns what the context of the present run changes, once it is known to fit; called inside a run."""
     context = get_runtime().context
     if not isinstance(context, CoEContext):  # none, or that of a parent graph, which means something else
         return {}

@@ -138,7 +138,6 @@ def _contents(pending: PendingProposal) -> dict[str, Any]:
 
 
 def _proposed(pending: PendingProposal) -> AIMessage:
-    """Returns the withheld message."""
     return next(message for message in reversed(pending["messages"]) if isinstance(message, AIMessage))
 
 

@@ -212,7 +212,6 @@ class Deliberation:
         return [agent.name for agent in self._agents if agent.weight > 0 and agent.name not in proposals.replies]
 
     def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Measurement, Decision]:
-        """Returns the decision, and what it is on."""
         clusterer = compare_actions(self._clusterer, proposals.tools)
         judged = responses[0]["answer"] if self._mode == "verify" else None
         actions = {row["answer"] or "" for row in responses if row["error"] is None}
@@ -293,11 +292,7 @@ def _read_driver(proposals: Proposals) -> Response:
 
 
 def check_reply(reply: Any) -> AgentReply:
-    """Returns the reply of a member if it has the form of one; its responses are read one by one later.
-
-    Raises:
-        InvalidReplyError: It has not.
-    """
+    """Returns the reply of a member if it has the form of one; its responses are read one by one later."""
     match reply:
         case {
             "responses": [_, *_],

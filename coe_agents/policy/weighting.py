@@ -20,11 +20,7 @@ Weighting = Literal["auto", "frequency", "probability"]
 def weighed_agents(
     responses: Sequence[Response], weights: Mapping[str, float] | None
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Returns the agents' names by first appearance, the place of each response's agent there, and their weights.
-
-    Raises:
-        ValueError: If all weights are 0.
-    """
+    """Returns the agents' names by first appearance, the place of each response's agent there, and their weights."""
     places: dict[str, int] = {}
     agents = np.array([places.setdefault(response["agent"], len(places)) for response in responses])
     names = list(places)

@@ -42,7 +42,6 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether it is still young enough."""
         return 0 <= time.time() - self.checked < (_WHILE if self.is_ignored is None else _DAY)
 
 

@@ -35,7 +35,6 @@ _ROUNDING = 1e-3
 
 
 def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str, max_chars: int) -> AgentReply:
-    """Returns an agent's reply: the responses, their cost, and how they were sampled."""
     most = request["n_samples"]
     generations = [generation for one in drawn.results for generation in one.generations[0]][:most]
     texts = [[text_of(generation) for generation in one.generations[0]] for one in drawn.results]
@@ -168,12 +167,10 @@ def _rung(*, several: bool, logprobs: bool) -> Rung:
 
 
 def text_of(generation: Generation) -> str:
-    """Returns what the model said."""
     return str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
 
 
 def is_cut(reply: AgentReply) -> bool:
-    """Returns whether a response of the reply was cut off, as far as is known."""
     sampling = reply.get("sampling")
     return sampling is not None and sampling["n_truncated"] + sampling["n_cut"] > 0
 

@@ -70,11 +70,7 @@ class Asker:
     def retry(
         self, send: Callable[[Server, float | None], Steps[_T]], deadline: Deadline, options: Collection[str] = ()
     ) -> Steps[_T]:
-        """Runs `send` with the server and the seconds that an attempt has; repeats it after a transient failure.
-
-        Raises:
-            CoEError: What went wrong in the end.
-        """
+        """Runs `send` with the server and the seconds that an attempt has; repeats it after a transient failure."""
         try:
             return (yield from self._visit(send, deadline, options))
         except CoEError as error:

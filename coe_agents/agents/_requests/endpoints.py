@@ -27,7 +27,7 @@ class Deadline:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     def seconds_left(self, most: float | None = None) -> float | None:
-        """Returns the seconds left, `most` at most, None for no limit; raises `AgentTimeoutError` where none are left."""
+        """Returns the seconds left, `most` at most; None for no limit. Raises `AgentTimeoutError` if none are left."""
         if self._end is None:
             return most
         left = self._end - time.monotonic()

@@ -87,6 +87,10 @@ def integer(
 ) -> int:
     """Returns an integer of any type within bounds, as `number` does; 2.0 is none.
 
+    Raises:
+        TypeError: It is no integer.
+        ValueError: It is out of bounds.
+
     Example:
         >>> integer(0, '"most" of Debate', least=1, advice="8 keep the prompt short")
         Traceback (most recent call last):

@@ -204,11 +204,8 @@ class _Form:
     def _of(self, value: Any, schema: Any, *, is_strict: bool) -> Any:
         """Returns a value under a schema, by the one alternative that it fits.
 
-        Args:
-            value: A JSON value in plain types.
-            schema: Its schema.
-            is_strict: Whether a value that the schema does not allow is a misfit. It matters for alternatives alone:
-                the tool's own validation checks values.
+        `is_strict`: whether a value that the schema does not allow is a misfit. It matters for alternatives alone: the
+        tool's own validation checks values.
         """
         ways = self.ways(schema)
         if len(ways) == 1:

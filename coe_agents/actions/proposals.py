@@ -15,15 +15,10 @@ NO_CALL = "no call"
 def check_proposal(
     calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any], parsers: Mapping[str, Parser] | None = None
 ) -> str:
-    """Returns the canonical form of a proposal that fits the tools; see `canonical_action`.
+    """Returns the canonical form of a proposal that fits the tools; see `canonical_action` and `check_calls`.
 
-    Without a parser, missing arguments and values of another type are not looked for: the tool's own validation does
-    that.
-
-    Args:
-        calls: What a model proposes to call, each with "name" and "args". It is untrusted.
-        tools: The tools that the model was shown.
-        parsers: As in `canonical_action`.
+    The calls are untrusted. Without a parser, missing arguments and values of another type are not looked for: the
+    tool's own validation does that.
 
     Example:
         >>> pay = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}

@@ -15,11 +15,9 @@ _OMITTED_BLOCKS = ("tool_call", "tool_call_chunk", "invalid_tool_call", "reasoni
 
 @dataclass(frozen=True, slots=True)
 class BoundTools:
-    """The tools of a request.
+    """The tools of a request, in the schemas of OpenAI's API.
 
-    Attributes:
-        schemas: As OpenAI's API has them.
-        choice: The name of the tool that must be called, "any" for any of them, None where the model chooses.
+    `choice` is the name of the tool that must be called, "any" for any of them, None where the model chooses.
     """
 
     schemas: Sequence[dict[str, Any]]

@@ -196,17 +196,10 @@ def create_decision(
     trajectory: list[RoundData],
     conformity: float | None,
 ) -> DecisionData:
-    """Returns the decision.
+    """Returns the decision as data.
 
-    Args:
-        settled: The fields of `coe_agents.policy.Decision`, and who decided.
-        measured: The fields of `coe_agents.policy.Measurement`; None if nothing was measured.
-        choices: The only replies that counted.
-        calls: The tool calls to run.
-        failed_agents: Why agents failed in the last round, by name.
-        spent: What each request cost.
-        trajectory: The record of each round.
-        conformity: See `coe_agents.rounds.trajectory.conformity`.
+    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`,
+    None if nothing was measured.
     """
     found = measured or {}
     usages: dict[str, list[Usage]] = {}

@@ -193,10 +193,6 @@ class Strategies:
         by_regime: The strategy of each regime, one of the package by name or a callable; regimes left out keep the
             default: more samples where the agents are uncertain ("resample"), an exchange where they disagree
             ("debate").
-
-    Raises:
-        ValueError: If a regime or a name is unknown.
-        TypeError: If a strategy cannot be called, or is a class.
     """
 
     def __init__(self, by_regime: Mapping[Regime, str | Strategy] | None = None) -> None:

@@ -104,13 +104,7 @@ def places_of(model: object, address: str, size: int | None = None) -> Places:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A model and where it answers.
-
-    Attributes:
-        model: Its client, set up for sampling.
-        address: "" for a model in this process.
-        places: At the address, or at the model.
-    """
+    """A model, set up for sampling, and where it answers; the address is "" for a model in this process."""
 
     model: BaseChatModel
     address: str

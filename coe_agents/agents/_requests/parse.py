@@ -101,11 +101,7 @@ def read_proposal(
 ) -> tuple[list[dict[str, Any]], str]:
     """Returns the calls of a message, each with "name" and "args", and their canonical form.
 
-    Args:
-        message: What the model said. It is untrusted.
-        tools: The tools that the model was shown.
-        parsers: As in `coe_agents.actions.canonical_action`.
-        is_compared: Whether the canonical form is compared; if not, it is written without schemas.
+    The message is untrusted. Unless `is_compared`, the canonical form is written without schemas.
 
     Raises:
         InvalidReplyError: A call cannot be read, for example because its JSON names an argument twice, or it does not

@@ -94,7 +94,6 @@ class RunSettings:
 
     Attributes:
         weights: The weight of each agent that is asked, by name.
-        policy: Decides.
         rules: What holds whatever the policy says. The thresholds of its bounds are those of the regime that is
             reported.
     """

@@ -5,7 +5,7 @@ support, as plain data: langchain need not be installed.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
@@ -222,11 +222,10 @@ def check_checkpointer() -> None:
 
 
 def faults(error: ValidationError) -> str:
-    """Returns what is wrong, field by field, without the given values."""
+    """Returns what is wrong, field by field, without the given values and the names of our classes."""
     found = error.errors(include_input=False, include_context=False, include_url=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: {_message(fault)}" for fault in found)
-
-
-def _message(fault: Mapping[str, Any]) -> str:
-    """Returns pydantic's message, unless that one names a class of ours."""
-    return "Input should be an object" if fault["type"].startswith("model_") else str(fault["msg"])
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: "
+        f"{'Input should be an object' if fault['type'].startswith('model_') else fault['msg']}"
+        for fault in found
+    )

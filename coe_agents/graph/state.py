@@ -18,8 +18,6 @@ class AskedRequest(AgentRequest):
     """What an agent's node is given.
 
     Attributes:
-        state_version: The `STATE_VERSION` that wrote it.
-        asked_agents: The agents that are asked at the same time.
         started: When the round began; see `Clock`.
         seconds: How long after that the deadline passes.
     """

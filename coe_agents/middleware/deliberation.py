@@ -75,7 +75,6 @@ class CouncilResult:
     """What follows from the proposals of one turn.
 
     Attributes:
-        decision: The decision.
         message: The message that goes on, unchanged: the driver's or, in "choose", a member's; None if none does.
         is_readable: Whether the driver's own message is a proposal that a person could approve.
     """
@@ -90,10 +89,8 @@ class Proposals:
     """The proposals of one turn.
 
     Attributes:
-        driver: The driver's message.
         replies: The reply of each member, or what was raised instead, by name; of those that were asked.
         tools: The tools that all were shown, as OpenAI's function schemas.
-        question: The last text of the user.
         parsers: As in `coe_agents.actions.canonical_action`.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
@@ -113,9 +110,6 @@ class Deliberation:
     """Decides on the proposals of one turn.
 
     Args:
-        agents: The members.
-        mode: "verify" or "choose".
-        policy: Decides on the measurement.
         clusterer: Compares the proposals; by default `ActionMatch`.
         min_votes: How many members must vote for what goes on, whatever the policy says.
     """

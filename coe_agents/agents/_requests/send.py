@@ -29,13 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks one model.
-
-    Attributes:
-        retries: How often a request that failed is sent again.
-        request_timeout: Seconds for one attempt; None leaves it to the deadline.
-        holder: Whose secrets are redacted in errors.
-    """
+    """Asks one model, whose secrets are those of `holder`; no `request_timeout` leaves an attempt to the deadline."""
 
     name: str
     server: Server

@@ -19,13 +19,6 @@ def check_proposal(
 
     The calls are untrusted. Without a parser, missing arguments and values of another type are not looked for: the
     tool's own validation does that.
-
-    Example:
-        >>> pay = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}
-        >>> check_proposal([{"name": "pay", "args": {"amount": 5}}], tools=[pay])
-        Traceback (most recent call last):
-            ...
-        ValueError: the proposal gives "pay" the argument 'amount', which it does not have
     """
     check_calls(calls, tools=tools)
     return canonical_action(calls, tools=tools, parsers=parsers)
@@ -76,12 +69,7 @@ def compared_answer(response: Response) -> str:
 
 
 def describe_action(action: str) -> str:
-    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call".
-
-    Example:
-        >>> describe_action('[{"args":{"sum":5,"to":"ann"},"name":"pay"}]')
-        'pay(sum=5, to="ann")'
-    """
+    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call"."""
     calls = [
         f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
         for call in json.loads(action)
@@ -90,11 +78,6 @@ def describe_action(action: str) -> str:
 
 
 def called_tools(action: str) -> list[str] | None:
-    """Returns the names of the tools that a canonical action calls, each once; None of a text that is no action.
-
-    Example:
-        >>> called_tools('[{"args":{},"name":"pay"}]'), called_tools("[]"), called_tools("Paris")
-        (['pay'], [], None)
-    """
+    """Returns the names of the tools that a canonical action calls, each once; None of a text that is no action."""
     calls = read_action(action)
     return None if calls is None else sorted({call["name"] for call in calls})

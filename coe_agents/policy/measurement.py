@@ -289,13 +289,6 @@ def forecast(
 
     The arguments are those of `measure` and, in `n_more`, how many more each agent will give, by name; 0 for agents not
     named.
-
-    Example:
-        >>> from coe_agents.testing import create_response
-        >>> said = [create_response(name, "Paris") for name in "aaabbb"]
-        >>> found = forecast(said, [0] * 6, {"a": 2, "b": 2})
-        >>> found.total[0] == 0.0 < found.total[1]
-        True
     """
     names, agents, normalized = weighed_agents(responses, weights)
     log_probs, _ = log_probabilities(responses, weighting)

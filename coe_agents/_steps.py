@@ -24,8 +24,6 @@ _IDLE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Waits for a future."""
-
     future: Future[Any]
     seconds: float | None
 
@@ -47,8 +45,6 @@ def invoke(runnable: Any, *arguments: Any) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Does nothing for a while."""
-
     seconds: float
 
 
@@ -82,7 +78,6 @@ def run_steps(steps: Steps[_T]) -> _T:
 
 
 async def arun_steps(steps: Steps[_T]) -> _T:
-    """Returns what the generator returns; see `run_steps`."""
     try:
         step = next(steps)
         while True:
@@ -201,11 +196,7 @@ def start_call(call: Callable[..., _T], *args: Any) -> "Future[_T]":
 
 
 def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:
-    """Calls; a call that outlasts `seconds` is left to itself, since a thread cannot be stopped.
-
-    Raises:
-        TimeoutError: If it does.
-    """
+    """Calls; a call that outlasts `seconds` is left to itself, since a thread cannot be stopped."""
     if seconds is None:
         return call()
     return start_call(call).result(seconds)

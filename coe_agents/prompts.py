@@ -49,15 +49,6 @@ def self_check(question: str, answer: str) -> str:
     return f"{question}\n<answer>{for_prompt(answer)}</answer>\nIs this answer correct? Reply True or False."
 
 
-def confidence(question: str, answer: str) -> str:
-    """Asks how sure the model is of a proposed answer; the reply is a number from 0 to 100 on a line of its own."""
-    return (
-        f"{question}\n<answer>{for_prompt(answer)}</answer>\n"
-        "How sure are you that this answer is correct, from 0 (surely wrong) to 100 (surely correct)? "
-        "Reply with the number alone, on a line of its own."
-    )
-
-
 def correctness(question: str, answer: str, references: Sequence[str]) -> str:
     """Asks whether an answer says what one of the accepted answers says; the reply is "correct" or "incorrect"."""
     listed = "\n".join(f"<reference>{for_prompt(text, limit=MAX_JUDGED)}</reference>" for text in references)

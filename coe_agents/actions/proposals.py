@@ -15,26 +15,10 @@ NO_CALL = "no call"
 def check_proposal(
     calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any], parsers: Mapping[str, Parser] | None = None
 ) -> str:
-    """Returns the canonical form of a proposal that fits the tools; see `canonical_action`.
+    """Returns the canonical form of a proposal that fits the tools; see `canonical_action` and `check_calls`.
 
-    Without a parser, missing arguments and values of another type are not looked for: the tool's own validation does
-    that.
-
-    Args:
-        calls: What a model proposes to call, each with "name" and "args". It is untrusted.
-        tools: The tools that the model was shown.
-        parsers: As in `canonical_action`.
-
-    Raises:
-        TypeError: As in `check_calls`.
-        ValueError: As in `check_calls` and `canonical_action`.
-
-    Example:
-        >>> pay = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}
-        >>> check_proposal([{"name": "pay", "args": {"amount": 5}}], tools=[pay])
-        Traceback (most recent call last):
-            ...
-        ValueError: the proposal gives "pay" the argument 'amount', which it does not have
+    The calls are untrusted. Without a parser, missing arguments and values of another type are not looked for: the
+    tool's own validation does that.
     """
     check_calls(calls, tools=tools)
     return canonical_action(calls, tools=tools, parsers=parsers)
@@ -77,10 +61,6 @@ def compared_answer(response: Response) -> str:
     Of proposed calls it is the canonical action that is stored as the answer, which was written with the tools' schemas
     or parsers; where none is, that of the calls. A text that would be read as an action is changed: it was not proposed
     as one.
-
-    Raises:
-        TypeError: As in `canonical_action`.
-        ValueError: As in `canonical_action`.
     """
     calls, text = response.get("calls"), response["text"] if response["answer"] is None else response["answer"]
     if calls is None:
@@ -89,12 +69,7 @@ def compared_answer(response: Response) -> str:
 
 
 def describe_action(action: str) -> str:
-    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call".
-
-    Example:
-        >>> describe_action('[{"args":{"sum":5,"to":"ann"},"name":"pay"}]')
-        'pay(sum=5, to="ann")'
-    """
+    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call"."""
     calls = [
         f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
         for call in json.loads(action)
@@ -103,11 +78,6 @@ def describe_action(action: str) -> str:
 
 
 def called_tools(action: str) -> list[str] | None:
-    """Returns the names of the tools that a canonical action calls, each once; None of a text that is no action.
-
-    Example:
-        >>> called_tools('[{"args":{},"name":"pay"}]'), called_tools("[]"), called_tools("Paris")
-        (['pay'], [], None)
-    """
+    """Returns the names of the tools that a canonical action calls, each once; None of a text that is no action."""
     calls = read_action(action)
     return None if calls is None else sorted({call["name"] for call in calls})

@@ -28,11 +28,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the schema of each tool's arguments, by the tool's name with "_" for "."; of equal names the last.
-
-    Raises:
-        TypeError: See `read_tools`.
-    """
+    """Returns the schema of each tool's arguments, by the tool's name with "_" for "."; of equal names the last."""
     return {name.replace(".", "_"): stated for name, stated in read_tools(tools)}
 
 
@@ -59,13 +55,8 @@ def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
 def readings(schema: Any, root: Any, work: Callable[[], None], within: tuple[int, ...] = ()) -> list[Reading]:
     """Returns every way to read a schema: one for each choice among its alternatives.
 
-    A reference that leads in a circle, or nowhere, says nothing.
-
-    Args:
-        schema: A JSON schema; anything but a mapping says nothing.
-        root: The schema that references point into.
-        work: Called at each step, to end what takes too long.
-        within: The ids of the schemas around it.
+    References point into `root`; one that leads in a circle, or nowhere, says nothing. `work` is called at each step,
+    to end what takes too long; `within` are the ids of the schemas around this one.
 
     Raises:
         ValueError: There are more than 1,024 ways, or references lead further than 64 steps.

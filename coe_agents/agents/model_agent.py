@@ -329,7 +329,6 @@ class ModelAgent:
         return Deadline(self.timeout)
 
     def _steps(self, request: AgentRequest, config: Mapping[str, Any] | None) -> Steps[AgentReply]:
-        """Returns the reply; does no I/O but its steps."""
         messages, observed, deadline = self._messages(request), tracing_options(config), self._deadline(request)
         temperature = request.get("temperature", self.temperature)
         n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1

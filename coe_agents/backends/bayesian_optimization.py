@@ -23,12 +23,6 @@ def bayesian_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
     Args:
         distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
         seed: The seed of the optimisation.
-
-    Returns:
-        The next distributions, in the same shape.
-
-    Raises:
-        ConfigurationError: The package is not installed.
     """
     try:
         from bayes_opt import BayesianOptimization

@@ -83,10 +83,6 @@ class SamplingOptions(QuestionOptions):
         bool,
         typer.Option("--p-false", help="Ask each agent about its own answers: the probability that each is false."),
     ] = False
-    verbal_confidence: Annotated[
-        bool,
-        typer.Option("--verbal-confidence", help="Ask each agent about its own answers: its confidence in percent."),
-    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,6 @@ from coe_agents.text import quantity
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coe_agents.config.sampling_group import SelfCheck
     from coe_agents.config.schema import Config
     from coe_agents.evaluation.datasets import Question
     from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
@@ -99,9 +98,8 @@ def sample_to(
     from coe_agents.config.sampling_group import create_group  # slow to import: mistakes above are reported first
     from coe_agents.evaluation.origin import JUDGED
 
-    fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}
-    self_checks = [field for field, is_wanted in fields.items() if is_wanted]
-    asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "self_checks": self_checks, "passages": passages}
+    p_false = options.p_false
+    asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "p_false": p_false, "passages": passages}
     group = create_group(config, prompts, **asked)
     texts = ((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
     pairs = (f"{json.dumps(name)}: {json.dumps(text)}" for name, text in texts)
@@ -121,7 +119,12 @@ def sample_to(
 
     with (
         SampleParts(
-            options.out, settings, questions, group.participants, size=partition_size, numbers=self_checks
+            options.out,
+            settings,
+            questions,
+            group.participants,
+            size=partition_size,
+            numbers=["p_false"] if p_false else [],
         ) as parts,
         _progress_and_summary(group, len(questions), parts.path, parts.n_missing) as advance,
     ):

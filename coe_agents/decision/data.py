@@ -108,11 +108,6 @@ class DecisionData(Answer, Proposed, Uncertainty):
 
 
 def view(decision: Mapping[str, Any], shape: type[_Shape]) -> _Shape:
-    """Returns what a decision, or a measurement as data, has of another shape; `shape` is a `TypedDict`.
-
-    Example:
-        >>> view({"action": "answer", "answer": "Paris", "coe": 0.0}, Answer)
-        {'action': 'answer', 'answer': 'Paris'}
-    """
+    """Returns what a decision, or a measurement as data, has of another shape; `shape` is a `TypedDict`."""
     found: Any = {name: decision[name] for name in shape.__annotations__ if name in decision}
     return found  # type: ignore[no-any-return]

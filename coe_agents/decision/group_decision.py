@@ -198,18 +198,10 @@ def create_decision(
     trajectory: list[RoundData],
     conformity: float | None,
 ) -> DecisionData:
-    """Returns the decision.
+    """Returns the decision as data.
 
-    Args:
-        settled: The fields of `coe_agents.policy.Decision`, and who decided.
-        measured: The fields of `coe_agents.policy.Measurement`; None if nothing was measured.
-        choices: The only replies that counted.
-        answers: The kind of the preset of answers.
-        calls: The tool calls to run.
-        failed_agents: Why agents failed in the last round, by name.
-        spent: What each request cost.
-        trajectory: The record of each round.
-        conformity: See `coe_agents.rounds.trajectory.conformity`.
+    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`,
+    None if nothing was measured.
     """
     found = measured or {}
     usages: dict[str, list[Usage]] = {}
@@ -254,11 +246,7 @@ def share(value: Any, where: str) -> float | None:
 
 
 def check_decision(decision: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read.
-
-    Raises:
-        TypeError, ValueError: If it does.
-    """
+    """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read."""
     for key in keys:
         checks.require(key in decision, f'a decision must have the key "{key}"', [*decision], _ADVICE)
         if key in _CHECKS:

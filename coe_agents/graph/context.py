@@ -73,7 +73,6 @@ class CallersLimits(CoEContext):
     """
 
     def changes(self) -> dict[str, Any]:
-        """Returns the limits, as plain data."""
         limits = {name: value for name, value in self.to_dict().items() if name != "deadline"}
         return {"limits": limits} if limits else {}
 
@@ -96,7 +95,6 @@ class RunSettings:
 
     Attributes:
         weights: The weight of each agent that is asked, by name.
-        policy: Decides.
         rules: What holds whatever the policy says. The thresholds of its bounds are those of the regime that is
             reported.
         answers: How answers in words of their own are asked for and read; None for no preset.
@@ -129,11 +127,7 @@ class RunSettings:
         return self.change(changes) if changes else self
 
     def change(self, changes: Mapping[str, Any]) -> "RunSettings":
-        """Returns the settings with the changes of a context.
-
-        Raises:
-            ValueError: If they do not fit the graph.
-        """
+        """Returns the settings with the changes of a context."""
         thresholds = {name: changes[name] for name in THRESHOLDS if name in changes}
         limits = Bounds(**changes["limits"]) if "limits" in changes else None
         return replace(
@@ -168,11 +162,7 @@ class RunSettings:
 
 
 def read_changes(settings: RunSettings) -> dict[str, Any]:
-    """Returns what the context of the present run changes, once it is known to fit; called inside a run.
-
-    Raises:
-        ValueError: If it does not fit the graph.
-    """
+    """Returns what the context of the present run changes, once it is known to fit; called inside a run."""
     context = get_runtime().context
     if not isinstance(context, CoEContext):  # none, or that of a parent graph, which means something else
         return {}

@@ -22,11 +22,7 @@ MOST_CHARS = 400_000
 
 
 def check_tools(given: Any, *, where: str) -> list[dict[str, Any]]:
-    """Returns tools as OpenAI's function schemas.
-
-    Args:
-        given: LangChain tools, functions, or schemas of any provider's.
-        where: Where they were given, for the error.
+    """Returns tools as OpenAI's function schemas; `where` they were given is for the error.
 
     Raises:
         TypeError: They are not a list of tools.

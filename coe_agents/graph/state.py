@@ -18,8 +18,6 @@ class AskedRequest(AgentRequest):
     """What an agent's node is given.
 
     Attributes:
-        state_version: The `STATE_VERSION` that wrote it.
-        asked_agents: The agents that are asked at the same time.
         started: When the round began; see `Clock`.
         seconds: How long after that the deadline passes.
     """
@@ -134,13 +132,9 @@ class CoEState(CoEInput, CoEOutput, total=False):
 
     Attributes:
         turn: What the turn was asked with.
-        round: The round being asked, from 0.
-        plan: How it is asked.
-        clock: How long it has taken.
         usages: The tokens of requests, and how they were sampled.
         measured: The fields of the `Measurement`; None if nothing could be measured.
         verdict: What the policy decided, before it is carried out.
-        trajectory: The outcome of each round so far.
         former_labels: The cluster of each text that led in the round before.
     """
 

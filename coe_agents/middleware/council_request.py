@@ -93,8 +93,6 @@ class TurnRequest:
             return self._receive(context.run(handler, self._for_driver()))
 
     async def aask_driver(self, handler: AsyncHandler) -> ModelResponse[Any]:
-        """Returns the driver's response; see `ask_driver`."""
-
         async def ask() -> ModelResponse[Any]:
             return await handler(self._for_driver())
 
@@ -120,7 +118,6 @@ class TurnRequest:
         return next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
 
     def proposals(self, message: AIMessage, response: ModelResponse[Any], replies: Replies) -> Proposals:
-        """Returns the proposals of the turn."""
         # the driver's model turned out to give structured answers without a tool
         is_own_way = response.structured_response is not None and not message.tool_calls
         return Proposals(

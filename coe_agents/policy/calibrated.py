@@ -58,13 +58,7 @@ class AskedAgent:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedAgent(AskedAgent):
-    """How an agent was sampled when the policy was calibrated.
-
-    Attributes:
-        min_responses: Its fewest responses to a question.
-        max_responses: Its most.
-        weighting: How they counted.
-    """
+    """How an agent was sampled when the policy was calibrated: with its fewest and most responses to a question."""
 
     min_responses: int
     max_responses: int

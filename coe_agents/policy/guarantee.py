@@ -16,10 +16,6 @@ class AskedGroup:
     """A group as a guarantee sees it.
 
     Attributes:
-        agents: By name.
-        clusterer: The name of the clusterer's class.
-        divergence: Of the measured CoE.
-        weights: Of the agents, by name.
         prompt: What is said to them around a question; "" for nothing.
         answers: The kind of the preset by which they are asked for answers; "" for none.
     """

@@ -114,11 +114,8 @@ def settle(
 def is_settled(policy: Policy, measurement: Measurement, limits: Bounds | None = None) -> bool:
     """Returns whether no further response can be expected to change what `settle` returns.
 
-    Args:
-        policy: Only one with the hook `SettlingPolicy` can be settled.
-        measurement: With its `forecast`.
-        limits: Of the caller. They do not matter where the policy does not answer: more responses could only change
-            its mind.
+    Only a policy with the hook `SettlingPolicy` can be settled; it is given the measurement with its `forecast`. The
+    limits of the caller do not matter where the policy does not answer: more responses could only change its mind.
     """
     if not isinstance(policy, SettlingPolicy) or not policy.is_settled(measurement):
         return False

@@ -93,12 +93,7 @@ def within_trust_region(distributions: FloatArray, minimise: Callable[[Objective
 
 
 def solver_named(name: str) -> Solver:
-    """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name".
-
-    Raises:
-        ConfigurationError: It cannot be imported.
-        ValueError: The name is unknown.
-    """
+    """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name"."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     if entry := find_extension("solver", name):

@@ -133,8 +133,6 @@ def self_aware(body):
     if body.get("top_logprobs"):
         sure = 0.9 if "Paris" in said else 0.2
         return completion("True", top={"True": math.log(sure), "False": math.log(1 - sure)})
-    if "alone, on a line" in said:
-        return completion("90" if "Paris" in said else "Hard to say.")
     return completion(*["Paris", "So.\nAnswer: Paris", "Lyon", "I don't know."][: body["n"]])
 
 
@@ -143,16 +141,14 @@ def test_each_distinct_answer_is_put_to_the_agent_that_gave_it(tmp_path):
     with answering(self_aware) as server:
         path = config(tmp_path, AGENT.format(name="a", url=server.url, more="").replace("samples = 2", "samples = 4"))
         command = ["sample", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"), "--with-context"]
-        done = run(*command, "--p-false", "--verbal-confidence")
+        done = run(*command, "--p-false")
         assert done.returncode == 0, done.stdout + done.stderr
-        other = run(*command, "--p-false")
+        other = run(*command)
     assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx([0.1, 0.1, 0.8, None])
-    assert [line["verbal_conf"] for line in lines(tmp_path / "r")] == [0.9, 0.9, None, None]
     said = [body["messages"][-1]["content"] for body in server.requests[1:]]
-    shown = "By the Seine.\nOf France?"
-    assert said == [ask(shown, text) for ask in (prompts.self_check, prompts.confidence) for text in ("Paris", "Lyon")]
+    assert said == [prompts.self_check("By the Seine.\nOf France?", text) for text in ("Paris", "Lyon")]
     assert other.returncode == 2
-    assert "self_checks" in other.stderr
+    assert "p_false" in other.stderr
 
 
 PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}}}

@@ -38,11 +38,7 @@ def _pipeline_error(got: str, name: str) -> ValueError:
 
 
 def create_model(name: str, **options: Any) -> BaseChatModel:
-    """Returns the chat model that LangChain's `init_chat_model` makes of "provider:model" with these options.
-
-    Raises:
-        ImportError: If a package that the provider needs is not installed.
-    """
+    """Returns the chat model that LangChain's `init_chat_model` makes of "provider:model" with these options."""
     try:
         from langchain.chat_models import init_chat_model
     except ModuleNotFoundError as error:
@@ -53,11 +49,7 @@ def create_model(name: str, **options: Any) -> BaseChatModel:
 
 
 def bind_tools(model: BaseChatModel, tools: Sequence[Mapping[str, Any]]) -> tuple[BaseChatModel, Mapping[str, Any]]:
-    """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way.
-
-    Raises:
-        TypeError: If the model takes no tools.
-    """
+    """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way."""
     try:
         bound = model.bind_tools([dict(tool) for tool in tools])
     except NotImplementedError as error:
@@ -70,12 +62,10 @@ def bind_tools(model: BaseChatModel, tools: Sequence[Mapping[str, Any]]) -> tupl
 
 
 def takes_tools(model: BaseChatModel) -> bool:
-    """Returns whether the class of a model can be shown tools."""
     return type(model).bind_tools is not BaseChatModel.bind_tools
 
 
 def no_tools(model: BaseChatModel) -> TypeError:
-    """Returns the error about a model that takes no tools."""
     return TypeError(
         f'"model" in ModelAgent must take tools ("bind_tools"); got {type(model).__name__}, which takes none. '
         'Omit "tools", or pass another model'

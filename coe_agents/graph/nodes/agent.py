@@ -34,11 +34,7 @@ _GRACE = 0.5
 def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: bool = True) -> TwoForms:
     """Returns the node that samples one agent; its last failure becomes a row, so that the other agents' answers count.
 
-    Args:
-        agent: The agent.
-        agents: The names of all agents of the graph.
-        attempts: How often it is asked in all.
-        graded: Whether the agent may give probabilities of choices instead of samples.
+    It is asked `attempts` times in all, and where `graded` it may give probabilities of choices instead of samples.
     """
 
     def to_update(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.question import draw_key, from_plain
-from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.run_decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.sample_collection import run_all
-from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.ray_cluster import Part, Pool, pack, unpack, work_through
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.files import append, write
@@ -48,30 +47,6 @@ class Timings:
         """
         line = json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n"
         append(self._file.fileno(), line, path=self._path)
-
-
-class Units(Mapping[Unit, int]):
-    """What a run consists of, as `Store` takes it: a line for each question; nothing of them is in memory.
-
-    Args:
-        questions: In the order of `seed`.
-        seed: Of the run.
-    """
-
-    def __init__(self, questions: DiskSequence[Question], *, seed: int) -> None:
-        self._questions, self._seed = questions, seed
-
-    def __getitem__(self, unit: Unit) -> int:
-        name, agent = unit
-        if agent != DECIDER or self._questions.place_of(draw_key("asked", self._seed, name)) is None:
-            raise KeyError(unit)
-        return 1
-
-    def __iter__(self) -> Iterator[Unit]:
-        return ((question.id, DECIDER) for question in self._questions)
-
-    def __len__(self) -> int:
-        return len(self._questions)
 
 
 def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None:

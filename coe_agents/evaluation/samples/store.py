@@ -93,15 +93,24 @@ class Store:
         A ValueError if the unit is not in the run or is kept already, or its rows are not as many as it must have
         (fewer if the last one is a failure).
         """
-        n_responses = self._units.get(unit, 0)
-        if unit in self._kept or not is_whole(n_responses, rows):
-            raise ValueError(
-                f'"rows" must be {n_responses or None} of a pending unit, or end in a failure; got '
-                f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
-            )
-        lines, size = b"".join(_line(row) for row in rows), os.fstat(self._file).st_size
-        append(self._file, lines, path=self.path, sync=True)
-        self._kept.add(unit, size, len(lines), _failure(rows))
+        self.append_all([(unit, rows)])
+
+    def append_all(self, replies: Iterable[tuple[Unit, Sequence[Mapping[str, Any]]]]) -> None:
+        """Keeps several units, as `append` does each; they are written together."""
+        start, content, added = os.fstat(self._file).st_size, b"", []
+        for unit, rows in replies:
+            n_responses = self._units.get(unit, 0)
+            if unit in self._kept or not is_whole(n_responses, rows):
+                raise ValueError(
+                    f'"rows" must be {n_responses or None} of a pending unit, or end in a failure; got '
+                    f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
+                )
+            lines = b"".join(_line(row) for row in rows)
+            added.append((unit, start + len(content), len(lines), _failure(rows)))
+            content += lines
+        append(self._file, content, path=self.path, sync=True)
+        for each in added:
+            self._kept.add(*each)
 
     def finish(self) -> None:
         """Puts all units in order, so that the file depends neither on who answered first nor on interruptions."""

@@ -6,7 +6,7 @@ from scipy.linalg import eigh, expm
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
-from coe_agents.evaluation.scoring.estimators import CONFIDENCES, ESTIMATORS
+from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment
@@ -221,11 +221,14 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
             assert own[name] == pytest.approx(expected, abs=1e-12), name
 
 
+SHARES = ("vote_share", "self_consistency", "p_false", "verbal_confidence", "disagreement", "degree_matrix")
+
+
 def test_ranges(statistics):
     for one in statistics(group(30)):
         found = {name: value for name, value in values(one).items() if value is not None}
         assert all(value >= 0 for value in found.values())
-        assert all(found[name] <= 1 for name in (*CONFIDENCES, "disagreement", "degree_matrix") if name in found)
+        assert all(found[name] <= 1 for name in SHARES if name in found)
 
 
 def test_an_agent_without_log_probabilities_is_named_with_its_question(statistics):

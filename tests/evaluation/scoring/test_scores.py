@@ -70,7 +70,6 @@ def test_the_report_is_the_contract(tmp_path):
         assert each["rejection_accuracy"]["1.0"][0] == pytest.approx(figures["accuracy"])
         assert each["aurc"][0] == pytest.approx(1 - each["aurac"][0])
     assert "auroc_difference" not in figures["scores"]["coe"]
-    assert figures["scores"]["p_false"]["ece"] == pytest.approx(abs(figures["accuracy"] - 0.75))
 
 
 def test_one_class_is_null_and_no_questions_are_no_scores(tmp_path):

@@ -33,14 +33,13 @@ def create_group(
     self_checks: Collection[SelfCheck] = (),
     passages: bool = False,
 ) -> SampledGroup:
-    """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
+    """Returns the agents of a configuration, or tinyworld's (None); those without a seed of their own take `seed`.
 
     Args:
         config: None for tinyworld.
         prompts: The prompt of each question, by id.
         seed: For the responses of agents without one.
-        at_once: Concurrent questions to each agent; by default 8, and 1 for a model in this process: the
-            last digits of its log-probabilities depend on the batch, and a resumed run must end with the same file.
+        at_once: Concurrent questions to each agent; by default as in `create_run_group`.
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
         self_checks: Fields of the samples that each agent fills by answering about its own answers.
         passages: Whether self-checks show the passage of a question.

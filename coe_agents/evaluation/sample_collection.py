@@ -56,13 +56,7 @@ class ResponseStore(Protocol):
 
 
 class Units(Mapping[Unit, int]):
-    """What a run consists of, as `Store` takes it: by question, then by agent; nothing of them is in memory.
-
-    Args:
-        questions: In the order of `seed`.
-        n_rows: How many rows each agent gives to a question.
-        seed: Of the run.
-    """
+    """What a run consists of, as `Store` takes it, in the order of the questions; nothing of them is in memory."""
 
     def __init__(self, questions: DiskSequence[Question], n_rows: Mapping[str, int], *, seed: int) -> None:
         self._questions, self._n_rows, self._seed = questions, n_rows, seed

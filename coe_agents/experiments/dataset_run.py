@@ -40,11 +40,7 @@ class Timings:
         self._file.close()
 
     def append(self, id: str, seconds: float) -> None:
-        """Notes how long a question took; the last note of a question counts.
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Notes how long a question took; the last note of a question counts."""
         line = json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n"
         append(self._file.fileno(), line, path=self._path)
 
@@ -65,11 +61,7 @@ async def decide_all(
     *,
     on_row: Callable[[Row], None] = lambda row: None,
 ) -> None:
-    """Asks the group the questions that the store lacks, keeps every decision, and sorts the store.
-
-    Raises:
-        OSError: If a file cannot be written; earlier decisions are kept.
-    """
+    """Asks the group the questions that the store lacks, keeps every decision, and sorts the store."""
 
     def note(row: Row, seconds: float) -> None:
         keep(store, timings, row, seconds)
@@ -116,12 +108,7 @@ def decide_parts(
 
     The questions are read as actors take them. `create` makes the group in each actor; Ray carries it there, so it
     holds no key. The file is the same as that of a run in one process. What is in hand when the driver is killed is
-    asked again. Questions that no actor finished have failed.
-
-    Raises:
-        StoreError: If the cluster failed; finished parts are kept.
-        ConfigurationError: If an actor cannot make the group, such as without a key in its environment.
-        OSError: If a file cannot be written.
+    asked again. Questions that no actor finished have failed. Errors are those of `work_through`.
     """
     parts = _to_ask(pending_questions(questions, store), size)
     for _, content in work_through(parts, partial(_Deciding, create), pool, fail_questions):

@@ -34,13 +34,7 @@ def sample(
     memory, here and in Ray's object store, than those of the parts in hand: one for each actor, and one. `create` makes
     the agents in each actor, from the prompts of the part it has, by question id; Ray carries it there, so it holds no
     key. The actors ask at the same time, each of them `at_once` questions. `on_unit` is called when the store has one
-    more. Of a part that no actor finished, what is missing has failed.
-
-    Raises:
-        StoreError: If the cluster failed; finished parts are kept.
-        ConfigurationError: If an actor cannot make the agents, such as without a key in its environment.
-        TypeError: If `create` cannot be sent to an actor.
-        OSError: If the file cannot be written.
+    more. Of a part that no actor finished, what is missing has failed. Errors are those of `work_through`.
     """
     parts = _to_ask(questions, prompt, store, agents=agents, size=size)
     for _, content in work_through(parts, partial(_Asking, create), pool, fail_part):

@@ -42,12 +42,7 @@ def _chunks(path: Path, *, lines: bool = False) -> Iterator[bytes]:
 
 
 def line_of(text: str, location: tuple[str | int, ...]) -> int:
-    r"""Returns the line (from 1) at which a value of a JSON document begins.
-
-    Example:
-        >>> line_of('{"data": [\n  {"id": 1},\n  {"id": 2}\n]}', ("data", 1))
-        3
-    """
+    r"""Returns the line (from 1) at which a value of a JSON document begins."""
     decoder, at = json.JSONDecoder(), _after(text, 0)
     for part in location:
         at, place = _after(text, at + 1), 0

@@ -54,10 +54,8 @@ class QuestionsOnDisk:
     def draw_examples(self, k: int, *, with_context: bool = False) -> Callable[[Question], list[Question]]:
         """Returns a function that gives a question `k` others, drawn by the seed; never one of its own wording.
 
-        Only questions with an answer are drawn, and with `with_context` only those with a passage.
-
-        Raises:
-            ConfigurationError: From that function, if there are not so many.
+        Only questions with an answer are drawn, and with `with_context` only those with a passage. That function raises
+        a ConfigurationError if there are not so many.
 
         Example:
             >>> numbered = [Question(str(number), f"{number}?", ("!",)) for number in range(9)]
@@ -153,7 +151,6 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Place,
 
 
 def _questions(name: str, records: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Question]]:
-    """Yields a question for each record; refuses malformed ones, several kinds, and none at all."""
     first: Kind | None = None
     for place, record in records:
         try:
@@ -172,7 +169,6 @@ def _questions(name: str, records: Iterable[tuple[Place, Any]]) -> Iterator[tupl
 
 
 def _name_conflict(records: Iterable[tuple[Place, Question]]) -> None:
-    """Raises a DatasetError where two questions of one id differ, at the place of the second."""
     found: dict[str, Question] = {}
     for place, question in records:
         try:

@@ -101,7 +101,6 @@ class Rows:
         }
 
     def blocks(self) -> list[str]:
-        """Returns the blocks, `BLOCK` questions each."""
         return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
 
     def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
@@ -167,10 +166,7 @@ def shorten(value: float) -> float:
 
 
 def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
-    """Returns by score: "roc" (false, true positive rate), absent for one class only, and "accuracy" (rejected, value).
-
-    The points of each go from left to right.
-    """
+    """Returns by score the points, from left to right, of "accuracy" (rejected, value) and, of two classes, "roc"."""
     found: dict[str, dict[str, list[list[float]]]] = {}
     for name, values in scores.values.items():
         if not scores.correct.size:

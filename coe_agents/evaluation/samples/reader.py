@@ -95,7 +95,6 @@ class Samples:
             yield SamplesPart(files, part)
 
     def _ranges(self, unpacked: IO[bytes], stack: ExitStack) -> Iterator[LineRange]:
-        """Opens one file after the other, and yields the ranges of its lines."""
         for number, path in enumerate(self.paths):
             file, start = _open(path, unpacked)
             self._files.append(stack.enter_context(file))
@@ -130,12 +129,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class SamplesPart:
-    """Some of the questions of samples that are open, as another process can be sent them.
-
-    Attributes:
-        files: Of each file, the path that messages name, and where its lines are.
-        places: The id of each question, and where its lines are.
-    """
+    """Some questions of open samples, as another process is sent them: the files, and where their lines are."""
 
     files: tuple[tuple[Path, Path], ...]
     places: tuple[tuple[str, Runs], ...]
@@ -158,7 +152,6 @@ def files_of(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
-    """Returns a file and where its lines start; those of a compressed file go to `unpacked`."""
     try:
         if path.suffix != ".gz":
             return path.open("rb"), 0

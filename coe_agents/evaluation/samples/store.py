@@ -39,7 +39,6 @@ class Store:
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message names them.
         StoreError: On entering, if another process writes there, or the file does not belong to a run.
-        ImportError: On entering, if `filelock` is not installed.
 
     Example:
         >>> import tempfile
@@ -81,7 +80,6 @@ class Store:
         return self._kept.error_of(unit)
 
     def is_kept(self, unit: Unit) -> bool:
-        """Whether a unit is kept, be it as a failure."""
         return unit in self._kept
 
     def pending_units(self) -> list[Unit]:
@@ -157,8 +155,6 @@ class Store:
         return sum(size for _, size in self._kept.in_file()) != self.path.stat().st_size
 
     def _iter_units(self, file: Iterable[bytes]) -> Iterator[tuple[Unit, list[Mapping[str, Any]], int, int, int]]:
-        """Yields each unit of the file with its rows, its first line, where that starts, and the unit's size."""
-
         def rows() -> Iterator[tuple[Mapping[str, Any], int, int, int]]:
             start = 0
             for number, line in enumerate(file, start=1):

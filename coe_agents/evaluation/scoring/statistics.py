@@ -92,7 +92,6 @@ class Statistics:
 
     @cached_property
     def places(self) -> list[list[int]]:
-        """The places of the responses in each cluster."""
         found: list[list[int]] = [[] for _ in self.affinity]
         for place, label in enumerate(self.labels.tolist()):
             found[label].append(place)
@@ -105,10 +104,7 @@ class Statistics:
 
     @cached_property
     def action_kind(self) -> ActionKind | None:
-        """Whether a tool is called, by the proposal or else by the group's answer; None of texts.
-
-        Where the lead is shared, one action that calls is enough.
-        """
+        """Whether a tool is called, by the proposal or else by a leading answer; None of texts."""
         if self.is_text:
             return None
         judged = (
@@ -124,12 +120,10 @@ class Statistics:
 
     @cached_property
     def is_text(self) -> bool:
-        """Whether no response is a proposal of tool calls."""
         return not has_proposals(self.responses)
 
     @property
     def is_tied(self) -> bool:
-        """Whether several clusters share the lead."""
         return len(self.leading) > 1
 
     def with_affinity(self, affinity: FloatArray) -> "Statistics":

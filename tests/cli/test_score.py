@@ -126,8 +126,8 @@ def test_a_narrow_terminal_cuts_nothing_off(samples):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert all(len(line.rstrip()) <= 80 for line in lines)
-    (longest,) = [line for line in lines if "Semantic entropy, pooled, by probability " in line]
-    assert longest.count(",") == 3
+    (longest,) = [line for line in lines if "Semantic entropy, mean of agents " in line]
+    assert longest.count(",") == 2
     assert "…" not in done.stdout
     assert "A terminal of 180 columns, or --json, shows more." in done.stdout
 

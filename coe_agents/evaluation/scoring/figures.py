@@ -22,24 +22,15 @@ _HEAT_TIME = 0.3
 _INFORMATIVE = 0.9
 """Lin et al.'s threshold: eigenvectors of the normalised Laplacian with a lower eigenvalue embed the responses."""
 
-BY_PROBABILITY = (
-    "coe_by_probability",
-    "semantic_entropy_by_probability",
-    "pooled_semantic_entropy_by_probability",
-)
-"""The figures that a question does not have if one of its responses has no log-probability."""
-
 
 def compute_figures(
-    frequencies: FloatArray,
-    probabilities: FloatArray,
+    distributions: FloatArray,
     *,
-    pooled_frequencies: FloatArray,
-    pooled_probabilities: FloatArray,
-    by_probability: bool,
+    pooled: FloatArray,
     support: FloatArray,
     entropies: FloatArray,
     sizes: IntArray,
+    frequencies: FloatArray,
 ) -> dict[str, list[float]]:
     """Returns scores by name, each with a value for every question; higher = less sure.
 
@@ -47,20 +38,14 @@ def compute_figures(
     take them to be 1 apart; with an entailment model, `graph_figures` replaces these.
 
     Args:
-        frequencies: Shape `(n_questions, n_agents, n_clusters)`: distributions, each response counting 1.
-        probabilities: The same, responses counting by length-normalised probability.
-        pooled_frequencies: Shape `(n_questions, n_clusters)`: of all responses as one agent's, each counting 1.
-        pooled_probabilities: The same by length-normalised probability.
-        by_probability: Whether `probabilities` are the distributions of all scores that do not name another kind.
+        distributions: Shape `(n_questions, n_agents, n_clusters)`.
+        pooled: Shape `(n_questions, n_clusters)`: the distribution of all responses as one agent's.
         support: Shape `(n_questions, n_clusters)`: the mean of the distributions over the agents.
         entropies: Shape `(n_questions, n_agents)`: of the distributions.
         sizes: Shape `(n_questions, n_clusters)`: the number of responses in each cluster.
+        frequencies: As `distributions`, each response counting 1.
     """
-    counted, weighed = map(collaborative_entropy, (frequencies, probabilities))
-    pooled_counted, pooled_weighed = map(entropy, (pooled_frequencies, pooled_probabilities))
-    distributions, split, pooled = (
-        (probabilities, weighed, pooled_weighed) if by_probability else (frequencies, counted, pooled_counted)
-    )
+    split = collaborative_entropy(distributions)
     n_clusters = (sizes > 0).sum(axis=-1).astype(np.float64)
     figures = {
         # U_A + U_E (equation 5), U_A (equation 3) and U_E (equation 4), in nats
@@ -68,18 +53,12 @@ def compute_figures(
         "coe_js": collaborative_entropy(distributions, divergence="js").total,
         "coe_hellinger": collaborative_entropy(distributions, divergence="hellinger").total,
         "coe_wasserstein": collaborative_entropy(distributions, divergence="wasserstein").total,
-        "coe_by_frequency": counted.total,
-        "coe_by_probability": weighed.total,
         "aleatoric": split.aleatoric,
         "epistemic": split.epistemic,
         # the mean over the agents of their semantic entropies, in nats
         "semantic_entropy": split.aleatoric,
-        "semantic_entropy_by_frequency": counted.aleatoric,
-        "semantic_entropy_by_probability": weighed.aleatoric,
         # all responses taken as one model's, in nats
-        "pooled_semantic_entropy": pooled,
-        "pooled_semantic_entropy_by_frequency": pooled_counted,
-        "pooled_semantic_entropy_by_probability": pooled_weighed,
+        "pooled_semantic_entropy": entropy(pooled),
         # -log(sum_c p_bar(c)^3) / 2, in nats. With uniform weights CoE is the Shannon entropy of the same distribution;
         # the higher order looks at the leading clusters and cares less for the tail
         "renyi3": renyi(support, 3.0),

@@ -15,7 +15,7 @@ from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion
-from coe_agents.evaluation.scoring.figures import BY_PROBABILITY, compute_figures, graph_figures
+from coe_agents.evaluation.scoring.figures import compute_figures, graph_figures
 from coe_agents.policy import Measurement, measure
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.weighting import Weighting, log_probabilities, most_probable, shares
@@ -217,37 +217,28 @@ def _compute_statistics(
     numbers: dict[str, int] = {}
     agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in questions[0].responses])
     clusters = np.array(labels)
-    # also for "frequency": the scores by probability need log-probabilities whatever the weighting
-    known = [_log_probabilities(each, "probability" if weighting == "probability" else "auto") for each in questions]
+    known = [_log_probabilities(each, weighting) for each in questions]
     likely = np.array([log_probs for log_probs, _ in known])
+    # probabilities and counts of 1 cannot be pooled
+    poolable = np.array([log_probs * all(by_agent.values()) for log_probs, by_agent in known])
     frequencies = cluster_distributions(clusters, agents)
-    probabilities = cluster_distributions(clusters, agents, log_probs=likely)
-    by_probability = weighting != "frequency"
-    distributions = probabilities if by_probability else frequencies
-    pool = np.zeros_like(agents)
+    distributions = cluster_distributions(clusters, agents, log_probs=likely)
     own_weights = np.array([weights.get(name, 1.0) for name in numbers])
     support = (
         ensemble_mean(distributions, weights=own_weights / own_weights.sum()) if weights else distributions.mean(axis=1)
     )
     entropies = shannon(distributions)
     figures = compute_figures(
-        frequencies,
-        probabilities,
-        pooled_frequencies=cluster_distributions(clusters, pool)[:, 0],
-        pooled_probabilities=cluster_distributions(clusters, pool, log_probs=likely)[:, 0],
-        by_probability=by_probability,
+        distributions,
+        pooled=cluster_distributions(clusters, np.zeros_like(agents), log_probs=poolable)[:, 0],
         support=support,
         entropies=entropies,
         sizes=np.rint((frequencies * np.bincount(agents)[:, None]).sum(axis=1)).astype(np.int64),
+        frequencies=frequencies,
     )
     leads = shares_lead(support).tolist()
     for i, question in enumerate(questions):
         n_clusters = max(labels[i]) + 1
-        by_agent = known[i][1]
-        own: dict[str, float | None] = {name: values[i] for name, values in figures.items()}
-        if not all(by_agent.values()):  # probabilities and counts of 1 cannot be pooled
-            own |= dict.fromkeys(BY_PROBABILITY)
-            own["pooled_semantic_entropy"] = own["pooled_semantic_entropy_by_frequency"]
         yield Statistics(
             question=question,
             labels=clusters[i],
@@ -255,13 +246,13 @@ def _compute_statistics(
             affinity=np.eye(n_clusters),
             names=tuple(numbers),
             agents=agents,
-            log_probs=likely[i] if by_probability else np.zeros(len(agents)),
-            counts_by_probability=tuple(by_probability and by_agent[name] for name in numbers),
+            log_probs=likely[i],
+            counts_by_probability=tuple(known[i][1][name] for name in numbers),
             distributions=distributions[i, :, :n_clusters],
             support=support[i, :n_clusters],
             leading=tuple(cluster for cluster, leads_here in enumerate(leads[i]) if leads_here),
             entropies=tuple(entropies[i].tolist()),
-            figures=own,
+            figures={name: values[i] for name, values in figures.items()},
             proposer=proposer,
             weights=weights,
         )

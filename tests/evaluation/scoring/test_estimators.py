@@ -47,16 +47,16 @@ def values(one):
 def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
     (one,) = statistics(said("x x", "y y"))
     found = values(one)
-    for name in ("coe", "epistemic", "pooled_semantic_entropy", "coe_by_frequency"):
+    for name in ("coe", "epistemic", "pooled_semantic_entropy"):
         assert found[name] == pytest.approx(LOG2)
-    for name in ("aleatoric", "semantic_entropy", "self_consistency", "semantic_entropy_by_frequency"):
+    for name in ("aleatoric", "semantic_entropy", "self_consistency"):
         assert found[name] == 0.0
     assert found["vote_share"] == found["pooled_disagreement"] == found["degree_matrix"] == 0.5
     assert found["disagreement"] == 1.0
     assert found["coe_wasserstein"] == 0.5  # total variation from the mean
     assert found["graph_eigenvalues"] == pytest.approx(2)
     assert found["divergence_subset"] == 0.0  # the second agent would add log 2
-    for name in ("coe_by_probability", "regular_entropy", "length_normalised_entropy", "p_false", "verbal_confidence"):
+    for name in ("regular_entropy", "length_normalised_entropy", "p_false", "verbal_confidence"):
         assert found[name] is None
 
 
@@ -92,12 +92,10 @@ def test_what_log_probabilities_say(statistics):
     assert found["length_normalised_entropy"] == pytest.approx((0.75 + 4) / 2)
     p = math.exp(-0.5) / (math.exp(-0.5) + math.exp(-1.0))
     rows = [[p, 1 - p], [1, 0]]
-    assert found["coe"] == found["coe_by_probability"] == pytest.approx(collaborative_entropy(rows).total)
-    assert found["coe_by_frequency"] == pytest.approx(collaborative_entropy([[0.5, 0.5], [1, 0]]).total)
+    assert found["coe"] == pytest.approx(collaborative_entropy(rows).total)
     masses = np.exp([-0.5, -1.0, -4.0])
     pool = np.array([masses[0] + masses[2], masses[1]]) / masses.sum()
     assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
-    assert found["pooled_semantic_entropy_by_frequency"] == pytest.approx(entropy([2 / 3, 1 / 3]))
 
 
 def test_stated_fields_are_means_over_agents(statistics):
@@ -150,26 +148,17 @@ def test_graph_scores_equal_those_of_the_whole_matrix(statistics):
                 assert found[name] == pytest.approx(expected, abs=1e-12), name
 
 
-def counted(one, weighting):
-    """Whether each agent counts by probability, and the distributions."""
-    log_probs, by_probability = log_probabilities(one.responses, weighting)
-    return by_probability, cluster_distributions(one.labels, one.agents, log_probs=log_probs)
-
-
 def plain_figures(one):
     """What is computed for several questions at once, from this question's rows alone; the oracle."""
-    counts, frequencies = counted(one, "frequency")
-    counts, probabilities = counted(one, "auto")
-    by_probability = collaborative_entropy(probabilities) if all(counts.values()) else None
+    pooled = one.log_probs if all(one.counts_by_probability) else None
     return {
         "coe_js": collaborative_entropy(one.distributions, divergence="js").total,
         "coe_hellinger": collaborative_entropy(one.distributions, divergence="hellinger").total,
         "coe_wasserstein": collaborative_entropy(one.distributions, divergence="wasserstein").total,
-        "coe_by_frequency": collaborative_entropy(frequencies).total,
-        "coe_by_probability": by_probability and by_probability.total,
         "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
-        "semantic_entropy_by_frequency": np.mean(semantic_entropy(frequencies)),
-        "semantic_entropy_by_probability": by_probability and by_probability.aleatoric,
+        "pooled_semantic_entropy": entropy(
+            cluster_distributions(one.labels, np.zeros_like(one.agents), log_probs=pooled)
+        ),
         "divergence_subset": compatible_subset(one),
     }
 
@@ -214,8 +203,6 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
         )
         if len(one.leading) == 1:
             assert one.answer_of(one.leading[0]) == one.measurement.answer
-        lacks_one = any(response["logprob"] is None for response in one.responses)
-        assert (one.figures["coe_by_probability"] is None) == lacks_one
         own = values(one)
         for name, expected in plain_figures(one).items():
             assert own[name] == pytest.approx(expected, abs=1e-12), name

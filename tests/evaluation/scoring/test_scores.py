@@ -42,9 +42,6 @@ def test_nothing_is_dropped_silently(tmp_path):
         "b": (1, 1, 2),
     }
     assert found.absent == {
-        "coe_by_probability": 2,
-        "semantic_entropy_by_probability": 2,
-        "pooled_semantic_entropy_by_probability": 2,
         "regular_entropy": 2,
         "length_normalised_entropy": 2,
         "p_false": 2,
@@ -140,8 +137,6 @@ def test_weighting_criterion_and_entailment_reach_the_scores(tmp_path):
     rows = group(20)
     by_frequency = scored(tmp_path, rows, weighting="frequency")
     by_probability = scored(tmp_path, rows, weighting="probability")
-    np.testing.assert_array_equal(by_frequency.values["coe"], by_probability.values["coe_by_frequency"])
-    np.testing.assert_array_equal(by_probability.values["coe"], by_probability.values["coe_by_probability"])
     assert not np.array_equal(by_frequency.values["coe"], by_probability.values["coe"])
     labelled = scored(tmp_path, [each | {"correct": True} for each in rows], criterion=CRITERIA["label"])
     assert labelled.correct.all()

@@ -11,8 +11,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples, report, score
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.evaluation.scoring.scores import best_single_model, score_samples
+from coe_agents.evaluation.scoring.scores import best_single_model
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import group, row, write
 
@@ -81,7 +80,7 @@ def test_installed_estimators_are_looked_for_once(tmp_path, monkeypatch):
     found = []
     monkeypatch.setattr("coe_agents.extensions.entry_points", lambda group: found.append(group) or [])
     with Samples([write(tmp_path / "s.jsonl", group(300, n_samples=1))]) as samples:
-        assert score_samples(samples, ScoringSetup(NormalizedMatch())).n_questions == 300
+        assert score(samples, clusterer=NormalizedMatch()).n_questions == 300
     assert found == ["coe_agents.estimators"]
 
 

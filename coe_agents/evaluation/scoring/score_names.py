@@ -42,10 +42,6 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "entropy of the meanings of all responses, as if of one agent",
         ),
         "renyi3": ("Rényi entropy of order 3", "of the group's mean; stresses the leading meanings"),
-        "divergence_subset": (
-            "Entropy of a compatible subset",
-            "of the surest agents that hardly diverge from one another",
-        ),
         BEST_SINGLE_MODEL: (
             "Semantic entropy, best agent",
             "of the agent that ranked answers best on the other half",
@@ -59,15 +55,6 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "disagreement": ("Disagreement between agents", "chance that responses of two agents differ"),
         "pooled_disagreement": ("Disagreement, pooled", "chance that any two responses of the group differ"),
-    },
-    "Graphs": {
-        "degree_matrix": ("Degree matrix", "mean distance between two responses (Lin et al., 2024)"),
-        "graph_eigenvalues": ("Graph eigenvalues", "a smooth count of the meanings (Lin et al., 2024)"),
-        "eccentricity": ("Eccentricity", "spread of the responses on their graph (Lin et al., 2024)"),
-        "kernel_language_entropy": (
-            "Kernel language entropy",
-            "entropy of the graph's heat kernel (Nikitin et al., 2024)",
-        ),
     },
     "Log-probabilities": {
         "regular_entropy": (

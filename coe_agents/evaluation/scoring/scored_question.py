@@ -20,7 +20,7 @@ class ScoringSetup:
     """How responses become scores and verdicts.
 
     Attributes:
-        entailment: For the distances between clusters that `coe_wasserstein` and the graph scores read; None: 0/1.
+        entailment: For the distances between clusters that `coe_wasserstein` reads; None: 0/1.
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
         estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
             float, higher = less sure, or None where it cannot be computed.

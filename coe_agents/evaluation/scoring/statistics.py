@@ -15,11 +15,11 @@ from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion
-from coe_agents.evaluation.scoring.figures import compute_figures, graph_figures
+from coe_agents.evaluation.scoring.figures import compute_figures
 from coe_agents.policy import Measurement, measure
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.weighting import Weighting, log_probabilities, most_probable, shares
-from coe_agents.uncertainty import cluster_distributions, ensemble_mean
+from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, ensemble_mean
 from coe_agents.uncertainty.entropies import shannon
 from coe_agents.uncertainty.ties import shares_lead
 
@@ -47,7 +47,7 @@ class Statistics:
         support: The ensemble mean of each cluster, shape `(n_clusters,)`.
         leading: The clusters that share the lead: one, or more on a tie.
         entropies: The semantic entropy of each agent, in the order of the rows.
-        figures: Scores by name; None where it cannot be computed: see `compute_figures` and `graph_figures`.
+        figures: Scores by name; None where it cannot be computed: see `compute_figures`.
         proposer: The agent whose first response is judged; None where the group's answer is.
         weights: Of the agents by name, 1 for those without. They change `support`, `leading` and `measurement`.
     """
@@ -127,9 +127,10 @@ class Statistics:
         return len(self.leading) > 1
 
     def with_affinity(self, affinity: FloatArray) -> "Statistics":
-        """Returns the same with another affinity, and with the figures that read it."""
-        changed = graph_figures(self.distributions, self.labels, affinity)
-        return replace(self, affinity=affinity, figures={**self.figures, **changed})
+        """Returns the same with another affinity, and with `coe_wasserstein` over the ground metric 1 - affinity."""
+        metric = 1.0 - affinity
+        found = collaborative_entropy(self.distributions, divergence="wasserstein", ground_metric=metric).total
+        return replace(self, affinity=affinity, figures={**self.figures, "coe_wasserstein": float(found)})
 
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response; of tool calls the canonical action."""
@@ -221,7 +222,6 @@ def _compute_statistics(
     likely = np.array([log_probs for log_probs, _ in known])
     # probabilities and counts of 1 cannot be pooled
     poolable = np.array([log_probs * all(by_agent.values()) for log_probs, by_agent in known])
-    frequencies = cluster_distributions(clusters, agents)
     distributions = cluster_distributions(clusters, agents, log_probs=likely)
     own_weights = np.array([weights.get(name, 1.0) for name in numbers])
     support = (
@@ -232,9 +232,7 @@ def _compute_statistics(
         distributions,
         pooled=cluster_distributions(clusters, np.zeros_like(agents), log_probs=poolable)[:, 0],
         support=support,
-        entropies=entropies,
-        sizes=np.rint((frequencies * np.bincount(agents)[:, None]).sum(axis=1)).astype(np.int64),
-        frequencies=frequencies,
+        frequencies=cluster_distributions(clusters, agents),
     )
     leads = shares_lead(support).tolist()
     for i, question in enumerate(questions):

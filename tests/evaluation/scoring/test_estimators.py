@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.linalg import eigh, expm
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
@@ -14,7 +13,6 @@ from coe_agents.uncertainty import (
     cluster_distributions,
     collaborative_entropy,
     entropy,
-    kl_divergence,
     semantic_entropy,
 )
 from tests.evaluation.invented import group, row, write
@@ -51,11 +49,9 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
         assert found[name] == pytest.approx(LOG2)
     for name in ("aleatoric", "semantic_entropy", "self_consistency"):
         assert found[name] == 0.0
-    assert found["vote_share"] == found["pooled_disagreement"] == found["degree_matrix"] == 0.5
+    assert found["vote_share"] == found["pooled_disagreement"] == 0.5
     assert found["disagreement"] == 1.0
     assert found["coe_wasserstein"] == 0.5  # total variation from the mean
-    assert found["graph_eigenvalues"] == pytest.approx(2)
-    assert found["divergence_subset"] == 0.0  # the second agent would add log 2
     for name in ("regular_entropy", "length_normalised_entropy", "p_false", "verbal_confidence"):
         assert found[name] is None
 
@@ -63,7 +59,7 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
 def test_by_hand_where_each_hesitates(statistics):
     (one,) = statistics(said("x y", "x y"))
     found = values(one)
-    for name in ("coe", "aleatoric", "pooled_semantic_entropy", "divergence_subset", "coe_js", "coe_hellinger"):
+    for name in ("coe", "aleatoric", "pooled_semantic_entropy", "coe_js", "coe_hellinger"):
         assert found[name] == pytest.approx(LOG2)
     assert found["epistemic"] == 0.0
     assert found["disagreement"] == found["self_consistency"] == 0.5
@@ -71,11 +67,7 @@ def test_by_hand_where_each_hesitates(statistics):
 
 def test_everything_is_lowest_at_consensus(statistics):
     (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, verbal_conf=1.0))
-    lowest = dict.fromkeys(ESTIMATORS, 0.0) | {"graph_eigenvalues": 1.0}
-    # the heat kernel of one cluster of m = 4: eigenvalues 1 and three times exp(-0.3 * 4). Its diagonal is constant, so
-    # a unit diagonal is only another scale
-    heat = np.array([1.0, *[math.exp(-1.2)] * 3])
-    lowest["kernel_language_entropy"] = entropy(heat / heat.sum())
+    lowest = dict.fromkeys(ESTIMATORS, 0.0)
     assert values(one) == pytest.approx(lowest, abs=1e-12)
     assert math.copysign(1, values(one)["regular_entropy"]) == 1  # 0.0, not -0.0
 
@@ -114,38 +106,7 @@ def test_an_entailment_model_sets_the_distances(statistics):
     (one,) = statistics(said("x x", "y y", question="Q?"), entailment=model)
     np.testing.assert_allclose(one.affinity, [[1, 0.45], [0.45, 1]])
     assert ESTIMATORS["coe_wasserstein"](one) == pytest.approx(0.5 * 0.55)
-    assert ESTIMATORS["degree_matrix"](one) == pytest.approx(1 - (1 + 0.45) / 2)
-    # blocks of ones and of 0.45: the scaled adjacency has the eigenvalues 1 and 0.55 / 1.45
-    assert ESTIMATORS["graph_eigenvalues"](one) == pytest.approx(1 + 0.55 / 1.45)
     assert [len(call) for call in model.calls] == [2]
-
-
-def dense(one):
-    """The graph scores from the m x m matrix of edges, as the papers write them; the oracle."""
-    edges = one.affinity[np.ix_(one.labels, one.labels)]
-    degrees = edges.sum(axis=1)
-    scaled, vectors = eigh(np.eye(len(edges)) - edges / np.sqrt(np.outer(degrees, degrees)))
-    embedding = vectors[:, scaled < 0.9]
-    heat = expm(-0.3 * (np.diag(degrees) - edges))
-    kernel = heat / np.sqrt(np.outer(np.diag(heat), np.diag(heat))) / len(edges)
-    eigenvalues = np.maximum(np.linalg.eigvalsh(kernel), 0.0)
-    return {
-        "degree_matrix": np.trace(len(edges) * np.eye(len(edges)) - np.diag(degrees)) / len(edges) ** 2,
-        "graph_eigenvalues": np.maximum(0.0, 1.0 - scaled).sum(),
-        "eccentricity": np.linalg.norm(embedding - embedding.mean(axis=0)),
-        "kernel_language_entropy": entropy(eigenvalues / eigenvalues.sum()),
-    }
-
-
-def test_graph_scores_equal_those_of_the_whole_matrix(statistics):
-    generator = np.random.default_rng(0)
-    for one in statistics(group(10, n_samples=7)):
-        drawn = generator.random(one.affinity.shape)
-        blurred = one.with_affinity(np.where(np.eye(len(drawn)), 1.0, (drawn + drawn.T) / 2.0))
-        for each in (one, blurred):
-            found = values(each)
-            for name, expected in dense(each).items():
-                assert found[name] == pytest.approx(expected, abs=1e-12), name
 
 
 def plain_figures(one):
@@ -159,21 +120,7 @@ def plain_figures(one):
         "pooled_semantic_entropy": entropy(
             cluster_distributions(one.labels, np.zeros_like(one.agents), log_probs=pooled)
         ),
-        "divergence_subset": compatible_subset(one),
     }
-
-
-def compatible_subset(one):
-    rows = one.distributions
-    entropies = np.atleast_1d(semantic_entropy(rows))
-    distances = np.atleast_1d(kl_divergence(rows, rows.mean(axis=0)))
-    order = sorted(range(len(rows)), key=lambda i: (*np.round([entropies[i], distances[i]], 8), *np.round(-rows[i], 8)))
-    chosen = order[:1]
-    for agent in order[1:]:
-        before, after = (collaborative_entropy(one.distributions[rows]) for rows in (chosen, [*chosen, agent]))
-        if after.epistemic - before.epistemic <= 0.05:
-            chosen = [*chosen, agent]
-    return collaborative_entropy(one.distributions[chosen]).total
 
 
 @pytest.mark.parametrize("weighting", ["auto", "frequency"])
@@ -208,7 +155,7 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
             assert own[name] == pytest.approx(expected, abs=1e-12), name
 
 
-SHARES = ("vote_share", "self_consistency", "p_false", "verbal_confidence", "disagreement", "degree_matrix")
+SHARES = ("vote_share", "self_consistency", "p_false", "verbal_confidence", "disagreement")
 
 
 def test_ranges(statistics):

@@ -206,7 +206,6 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
 def _recalibrate(
     samples: list[Path], scoring: ScoringOptions, current: Path, out: Path, *, risk: float, confidence: float
 ) -> None:
-    """Chooses the threshold of a policy again on samples of `harvest`, and writes the policy."""
     from coe_agents.evaluation.calibration.audits import recalibrate
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.learned_gates import LearnedGate

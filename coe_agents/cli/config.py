@@ -17,17 +17,16 @@ config_app = typer.Typer(help="Write or check a configuration file.", no_args_is
 @config_app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(EXAMPLE),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write a commented example with a local model, a model served by vLLM, and a model behind an API."""
     from coe_agents.errors import ConfigurationError
 
     text = resources.files("coe_agents.cli").joinpath(EXAMPLE).read_text(encoding="utf-8")
     try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
+        with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise ConfigurationError(f"{path} already exists", hint="Choose another path, or pass --force") from error
+        raise ConfigurationError(f"{path} already exists", hint="Choose another path") from error
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error}", hint="Choose another path") from error
     print_lines(f"Wrote {path}. Edit it, then:")

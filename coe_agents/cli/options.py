@@ -36,7 +36,9 @@ LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chos
 SeedOption = Annotated[
     int, typer.Option(help="Random seed for questions and examples, and for agents that have no seed of their own.")
 ]
-PartitionOption = Annotated[int, typer.Option(min=1, help="Questions in each Parquet file of --engine ray.")]
+PartitionOption = Annotated[
+    int, typer.Option(min=1, help="With --engine ray: questions that an actor takes at a time.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +131,7 @@ class EngineOptions:
 
     engine: Annotated[
         Literal["local", "ray"],
-        typer.Option("--engine", help="local: this process; ray: a Ray cluster (coe-agents[ray]), output as Parquet."),
+        typer.Option("--engine", help="local: this process; ray: a Ray cluster (coe-agents[ray])."),
     ] = "local"
     address: Annotated[
         str | None,
@@ -154,7 +156,7 @@ ProposerOption = Annotated[
         "--proposer", help="Judge the first response of this agent, by the support of the others, not the group's."
     ),
 ]
-_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."
+_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz]), or the folder of a run."
 SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
 OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
 ResamplesOption = Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")]

@@ -51,7 +51,7 @@ def run(
     ray = ray_options(engine)
     settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.experiments.dataset_run import Timings, Units, decide_all, keep_prices
+    from coe_agents.experiments.dataset_run import Timings, decide_all, keep_prices
     from coe_agents.experiments.run_group import create_run_group
     from coe_agents.tinyworld.questions import find_questions
 
@@ -67,12 +67,13 @@ def run(
     group = create_run_group(settings, **options)
     depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
     from coe_agents.cli.display.progress import progress
-    from coe_agents.evaluation.run_decisions import DECISIONS, read_run
+    from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
+    from coe_agents.evaluation.sample_collection import Units
     from coe_agents.evaluation.samples.store import Store
 
     n_all = len(questions)
     with (
-        Store(out, depends, Units(questions, seed=seed), name=DECISIONS) as store,
+        Store(out, depends, Units(questions, {DECIDER: 1}, seed=seed), name=DECISIONS) as store,
         Timings(out) as timings,
         resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
         progress({"questions": (n_all - store.n_pending, n_all)}, what=("question", "questions")) as advance,

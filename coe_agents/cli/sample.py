@@ -4,7 +4,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -27,13 +27,11 @@ from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from coe_agents.config.schema import Config
     from coe_agents.evaluation.datasets import Question
     from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
     from coe_agents.evaluation.sample_collection import SampledGroup
-    from coe_agents.evaluation.samples.store import Unit
+    from coe_agents.evaluation.samples.store import Store, Unit
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -82,6 +80,8 @@ def sample_to(
 
     `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
     """
+    import asyncio
+
     from coe_agents.evaluation.datasets.question_prompts import load_prompt
 
     seed, passages = options.seed, options.with_context
@@ -110,56 +110,35 @@ def sample_to(
         "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": _digest("{", pairs, "}")},
         **group.settings,
     }
-    if engine is None:
-        _run(group, questions, settings, options.out)
-        return
-    from coe_agents.experiments.ray_cluster import cluster
-    from coe_agents.experiments.ray_sampling import SampleParts
-    from coe_agents.experiments.ray_sampling import sample as sample_parts
-
-    with (
-        SampleParts(
-            options.out,
-            settings,
-            questions,
-            group.participants,
-            size=partition_size,
-            numbers=["p_false"] if p_false else [],
-        ) as parts,
-        _progress_and_summary(group, len(questions), parts.path, parts.n_missing) as advance,
-    ):
-        if parts.n_unfinished:
-            with cluster(engine.address):
-                pool, create = create_pool(engine, config, create_group, n_parts=parts.n_unfinished, **asked)
-                sample_parts(parts, prompt, create, pool, on_unit=advance)
-
-
-def _run(group: "SampledGroup", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
-    import asyncio
-
+    from coe_agents.evaluation.sample_collection import Units
     from coe_agents.evaluation.sample_collection import sample as sample_all
-    from coe_agents.evaluation.sample_collection import units_of
     from coe_agents.evaluation.samples.store import Store
 
-    with Store(out, settings, units_of(questions, group.participants)) as store:
-        missing = Counter(agent for _, agent in store.pending_units())
-        with _progress_and_summary(group, len(questions), store.path, missing) as advance:
+    units = Units(questions, {agent.name: agent.n_samples for agent in group.participants}, seed=seed)
+    with Store(options.out, settings, units) as store:
+        missing = Counter(agent for name, agent in units if not store.is_kept((name, agent)))
+        with _progress_and_summary(group, len(questions), store, missing) as on_unit:
+            if engine is None:
+                asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
+            elif missing:
+                from coe_agents.experiments.ray_cluster import cluster
+                from coe_agents.experiments.ray_sampling import sample as sample_parts
 
-            def on_unit(unit: "Unit") -> None:
-                missing[unit[1]] -= 1
-                advance(unit, store.error_of(unit))
-
-            asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
+                with cluster(engine.address):
+                    n_parts = -(-max(missing.values()) // partition_size)
+                    pool, create = create_pool(engine, config, create_group, n_parts=n_parts, **asked)
+                    sample_parts(
+                        questions, prompt, create, store, pool, agents=[*missing], size=partition_size, on_unit=on_unit
+                    )
 
 
 @contextmanager
 def _progress_and_summary(
-    group: "SampledGroup", n_questions: int, path: "Path", missing: Counter[str]
-) -> "Iterator[Callable[[Unit, str | None], None]]":
+    group: "SampledGroup", n_questions: int, store: "Store", missing: Counter[str]
+) -> "Iterator[Callable[[Unit], None]]":
     """Shows the progress of a run; at its end prints where the responses are, and what failed.
 
-    The function counts a unit, and its error if it failed. `missing` counts the units that each agent lacks; the caller
-    keeps it up to date.
+    The function counts a unit that the store has now. `missing` are the units that each agent lacked.
     """
     from coe_agents.cli.display.progress import progress
 
@@ -168,14 +147,16 @@ def _progress_and_summary(
     n_failed, first_errors = Counter[str](), dict[str, str]()
     with resumable(lambda: quantity(missing.total(), "reply is", "replies are")), progress(totals) as show:
 
-        def advance(unit: "Unit", error: str | None) -> None:
+        def advance(unit: "Unit") -> None:
+            error, (_, agent) = store.error_of(unit), unit
+            missing[agent] -= 1
             if error is not None:
-                n_failed[unit[1]] += 1
-                first_errors.setdefault(unit[1], error)
-            show(unit[1], error is not None)
+                n_failed[agent] += 1
+                first_errors.setdefault(agent, error)
+            show(agent, error is not None)
 
         yield advance
-    print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(path))}")
+    print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(store.path))}")
     for name in (agent.name for agent in agents if n_failed[agent.name]):
         print_lines(f"{clean(name)} failed {times(n_failed[name])}; the first error: {clean(first_errors[name])}")
     if n_failed:

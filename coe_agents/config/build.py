@@ -67,14 +67,9 @@ def assemble(
 ) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
-    Args:
-        config: None for tinyworld.
-        seed: Of tinyworld's agents; those of a configuration have their own.
-        escalation: From the configured arbiter, or None, to what decides escalated cases instead.
-        on_unavailable: See `create_coe_graph`.
-
-    Raises:
-        ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
+    `seed` is of tinyworld's agents; those of a configuration have their own. `escalation` makes of the configured
+    arbiter, or None, what decides escalated cases instead. Parts that cannot be combined are a ConfigurationError with
+    a line for each mistake.
     """
     if config is None:
         of_none: Any = escalation and escalation(None)
@@ -135,15 +130,9 @@ def create_clusterer(config: Config) -> Clusterer:
 
 
 def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer:
-    """Returns the clusterer of a section.
+    """Returns the clusterer of a section, be it of a configuration or of what a run recorded.
 
-    Args:
-        section: Of a configuration, or of what a run recorded.
-        folder: Where modules of the user's are looked for.
-
-    Raises:
-        ImportError: A package that it needs is not installed.
-        ValueError: A field is at fault; the message begins with its name.
+    Modules of the user's are looked for in `folder`. Of a field that is at fault the ValueError begins with its name.
     """
     match section:
         case schema.CustomPart():

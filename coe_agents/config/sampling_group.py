@@ -31,14 +31,13 @@ def create_group(
     p_false: bool = False,
     passages: bool = False,
 ) -> SampledGroup:
-    """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
+    """Returns the agents of a configuration, or tinyworld's (None); those without a seed of their own take `seed`.
 
     Args:
         config: None for tinyworld.
         prompts: The prompt of each question, by id.
         seed: For the responses of agents without one.
-        at_once: Concurrent questions to each agent; by default 8, and 1 for a model in this process: the
-            last digits of its log-probabilities depend on the batch, and a resumed run must end with the same file.
+        at_once: Concurrent questions to each agent; by default as in `create_run_group`.
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
         p_false: Whether each agent says of its own answers how probably they are false.
         passages: Whether it is then shown the passage of a question.

@@ -412,11 +412,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
 
 
 def load_config(path: Path) -> Config:
-    """Reads and checks a TOML file.
-
-    Raises:
-        ConfigurationError: If it cannot be read, is not TOML, or is invalid; the message names file and line.
-    """
+    """Reads and checks a TOML file; a ConfigurationError names the file and the line of a mistake."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -483,12 +479,7 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
 
 
 def line_of(text: str, location: Sequence[str | int]) -> int:
-    r"""Returns the line (from 1) of the deepest part of `location` that the TOML text spells out.
-
-    Example:
-        >>> line_of('[[agents]]\nname = "a"\n[policy]\nmax_coe = -1', ("policy", "threshold", "max_coe"))
-        4
-    """
+    r"""Returns the line (from 1) of the deepest part of `location` that the TOML text spells out."""
     wanted = [str(part) for part in location]
     best, best_line, table = 0, 1, list[str]()
     arrays: dict[str, int] = {}

@@ -13,11 +13,7 @@ from coe_agents.policy import RegimePolicy, ThresholdPolicy
 
 
 def check(config: Config) -> list[str]:
-    """Returns notes on a valid configuration; calls and loads no model.
-
-    Raises:
-        ConfigurationError: If the configuration is invalid, with a line for each mistake.
-    """
+    """Returns notes on a valid configuration; calls and loads no model. Mistakes are lines of a ConfigurationError."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         faults = list[str]()

@@ -50,9 +50,9 @@ class AgentReport:
     Attributes:
         seconds: From the request to the last sample, without `load_seconds`, the loading of a model in this process.
         on_greedy: How its responses count if its temperature has no effect.
-        ignores_temperature: Whether its temperature has no effect; None if unknown.
+        ignores_temperature: None if unknown.
         probe: What probes of an ignored temperature showed; None if there were none.
-        n_requests: Number of requests, without those probes; 1 if the server honours `n`.
+        n_requests: Without those probes; 1 if the server honours `n`.
         logprobs: Whether all, some or none of the responses have log-probabilities.
         n_distinct: Number of different texts among the responses.
     """
@@ -145,8 +145,8 @@ class EntailmentReport:
     """The results of an entailment model for an obvious entailment and an obvious contradiction.
 
     Attributes:
-        labels: The labels of the model, in its order; None for a chat model.
-        n_unclear: Number of pairs for which a chat model stated no label; None for other models.
+        labels: In the order of the model; None for a chat model.
+        n_unclear: Pairs for which a chat model stated no label; None for other models.
     """
 
     model: str

@@ -77,7 +77,6 @@ class DiskSequence(Sequence[T]):
             yield from self._between(start, min(start + _BATCH, self._n))
 
     def first(self, n: int | None) -> "DiskSequence[T]":
-        """Returns the first `n` values, all for None, in the same file."""
         if n is None or n >= self._n:
             return self
         part = copy(self)

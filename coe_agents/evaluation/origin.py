@@ -21,9 +21,8 @@ class Judging:
     """How the answers of a run are judged.
 
     Attributes:
-        clusterer: What puts equal answers together: a name as `--clusterer` takes it, or the table [clusterer] of a
-            configuration.
-        correctness: When an answer is right, as `--correctness` names it.
+        clusterer: A name as `--clusterer` takes it, or the table [clusterer] of a configuration.
+        correctness: As `--correctness` names it.
         recorded: What the run recorded, where its answers are judged in another way.
     """
 

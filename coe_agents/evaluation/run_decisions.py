@@ -41,8 +41,6 @@ class Item:
     """What a run decided about one question.
 
     Attributes:
-        id: Its id in the dataset.
-        question: As it was asked.
         action: "answer", "abstain" or "escalate", after all.
         correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
         verdicts: Whether the group's leading answer was right after each round; None where there was none.
@@ -116,7 +114,6 @@ class Run:
     """A folder that `coe-agents run` wrote.
 
     Attributes:
-        name: The folder's name.
         items: By id, in the order of the file.
         errors: The reason of each question that failed, by id; they are not in `items`.
         settings: All that the decisions depend on.

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from coe_agents.clustering import canonical_answer
 from coe_agents.errors import describe_error
 from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import draw_key
+from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.samples.store import Unit, is_failure
 from coe_agents.text import quantity, safe_message
 from coe_agents.types import AgentReply, Response, create_response
@@ -53,9 +55,23 @@ class ResponseStore(Protocol):
     def finish(self) -> None: ...
 
 
-def units_of(questions: Sequence[Question], agents: Sequence[Participant]) -> dict[Unit, int]:
-    """Returns what a run consists of, as `Store` takes it: by question, then by agent."""
-    return {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
+class Units(Mapping[Unit, int]):
+    """What a run consists of, as `Store` takes it, in the order of the questions; nothing of them is in memory."""
+
+    def __init__(self, questions: DiskSequence[Question], n_rows: Mapping[str, int], *, seed: int) -> None:
+        self._questions, self._n_rows, self._seed = questions, n_rows, seed
+
+    def __getitem__(self, unit: Unit) -> int:
+        name, agent = unit
+        if self._questions.place_of(draw_key("asked", self._seed, name)) is None:
+            raise KeyError(unit)
+        return self._n_rows[agent]
+
+    def __iter__(self) -> Iterator[Unit]:
+        return ((question.id, agent) for question in self._questions for agent in self._n_rows)
+
+    def __len__(self) -> int:
+        return len(self._questions) * len(self._n_rows)
 
 
 async def sample(
@@ -69,7 +85,7 @@ async def sample(
 
     A failure, also of `annotate`, is kept as a row whose `error` gives the reason; it is not an answer, and the next
     run asks again. An invalid proposal has an `error`, too, but it is a response: it is not asked for again. The store
-    is made for the `units_of` these questions and agents; `on_unit` is called when it has one more. If it cannot be
+    is made for the `Units` of these questions and agents; `on_unit` is called when it has one more. If it cannot be
     written, an OSError is raised, and earlier replies are kept.
     """
     pending = set(store.pending_units())

@@ -124,11 +124,7 @@ def _to_json(figures: Mapping[str, Estimate]) -> dict[str, dict[str, float | Non
 
 
 def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
-    """Returns what a run's policy did.
-
-    Raises:
-        SamplesError: If it decided no question.
-    """
+    """Returns what a run's policy did; a SamplesError if it decided no question."""
     if not run.items:
         reason = next(iter(run.errors.values()), None)
         raise SamplesError(
@@ -232,7 +228,6 @@ def _n_answers(outcomes: Sequence[Item]) -> int:
 
 
 def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
-    """Returns the quotient of the mean tokens of the questions for which they are known; NaN if either is 0."""
     means = []
     for side in (outcomes, others):
         known = [outcome.tokens for outcome in side if outcome.tokens is not None]

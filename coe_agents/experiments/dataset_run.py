@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.question import draw_key, from_plain
-from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.run_decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.sample_collection import run_all
-from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.ray_cluster import Part, Pool, pack, unpack, work_through
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.files import append, write
@@ -41,37 +40,9 @@ class Timings:
         self._file.close()
 
     def append(self, id: str, seconds: float) -> None:
-        """Notes how long a question took; the last note of a question counts.
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Notes how long a question took; the last note of a question counts."""
         line = json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n"
         append(self._file.fileno(), line, path=self._path)
-
-
-class Units(Mapping[Unit, int]):
-    """What a run consists of, as `Store` takes it: a line for each question; nothing of them is in memory.
-
-    Args:
-        questions: In the order of `seed`.
-        seed: Of the run.
-    """
-
-    def __init__(self, questions: DiskSequence[Question], *, seed: int) -> None:
-        self._questions, self._seed = questions, seed
-
-    def __getitem__(self, unit: Unit) -> int:
-        name, agent = unit
-        if agent != DECIDER or self._questions.place_of(draw_key("asked", self._seed, name)) is None:
-            raise KeyError(unit)
-        return 1
-
-    def __iter__(self) -> Iterator[Unit]:
-        return ((question.id, DECIDER) for question in self._questions)
-
-    def __len__(self) -> int:
-        return len(self._questions)
 
 
 def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None:
@@ -90,11 +61,7 @@ async def decide_all(
     *,
     on_row: Callable[[Row], None] = lambda row: None,
 ) -> None:
-    """Asks the group the questions that the store lacks, keeps every decision, and sorts the store.
-
-    Raises:
-        OSError: If a file cannot be written; earlier decisions are kept.
-    """
+    """Asks the group the questions that the store lacks, keeps every decision, and sorts the store."""
 
     def note(row: Row, seconds: float) -> None:
         keep(store, timings, row, seconds)
@@ -141,12 +108,7 @@ def decide_parts(
 
     The questions are read as actors take them. `create` makes the group in each actor; Ray carries it there, so it
     holds no key. The file is the same as that of a run in one process. What is in hand when the driver is killed is
-    asked again. Questions that no actor finished have failed.
-
-    Raises:
-        StoreError: If the cluster failed; finished parts are kept.
-        ConfigurationError: If an actor cannot make the group, such as without a key in its environment.
-        OSError: If a file cannot be written.
+    asked again. Questions that no actor finished have failed. Errors are those of `work_through`.
     """
     parts = _to_ask(pending_questions(questions, store), size)
     for _, content in work_through(parts, partial(_Deciding, create), pool, fail_questions):

@@ -50,11 +50,9 @@ class Pool:
 def cluster(address: str | None = None) -> Iterator[None]:
     """Joins a Ray cluster, or starts one on this machine that only loopback reaches; a cluster joined before is kept.
 
-    Ray prints messages about lost processes and machines; until the context ends, they go to standard error.
-
-    Args:
-        address: As Ray has it, such as "10.0.0.1:6379" or "auto"; default: the environment variable RAY_ADDRESS, else
-            one is started, without dashboard and usage statistics, and ended with the context.
+    `address` is as Ray has it, such as "10.0.0.1:6379" or "auto"; without it the environment variable RAY_ADDRESS
+    counts, else a cluster is started, without dashboard and usage statistics, and ended with the context. Ray prints
+    messages about lost processes and machines; until the context ends, they go to standard error.
 
     Raises:
         ImportError: If Ray is not installed.

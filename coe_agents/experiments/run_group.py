@@ -40,7 +40,6 @@ class RunGroup:
 
     Attributes:
         graph: A compiled CoE graph.
-        criterion: Decides whether an answer is right.
         at_once: How many questions are asked concurrently.
         settings: All that its decisions depend on, without keys and addresses.
         prices: Price per million tokens of each agent that has one, as {"input": ..., "output": ...}.
@@ -108,7 +107,7 @@ def create_run_group(
     correctness: str | None = None,
     is_tinyworld: bool = False,
 ) -> RunGroup:
-    """Returns the graph of a configuration, or tinyworld's; agents without a seed of their own take `seed`.
+    """Returns the graph of a configuration, or tinyworld's (None); agents without a seed of their own take `seed`.
 
     Args:
         config: None for tinyworld.
@@ -119,9 +118,6 @@ def create_run_group(
         people: What becomes of a case that needs a person.
         correctness: A name of `--correctness` that needs no model; by default what `judging_of` says.
         is_tinyworld: Whether the questions are tinyworld's.
-
-    Raises:
-        ConfigurationError: If the graph cannot be built, or would wait for a person.
     """
     judging = judging_of(config, is_tinyworld=is_tinyworld)
     if correctness is not None:

@@ -25,15 +25,8 @@ def create_run_page(
 ) -> str:
     """Returns the page of one run, or of two side by side, HTML in one piece; it may hold lone surrogates.
 
-    Args:
-        runs: One or two, from `coe_agents.evaluation.run_decisions.read_run`. The first of two is the reference.
-        title: The heading.
-        names: What the runs are called, all different; their folders' names unless given.
-        n_resamples: Of the bootstrap behind every interval.
-
-    Raises:
-        ImportError: Jinja is not installed.
-        ValueError: If there is neither one run nor two, or one of them decided no question.
+    The first of two is the reference. `names` are what they are called, all different; their folders' names unless
+    given. `n_resamples` is of the bootstrap behind every interval.
     """
     require(1 <= len(runs) <= 2, '"runs" must hold one run or two', len(runs), "Compare two at a time")
     check_jinja()

@@ -84,7 +84,6 @@ class SafeFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Returns the line of a record."""
         bare = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None, "stack_info": None})
         if not record.name.startswith(_SHOWN):
             bare.msg, bare.args = f"{record.name} logs a message, which is not shown", ()
@@ -94,11 +93,7 @@ class SafeFormatter(logging.Formatter):
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens; port 0 takes a free one.
-
-    Raises:
-        OSError: If the address is not available.
-    """
+    """Returns a socket that listens; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)

@@ -19,12 +19,7 @@ _RETRY_AFTER = "30"
 
 
 class Runs:
-    """Asks a group, any number of times at once; a run that fails raises `ApiError`.
-
-    Args:
-        group: The group.
-        callbacks: Observe every run.
-    """
+    """Asks a group, any number of times at once; a run that fails raises `ApiError`. `callbacks` observe every run."""
 
     def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
         self.group = group

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents.config.schema import load_config
 from tests.cli import command
 from tests.servers import served
 
@@ -82,14 +81,12 @@ def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monke
     assert "coordination = softmax" in out
 
 
-def test_init_overwrites_only_when_told_to(tmp_path):
+def test_init_overwrites_nothing(tmp_path):
     path = tmp_path / "coe.toml"
     path.write_text("mine")
     code, out, err = run("config", "init", path)
     assert (code, out, path.read_text()) == (2, "", "mine")
-    assert "already exists. Choose another path, or pass --force" in err
-    assert run("config", "init", path, "--force")[0] == 0
-    assert len(load_config(path).agents) == 2
+    assert "already exists. Choose another path" in err
 
 
 def test_check_prints_what_it_understood(checked):

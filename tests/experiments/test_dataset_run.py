@@ -9,10 +9,10 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.sources import on_disk
 from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
+from coe_agents.evaluation.sample_collection import Units
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.dataset_run import (
     Timings,
-    Units,
     _Deciding,
     _to_ask,
     decide_all,
@@ -38,14 +38,14 @@ def create():
 def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
     asked = questions(5)
     with (
-        Store(tmp_path / "one", {}, Units(asked, seed=0), name=DECISIONS) as store,
+        Store(tmp_path / "one", {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
         Timings(tmp_path / "one") as timings,
     ):
         asyncio.run(decide_all(asked, create(), store, timings))
     for size in (1, 2, 9):
         folder = tmp_path / f"parts of {size}"
         with (
-            Store(folder, {}, Units(asked, seed=0), name=DECISIONS) as store,
+            Store(folder, {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
             Timings(folder) as timings,
             asyncio.Runner() as runner,
         ):
@@ -60,7 +60,10 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
 def test_the_questions_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp_path):
     asked = questions(3)
     for _ in range(2):
-        with Store(tmp_path, {}, Units(asked, seed=0), name=DECISIONS) as store, Timings(tmp_path) as timings:
+        with (
+            Store(tmp_path, {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
+            Timings(tmp_path) as timings,
+        ):
             assert store.n_pending == len(asked)
             for _, content in _to_ask(pending_questions(asked, store), 2):
                 for row, seconds in unpack(fail_questions(content, "too late")):
@@ -75,7 +78,7 @@ def peak_of_a_run(folder, n):
     tracemalloc.start()
     try:
         asked = questions(n).first(n - 1)
-        units = Units(asked, seed=0)
+        units = Units(asked, {DECIDER: 1}, seed=0)
         with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
             for number, content in _to_ask(pending_questions(asked, store), 20):
                 for question in unpack(content):
@@ -101,7 +104,7 @@ def test_the_units_of_a_run_are_its_questions():
     whole = questions(40)
     for limit in (4, None):
         asked = whole.first(limit)
-        units = Units(asked, seed=0)
+        units = Units(asked, {DECIDER: 1}, seed=0)
         assert dict(units) == {(question.id, DECIDER): 1 for question in asked}
         assert ("99", DECIDER) not in units
         assert (asked[0].id, "another") not in units

@@ -218,7 +218,6 @@ def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
 
 
 def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
-    """Returns the record with a gate fitted on all rows, and the threshold that held-out shares allow."""
     fold = to_folds([row.id for row in rows], [1.0 - (row.correct or 0.0) for row in rows])
     shares = np.empty(len(rows))
     right: list[float | None] = [None] * len(rows)

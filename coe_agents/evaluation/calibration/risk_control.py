@@ -21,12 +21,11 @@ _LIKELY = 0.9
 
 
 class ThresholdChoice(NamedTuple):
-    """The threshold with the most coverage that keeps the risk.
+    """The threshold with the most coverage that keeps the risk; all its questions count as `choose_threshold` says.
 
     Attributes:
         threshold: None if none keeps it.
-        n_answered: How many questions it answers.
-        n_wrong: How many of these wrongly, shares added up and rounded up.
+        n_wrong: Shares added up and rounded up.
         bound: The upper confidence bound of its risk; None without a threshold.
     """
 
@@ -280,5 +279,4 @@ def _log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
 
 
 def _mean_of_bets(log_capital: FloatArray) -> FloatArray:
-    """The logarithm of the mean capital over the bets, which are the first axis."""
     return np.asarray(np.logaddexp.reduce(log_capital, axis=0) - np.log(_BETS.size))

@@ -31,19 +31,11 @@ class Prompt:
     def text(self, question: Question, examples: Sequence[Question] = (), *, with_context: bool = False) -> str:
         r"""Returns the prompt: instruction, examples with their first reference, question.
 
-        Raises:
-            ConfigurationError: If a passage is wanted, and the prompt or a question has none.
+        A ConfigurationError if a passage is wanted, and the prompt or a question has none.
 
         Example:
-            >>> prompt = Prompt("Be brief.", "Q: {question}\nA:")
-            >>> print(prompt.text(Question("1", "Of Italy?", ()), [Question("2", "Of France?", ("Paris",))]))
-            Be brief.
-            <BLANKLINE>
-            Q: Of France?
-            A: Paris
-            <BLANKLINE>
-            Q: Of Italy?
-            A:
+            >>> Prompt("Be brief.", "Q: {question}\nA:").text(Question("1", "Of Italy?", ()))
+            'Be brief.\n\nQ: Of Italy?\nA:'
         """
         shown = [f"{self._asked(example, with_context)} {example.references[0]}" for example in examples]
         parts = [self.instruction, *shown, self._asked(question, with_context)]
@@ -70,11 +62,7 @@ PLAIN = Prompt(
 
 
 def load_prompt(name: str | None = None) -> Prompt:
-    """Returns a shipped wording by its name, or the one that a TOML file holds; `PLAIN` for None.
-
-    Raises:
-        ConfigurationError: If it is neither, the file cannot be read, or is not a prompt.
-    """
+    """Returns a shipped wording by its name, or the one that a TOML file holds; `PLAIN` for None."""
     if name is None:
         return PLAIN
     shipped = tomllib.loads(

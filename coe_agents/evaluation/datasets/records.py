@@ -58,7 +58,6 @@ def to_question(record: object) -> tuple[Kind, Question]:
 
 
 def _rename(record: _Record) -> _Record:
-    """Gives the fields of the official file the names that they have on the hub, such as `question_id`."""
     return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in record.items()}
 
 

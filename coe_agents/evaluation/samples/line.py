@@ -110,17 +110,10 @@ def parse_line(
 def check_line(
     record: Mapping[str, Any], path: Path, line: int, *, on_unknown: Callable[[str, str, str], None]
 ) -> None:
-    """Refuses a line that lacks a required field, or has one that is not valid.
+    """Refuses a line that lacks a required field, or has one that is not valid; `path` and `line` are for messages.
 
-    Args:
-        record: The object of the line.
-        path: Its file, for messages.
-        line: Its number, for messages.
-        on_unknown: Called with each unknown field whose name is like that of a field that the line lacks, the place,
-            and the name of that field.
-
-    Raises:
-        SamplesError: It says which field, and what to do.
+    `on_unknown` is called with each unknown field whose name is like that of a field that the line lacks, the place,
+    and the name of that field.
     """
     known, tests = _tests_of(tuple(record), tuple(map(type, record.values())))
     for field, is_valid in tests:
@@ -161,7 +154,7 @@ class _Fields(NamedTuple):
 
     Attributes:
         defaults: The values of the others that it lacks.
-        missing: The first required field that it lacks; None if it has all.
+        missing: The first required field that it lacks.
         misspelt: Each unknown field whose name is like that of a field that it lacks, and the name of that field.
     """
 

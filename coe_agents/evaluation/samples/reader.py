@@ -6,29 +6,27 @@ import os
 import tempfile
 import warnings
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import islice, starmap
+from itertools import chain, groupby, repeat
+from operator import itemgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeAlias
 
 from coe_agents.errors import SamplesError
+from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.samples.line import check_line, parse_line
-from coe_agents.evaluation.samples.parquet import PARTS, rows_of
-from coe_agents.evaluation.samples.ranges import (
-    MOST_FAULTS,
-    IndexedLines,
-    LineRange,
-    Runs,
-    cut_ranges,
-    index_lines,
-    index_runs,
-)
-from coe_agents.evaluation.samples.sampled_question import QuestionReader, SampledQuestion
+from coe_agents.evaluation.samples.sampled_question import SampledQuestion, join_lines
 from coe_agents.evaluation.samples.store import SAMPLES
-from coe_agents.evaluation.workers import ALONE, Workers
+from coe_agents.files import parse_json_objects
+
+_MOST_FAULTS = 20
+"""Faulty lines after which no more are looked at."""
+_TOGETHER = 2**13
+"""Bytes of lines that are parsed together: enough to be fast, and a faulty line makes few slow."""
+
+_Runs: TypeAlias = list[int]
+"""Four numbers for each run of lines: the number of the file, the first line, where it starts, how many it has."""
 
 
 class Samples:
@@ -37,17 +35,14 @@ class Samples:
     The files are read once to check every line and to note where each question's lines are; iterating then reads one
     question at a time, by id. The places are in a temporary file, so memory does not grow with the
     questions. These may be spread over lines and files (an agent a file, say), and the order of lines
-    changes nothing. Use it as a context manager: a compressed file, or a Parquet one, is unpacked to a temporary one
-    until then.
+    changes nothing. Use it as a context manager: a compressed file is unpacked to a temporary one until then.
 
     Args:
-        paths: `*.samples.jsonl` files; those that end in ".gz" are compressed, those in ".parquet" are Parquet, where a
-            line is a row. A folder means the samples of the run in it.
-        workers: Processes that share the check of the lines.
+        paths: `*.samples.jsonl` files; those that end in ".gz" are compressed. A folder means
+            the samples of the run in it.
 
     Raises:
         SamplesError: A file cannot be read, lines are malformed (all are listed, up to 20), or there is no line.
-        ImportError: There is a Parquet file, and pyarrow is not installed.
 
     Warns:
         UserWarning: A line lacks a field, and has an unknown one of a similar name.
@@ -62,16 +57,14 @@ class Samples:
         [('1', 1)]
     """
 
-    def __init__(self, paths: Sequence[str | Path], *, workers: Workers = ALONE) -> None:
-        self.paths = files_of(paths)
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self.paths = [_file_of(Path(path)) for path in paths]
         self._files: list[IO[bytes]] = []
+        self._faults: list[str] = []
+        self._noticed: set[str] = set()
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            unpacked = stack.enter_context((folder / "unpacked").open("w+b"))  # one for all, as open files are not many
-            self._faults: list[str] = []
-            self._noticed: set[str] = set()
-            self._places = index_runs(self._runs(workers.map(index_lines, self._ranges(unpacked, stack))))
-            self._reader = QuestionReader(self.paths, self._files)
+            unpacked = stack.enter_context(tempfile.TemporaryFile())  # one for all, as open files are not many
+            self._places = _index_runs(self._find_runs(unpacked, stack))
             if self._faults:
                 raise SamplesError("\n".join(self._faults))
             if not self._places:
@@ -89,42 +82,48 @@ class Samples:
         return len(self._places)
 
     def __iter__(self) -> Iterator[SampledQuestion]:
-        return starmap(self._reader.read, self._places)
+        for identifier, runs in self._places:
+            yield join_lines(identifier, list(self._read(runs)))
 
-    def parts(self, size: int) -> "Iterator[SamplesPart]":
-        """Yields the questions in parts of `size`, in order, for other processes to read."""
-        files = tuple((path, Path(file.name)) for path, file in zip(self.paths, self._files, strict=True))
-        places = iter(self._places)
-        while part := tuple(islice(places, size)):
-            yield SamplesPart(files, part)
+    def _read(self, runs: _Runs) -> Iterator[tuple[Path, int, bytes]]:
+        numbers = iter(runs)
+        for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
+            self._files[number].seek(start)
+            for line in range(first, first + n_lines):
+                yield self.paths[number], line, self._files[number].readline()
 
-    def _ranges(self, unpacked: IO[bytes], stack: ExitStack) -> Iterator[LineRange]:
-        """Opens one file after the other, and yields the ranges of its lines."""
+    def _find_runs(self, unpacked: IO[bytes], stack: ExitStack) -> Iterator[tuple[str, _Runs]]:
+        """Opens one file after the other, and yields the id of each run of lines, and where it is."""
         for number, path in enumerate(self.paths):
             file, start = _open(path, unpacked)
             self._files.append(stack.enter_context(file))
-            file.flush()  # other processes read it
-            yield from cut_ranges(number, file, start)
+            file.seek(start)
+            for identifier, lines in groupby(self._check_lines(file, path, start), key=itemgetter(0)):
+                _, first, place = next(lines)
+                if identifier is not None:
+                    yield identifier, [number, first, place, 1 + sum(1 for _ in lines)]
 
-    def _runs(self, ranges: Iterable[IndexedLines]) -> Iterator[tuple[str, Runs]]:
-        """Yields the id of each run of lines, and where it is; the odd lines are judged."""
-        n_lines = Counter[int]()
-        for found in ranges:
-            number = found.of.number
-            for line, start in found.odd:
-                self._files[number].seek(start)
-                self._judge(self._files[number].readline(), self.paths[number], n_lines[number] + line + 1)
-            for identifier, (first, start, n) in found.runs:
-                yield identifier, [number, n_lines[number] + first + 1, start, n]
-            n_lines[number] += found.n_lines
+    def _check_lines(self, file: IO[bytes], path: Path, start: int) -> Iterator[tuple[str | None, int, int]]:
+        """Yields of each line the id, None if it is faulty or blank, its number and where it starts."""
+        number = 0
+        while together := file.readlines(_TOGETHER):
+            for raw, parsed in zip(together, parse_json_objects(together) or repeat(None), strict=False):
+                number += 1
+                yield self._check_line(raw, parsed, path, number), number, start
+                start += len(raw)
 
-    def _judge(self, raw: bytes, path: Path, line: int) -> None:
+    def _check_line(self, raw: bytes, parsed: dict[str, Any] | None, path: Path, number: int) -> str | None:
         try:
-            check_line(parse_line(raw, path, line), path, line, on_unknown=self._notice)
+            if parsed is not None or raw.strip():
+                record = parsed or parse_line(raw, path, number)
+                check_line(record, path, number, on_unknown=self._notice)
+                return str(record["id"])
         except SamplesError as error:
             self._faults.append(str(error))
-        if len(self._faults) == MOST_FAULTS:
-            raise SamplesError("\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines")
+            if len(self._faults) == _MOST_FAULTS:
+                hint = f"These are the first {_MOST_FAULTS} faulty lines"
+                raise SamplesError("\n".join(self._faults), hint=hint) from error
+        return None
 
     def _notice(self, field: str, place: str, near: str) -> None:
         if field not in self._noticed:
@@ -132,64 +131,35 @@ class Samples:
             warnings.warn(f'{place}: the field "{field}" is not read. Did you mean "{near}"?', stacklevel=5)
 
 
-@dataclass(frozen=True, slots=True)
-class SamplesPart:
-    """Some of the questions of samples that are open, as another process can be sent them.
-
-    Attributes:
-        files: Of each file, the path that messages name, and where its lines are.
-        places: The id of each question, and where its lines are.
-    """
-
-    files: tuple[tuple[Path, Path], ...]
-    places: tuple[tuple[str, Runs], ...]
-
-    def __iter__(self) -> Iterator[SampledQuestion]:
-        with ExitStack() as stack:
-            opened = [stack.enter_context(lines.open("rb")) for _, lines in self.files]
-            yield from starmap(QuestionReader([path for path, _ in self.files], opened).read, self.places)
-
-
-def files_of(paths: Iterable[str | Path]) -> list[Path]:
-    """Returns the files of samples that are named, or in a folder of a run that is."""
-    return [file for path in paths for file in _files_of(Path(path))]
-
-
-def _files_of(path: Path) -> list[Path]:
-    """Returns a file, or the files of samples in a run's folder."""
+def _file_of(path: Path) -> Path:
     if not path.is_dir():
-        return [path]
-    if (path / SAMPLES).exists():
-        return [path / SAMPLES]
-    found = sorted(path.glob("*.parquet")) or sorted((path / PARTS).glob("*.parquet"))
-    if not found:
+        return path
+    if not (path / SAMPLES).exists():
         raise SamplesError(f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}")
-    return found
+    return path / SAMPLES
 
 
 def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
-    """Returns a file and where its lines start; those of a compressed file, or of a Parquet one, go to `unpacked`."""
     try:
-        if path.suffix not in _UNPACK:
+        if path.suffix != ".gz":
             return path.open("rb"), 0
         start = unpacked.seek(0, os.SEEK_END)
-        unpacked.writelines(_UNPACK[path.suffix](path))
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+        with gzip.open(path, "rb") as packed:
+            unpacked.writelines(line.rstrip(b"\n") + b"\n" for line in packed)  # the last one may not end
+    except (OSError, EOFError, zlib.error) as error:
         raise SamplesError(
             f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
         ) from error
     return unpacked, start
 
 
-def _lines_of_gzip(path: Path) -> Iterator[bytes]:
-    with gzip.open(path, "rb") as packed:
-        for line in packed:
-            yield line.rstrip(b"\n") + b"\n"  # the last one may not end
-
-
-def _lines_of_parquet(path: Path) -> Iterator[bytes]:
-    for row in rows_of(path):
-        yield json.dumps(row, default=str).encode() + b"\n"  # for example a date in an unknown field
-
-
-_UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzip, ".parquet": _lines_of_parquet}
+def _index_runs(runs: Iterable[tuple[str, _Runs]]) -> DiskSequence[tuple[str, _Runs]]:
+    """Returns the runs of lines of each question, in the order of ids, on the disk."""
+    return DiskSequence(
+        runs,
+        # SQLite's texts hold no unpaired surrogate; the order of these bytes is that of the characters
+        key=lambda run: run[0].encode("utf-8", "surrogatepass"),
+        encode=json.dumps,
+        decode=lambda text: tuple(json.loads(text)),
+        merge=lambda same: (same[0][0], list(chain.from_iterable(run for _, run in same))),
+    )

@@ -39,7 +39,6 @@ class Prediction:
 
     @classmethod
     def of(cls, statistics: Statistics, *, cluster: int) -> "Prediction":
-        """Returns what the group's prediction is if this cluster is chosen."""
         inside = [statistics.responses[place] for place in statistics.places[cluster]]
         return cls(
             statistics.question.text,

@@ -29,8 +29,6 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "CoE, Wasserstein",
             "CoE with this distance; meanings are 1 apart without an entailment model",
         ),
-        "coe_by_frequency": ("CoE, by frequency", "CoE, each response counting 1"),
-        "coe_by_probability": ("CoE, by probability", "CoE, responses counting by probability per token"),
         "aleatoric": ("Aleatoric part of CoE", "how unsure each agent is by itself; the mean of agents"),
         "epistemic": ("Epistemic part of CoE", "how much the agents differ from one another"),
     },
@@ -39,31 +37,11 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Semantic entropy, mean of agents",
             "entropy of each agent's meanings; equals the aleatoric part",
         ),
-        "semantic_entropy_by_frequency": (
-            "Semantic entropy, by frequency",
-            "mean of agents, each response counting 1",
-        ),
-        "semantic_entropy_by_probability": (
-            "Semantic entropy, by probability",
-            "mean of agents, responses counting by probability per token",
-        ),
         "pooled_semantic_entropy": (
             "Semantic entropy, pooled",
             "entropy of the meanings of all responses, as if of one agent",
         ),
-        "pooled_semantic_entropy_by_frequency": (
-            "Semantic entropy, pooled, by frequency",
-            "pooled, each response counting 1",
-        ),
-        "pooled_semantic_entropy_by_probability": (
-            "Semantic entropy, pooled, by probability",
-            "pooled, responses counting by probability per token",
-        ),
         "renyi3": ("Rényi entropy of order 3", "of the group's mean; stresses the leading meanings"),
-        "divergence_subset": (
-            "Entropy of a compatible subset",
-            "of the surest agents that hardly diverge from one another",
-        ),
         BEST_SINGLE_MODEL: (
             "Semantic entropy, best agent",
             "of the agent that ranked answers best on the other half",
@@ -77,15 +55,6 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "disagreement": ("Disagreement between agents", "chance that responses of two agents differ"),
         "pooled_disagreement": ("Disagreement, pooled", "chance that any two responses of the group differ"),
-    },
-    "Graphs": {
-        "degree_matrix": ("Degree matrix", "mean distance between two responses (Lin et al., 2024)"),
-        "graph_eigenvalues": ("Graph eigenvalues", "a smooth count of the meanings (Lin et al., 2024)"),
-        "eccentricity": ("Eccentricity", "spread of the responses on their graph (Lin et al., 2024)"),
-        "kernel_language_entropy": (
-            "Kernel language entropy",
-            "entropy of the graph's heat kernel (Nikitin et al., 2024)",
-        ),
     },
     "Log-probabilities": {
         "regular_entropy": (

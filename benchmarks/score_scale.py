@@ -56,7 +56,7 @@ def cost(folder: Path, n_questions: int) -> Cost:
     """Returns what the command takes, in CPU seconds of all its threads, and its peak memory."""
     samples = folder / "s.samples.jsonl"
     write_samples(samples, n_questions)
-    command = [COMMAND, "score", samples, "--clusterer", "normalized", "--json"]
+    command = [COMMAND, "score", samples, "--clusterer", "normalized", "--processes", "1", "--json"]
     took = cost_of(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
     if json.loads(took.printed)["n_scored"] != n_questions:
         raise SystemExit("not all questions were scored")

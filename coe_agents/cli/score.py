@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,11 @@ from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.scoring.estimators import Estimator
+    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+
+
+_LARGE = 2**24
+"""Bytes from which further processes save more time than they take to start."""
 
 
 def show_scores(
@@ -32,6 +38,14 @@ def show_scores(
         list[str] | None,
         typer.Option(help="A score of yours, as package.module:name, whose code is run. May be given several times."),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes that share the questions; figures do not depend on it. Default: one for each core if there "
+            "are files of 16 MB and more, and no model is needed; else 1.",
+        ),
+    ] = None,
 ) -> None:
     """Show how well each uncertainty score separates wrong answers from right ones, on saved responses.
 
@@ -40,15 +54,18 @@ def show_scores(
     that call nothing.
     """
     from coe_agents.evaluation import Samples, report
-    from coe_agents.evaluation.scoring.scored_question import score_each
-    from coe_agents.evaluation.scoring.scores import to_scores
+    from coe_agents.evaluation.scoring.scores import score_samples
+    from coe_agents.evaluation.workers import start_workers
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
-    with Samples(samples) as questions:
-        scores = to_scores(score_each(without_rulings(questions, argument="samples"), setup), setup)
-    check_proposer(proposer, scores.agents)
-    figures = {**report(scores, n_resamples=resamples), "judged": judging.to_json()}
+    with (
+        start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
+        Samples(samples, workers=workers) as questions,
+    ):
+        scores = score_samples(questions, setup, check=partial(without_rulings, argument="samples"), workers=workers)
+        check_proposer(proposer, scores.agents)
+        figures = {**report(scores, n_resamples=resamples, workers=workers), "judged": judging.to_json()}
     if as_json:
         print_json(figures)
     else:
@@ -58,6 +75,25 @@ def show_scores(
 
 
 score = expand_options(show_scores)
+
+
+def _n_processes(wanted: int | None, setup: "ScoringSetup", options: ScoringOptions, samples: list[Path]) -> int:
+    """Returns how many processes are used; a model is loaded once."""
+    from coe_agents.actions import ActionMatch
+    from coe_agents.clustering import NormalizedMatch
+    from coe_agents.evaluation import CRITERIA
+    from coe_agents.evaluation.samples.reader import files_of
+    from coe_agents.evaluation.workers import n_cores
+
+    is_plain = setup.criterion in CRITERIA.values()
+    if wanted is not None and wanted > 1 and (options.config is not None or setup.entailment or not is_plain):
+        message = "more than one cannot be combined with --config or an entailment model, which is in one"
+        raise typer.BadParameter(f"{message}. Omit it", param_hint="--processes")
+    if wanted is not None:
+        return wanted
+    needs_none = options.config is None and is_plain and isinstance(setup.clusterer, NormalizedMatch | ActionMatch)
+    n_bytes = sum(file.stat().st_size for file in files_of(samples) if file.exists())
+    return n_cores() if needs_none and n_bytes >= _LARGE else 1
 
 
 def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":

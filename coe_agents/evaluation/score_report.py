@@ -11,12 +11,13 @@ from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimat
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.scoring.scores import Scores
+from coe_agents.evaluation.workers import ALONE, Workers
 
 
-def report(scores: Scores, *, n_resamples: int = 1000) -> dict[str, Any]:
+def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
-    Differences are taken to "coe"; `n_resamples` is that of the bootstrap behind every interval.
+    Differences are taken to "coe"; `n_resamples` is that of the bootstrap behind every interval, which `workers` share.
 
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
@@ -29,7 +30,7 @@ def report(scores: Scores, *, n_resamples: int = 1000) -> dict[str, Any]:
         questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
-    estimate = partial(estimate_all, n_resamples=n_resamples)
+    estimate = partial(estimate_all, n_resamples=n_resamples, workers=workers)
     whole = _figures(scores.correct, scores.values, estimate)
     found: dict[str, Any] = {
         "n_questions": scores.n_questions,

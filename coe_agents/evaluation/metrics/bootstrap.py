@@ -1,6 +1,7 @@
 """Owns the bootstrap of the metrics: 95 % intervals, and paired intervals of differences to a reference score."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS, paper_area
 from coe_agents.evaluation.metrics.tallies import CountArray, FloatArray, Ranking
+from coe_agents.evaluation.workers import ALONE, Workers
 
 _CELLS = 100_000
 """Resampled rows held at once, or one resample: a block of them and what is computed of it stay in the cache."""
@@ -37,11 +39,13 @@ def estimate_all(
     *,
     reference: str = "coe",
     n_resamples: int = 1000,
+    workers: Workers = ALONE,
 ) -> Estimates:
     """Every metric of every score with its percentile bootstrap interval, and its difference to the reference score.
 
     All scores, of shape `(n,)` as `correct`, are resampled together, row by row, so a difference is paired: it is far
-    less noisy than its two sides.
+    less noisy than its two sides. `workers` share the scores; each draws all resamples, so that they are those of one
+    process.
 
     Returns:
         By score and metric: (value, low, high), and (value - reference's, low, high), empty without the reference. All
@@ -49,7 +53,11 @@ def estimate_all(
     """
     rankings, places = _distinct(correct, scores)
     values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
-    spread = _resample(rankings, n=np.size(correct), n_resamples=n_resamples)
+    shares = [rankings[start :: workers.n] for start in range(min(workers.n, len(rankings)))]
+    spread: list[FloatArray] = [np.empty(0)] * len(rankings)
+    resample = partial(_resample, n=np.size(correct), n_resamples=n_resamples)
+    for start, found in enumerate(workers.map(resample, shares)):
+        spread[start :: workers.n] = found
     estimates = {name: _estimates(values[place], spread[place]) for name, place in places.items()}
     if reference not in places:
         return estimates, {}

@@ -1,32 +1,32 @@
 """Owns reading samples: saved responses, one a line, grouped by question whatever order the lines are in."""
 
 import gzip
-import json
 import os
 import tempfile
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, groupby, repeat
-from operator import itemgetter
+from dataclasses import dataclass
+from itertools import islice, starmap
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.samples.line import check_line, parse_line
-from coe_agents.evaluation.samples.sampled_question import SampledQuestion, join_lines
+from coe_agents.evaluation.samples.ranges import (
+    MOST_FAULTS,
+    IndexedLines,
+    LineRange,
+    Runs,
+    cut_ranges,
+    index_lines,
+    index_runs,
+)
+from coe_agents.evaluation.samples.sampled_question import QuestionReader, SampledQuestion
 from coe_agents.evaluation.samples.store import SAMPLES
-from coe_agents.files import parse_json_objects
-
-_MOST_FAULTS = 20
-"""Faulty lines after which no more are looked at."""
-_TOGETHER = 2**13
-"""Bytes of lines that are parsed together: enough to be fast, and a faulty line makes few slow."""
-
-_Runs: TypeAlias = list[int]
-"""Four numbers for each run of lines: the number of the file, the first line, where it starts, how many it has."""
+from coe_agents.evaluation.workers import ALONE, Workers
 
 
 class Samples:
@@ -40,6 +40,7 @@ class Samples:
     Args:
         paths: `*.samples.jsonl` files; those that end in ".gz" are compressed. A folder means
             the samples of the run in it.
+        workers: Processes that share the check of the lines.
 
     Raises:
         SamplesError: A file cannot be read, lines are malformed (all are listed, up to 20), or there is no line.
@@ -57,14 +58,16 @@ class Samples:
         [('1', 1)]
     """
 
-    def __init__(self, paths: Sequence[str | Path]) -> None:
-        self.paths = [_file_of(Path(path)) for path in paths]
+    def __init__(self, paths: Sequence[str | Path], *, workers: Workers = ALONE) -> None:
+        self.paths = files_of(paths)
         self._files: list[IO[bytes]] = []
-        self._faults: list[str] = []
-        self._noticed: set[str] = set()
         with ExitStack() as stack:
-            unpacked = stack.enter_context(tempfile.TemporaryFile())  # one for all, as open files are not many
-            self._places = _index_runs(self._find_runs(unpacked, stack))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            unpacked = stack.enter_context((folder / "unpacked").open("w+b"))  # one for all, as open files are not many
+            self._faults: list[str] = []
+            self._noticed: set[str] = set()
+            self._places = index_runs(self._runs(workers.map(index_lines, self._ranges(unpacked, stack))))
+            self._reader = QuestionReader(self.paths, self._files)
             if self._faults:
                 raise SamplesError("\n".join(self._faults))
             if not self._places:
@@ -82,48 +85,41 @@ class Samples:
         return len(self._places)
 
     def __iter__(self) -> Iterator[SampledQuestion]:
-        for identifier, runs in self._places:
-            yield join_lines(identifier, list(self._read(runs)))
+        return starmap(self._reader.read, self._places)
 
-    def _read(self, runs: _Runs) -> Iterator[tuple[Path, int, bytes]]:
-        numbers = iter(runs)
-        for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
-            self._files[number].seek(start)
-            for line in range(first, first + n_lines):
-                yield self.paths[number], line, self._files[number].readline()
+    def parts(self, size: int) -> "Iterator[SamplesPart]":
+        """Yields the questions in parts of `size`, in order, for other processes to read."""
+        files = tuple((path, Path(file.name)) for path, file in zip(self.paths, self._files, strict=True))
+        places = iter(self._places)
+        while part := tuple(islice(places, size)):
+            yield SamplesPart(files, part)
 
-    def _find_runs(self, unpacked: IO[bytes], stack: ExitStack) -> Iterator[tuple[str, _Runs]]:
-        """Opens one file after the other, and yields the id of each run of lines, and where it is."""
+    def _ranges(self, unpacked: IO[bytes], stack: ExitStack) -> Iterator[LineRange]:
         for number, path in enumerate(self.paths):
             file, start = _open(path, unpacked)
             self._files.append(stack.enter_context(file))
-            file.seek(start)
-            for identifier, lines in groupby(self._check_lines(file, path, start), key=itemgetter(0)):
-                _, first, place = next(lines)
-                if identifier is not None:
-                    yield identifier, [number, first, place, 1 + sum(1 for _ in lines)]
+            file.flush()  # other processes read it
+            yield from cut_ranges(number, file, start)
 
-    def _check_lines(self, file: IO[bytes], path: Path, start: int) -> Iterator[tuple[str | None, int, int]]:
-        """Yields of each line the id, None if it is faulty or blank, its number and where it starts."""
-        number = 0
-        while together := file.readlines(_TOGETHER):
-            for raw, parsed in zip(together, parse_json_objects(together) or repeat(None), strict=False):
-                number += 1
-                yield self._check_line(raw, parsed, path, number), number, start
-                start += len(raw)
+    def _runs(self, ranges: Iterable[IndexedLines]) -> Iterator[tuple[str, Runs]]:
+        """Yields the id of each run of lines, and where it is; the odd lines are judged."""
+        n_lines = Counter[int]()
+        for found in ranges:
+            number = found.of.number
+            for line, start in found.odd:
+                self._files[number].seek(start)
+                self._judge(self._files[number].readline(), self.paths[number], n_lines[number] + line + 1)
+            for identifier, (first, start, n) in found.runs:
+                yield identifier, [number, n_lines[number] + first + 1, start, n]
+            n_lines[number] += found.n_lines
 
-    def _check_line(self, raw: bytes, parsed: dict[str, Any] | None, path: Path, number: int) -> str | None:
+    def _judge(self, raw: bytes, path: Path, line: int) -> None:
         try:
-            if parsed is not None or raw.strip():
-                record = parsed or parse_line(raw, path, number)
-                check_line(record, path, number, on_unknown=self._notice)
-                return str(record["id"])
+            check_line(parse_line(raw, path, line), path, line, on_unknown=self._notice)
         except SamplesError as error:
             self._faults.append(str(error))
-            if len(self._faults) == _MOST_FAULTS:
-                hint = f"These are the first {_MOST_FAULTS} faulty lines"
-                raise SamplesError("\n".join(self._faults), hint=hint) from error
-        return None
+        if len(self._faults) == MOST_FAULTS:
+            raise SamplesError("\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines")
 
     def _notice(self, field: str, place: str, near: str) -> None:
         if field not in self._noticed:
@@ -131,12 +127,28 @@ class Samples:
             warnings.warn(f'{place}: the field "{field}" is not read. Did you mean "{near}"?', stacklevel=5)
 
 
-def _file_of(path: Path) -> Path:
-    if not path.is_dir():
-        return path
-    if not (path / SAMPLES).exists():
-        raise SamplesError(f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}")
-    return path / SAMPLES
+@dataclass(frozen=True, slots=True)
+class SamplesPart:
+    """Some questions of open samples, as another process is sent them: the files, and where their lines are."""
+
+    files: tuple[tuple[Path, Path], ...]
+    places: tuple[tuple[str, Runs], ...]
+
+    def __iter__(self) -> Iterator[SampledQuestion]:
+        with ExitStack() as stack:
+            opened = [stack.enter_context(lines.open("rb")) for _, lines in self.files]
+            yield from starmap(QuestionReader([path for path, _ in self.files], opened).read, self.places)
+
+
+def files_of(paths: Iterable[str | Path]) -> list[Path]:
+    """Returns the files of samples that are named, or in a folder of a run that is."""
+    files = [path / SAMPLES if path.is_dir() else path for path in map(Path, paths)]
+    for file, path in zip(files, paths, strict=True):
+        if file != Path(path) and not file.exists():
+            raise SamplesError(
+                f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
+            )
+    return files
 
 
 def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
@@ -151,15 +163,3 @@ def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
             f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
         ) from error
     return unpacked, start
-
-
-def _index_runs(runs: Iterable[tuple[str, _Runs]]) -> DiskSequence[tuple[str, _Runs]]:
-    """Returns the runs of lines of each question, in the order of ids, on the disk."""
-    return DiskSequence(
-        runs,
-        # SQLite's texts hold no unpaired surrogate; the order of these bytes is that of the characters
-        key=lambda run: run[0].encode("utf-8", "surrogatepass"),
-        encode=json.dumps,
-        decode=lambda text: tuple(json.loads(text)),
-        merge=lambda same: (same[0][0], list(chain.from_iterable(run for _, run in same))),
-    )

@@ -1,13 +1,14 @@
-"""Owns one question of samples: its lines as one record in canonical order."""
+"""Owns one question of samples: its lines, read from where they are, as one record in canonical order."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.line import Sample, to_sample
+from coe_agents.evaluation.samples.ranges import Runs
 from coe_agents.files import parse_json
 
 
@@ -29,36 +30,48 @@ class SampledQuestion:
     failures: tuple[Sample, ...]
 
 
-def join_lines(identifier: str, lines: Sequence[tuple[Path, int, bytes]]) -> SampledQuestion:
-    """Returns the question of lines that are valid, each with its file and number.
+class QuestionReader:
+    """Reads questions whose places are known, from files that are open."""
 
-    A SamplesError if two of them are of the same response, or ask something else.
-    """
-    samples = list(map(to_sample, _parse([raw for *_, raw in lines])))
-    seen: dict[tuple[str, int, int], int] = {}
-    for place, (sample, (path, line, _)) in enumerate(zip(samples, lines, strict=True)):
-        key = sample["agent"], sample["round"], sample["index"]
-        if key in seen:
-            raise SamplesError(
-                f"{path}:{line}: question {identifier!r} has this agent, round and index at "
-                f"{':'.join(map(str, lines[seen[key]][:2]))} already",
-                hint="Pass each file once, and give each response of an agent its own index",
-            )
-        if sample["question"] != samples[0]["question"]:
-            raise SamplesError(
-                f"{path}:{line}: another question has the id {identifier!r} already",
-                hint="Give every question an id of its own, across all files",
-            )
-        seen[key] = place
-    ordered = [samples[seen[key]] for key in sorted(seen)]  # the canonical order
-    lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
-    return SampledQuestion(
-        id=identifier,
-        text=ordered[0]["question"],
-        references=tuple(dict.fromkeys(reference for references in lists for reference in references)),
-        responses=tuple([sample for sample in ordered if sample["error"] is None]),
-        failures=tuple([sample for sample in ordered if sample["error"] is not None]),
-    )
+    def __init__(self, paths: Sequence[Path], files: Sequence[IO[bytes]]) -> None:
+        self._paths, self._files = paths, files
+
+    def read(self, identifier: str, runs: Runs) -> SampledQuestion:
+        """Returns a question; a SamplesError if two of its lines are of the same response, or ask something else."""
+        lines = list(self._lines(runs))
+        samples = list(map(to_sample, _parse([raw for *_, raw in lines])))
+        seen: dict[tuple[str, int, int], int] = {}
+        for place, (sample, (path, line, _)) in enumerate(zip(samples, lines, strict=True)):
+            key = sample["agent"], sample["round"], sample["index"]
+            if key in seen:
+                raise SamplesError(
+                    f"{path}:{line}: question {identifier!r} has this agent, round and index at "
+                    f"{':'.join(map(str, lines[seen[key]][:2]))} already",
+                    hint="Pass each file once, and give each response of an agent its own index",
+                )
+            if sample["question"] != samples[0]["question"]:
+                raise SamplesError(
+                    f"{path}:{line}: another question has the id {identifier!r} already",
+                    hint="Give every question an id of its own, across all files",
+                )
+            seen[key] = place
+        ordered = [samples[seen[key]] for key in sorted(seen)]  # the canonical order
+        lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
+        return SampledQuestion(
+            id=identifier,
+            text=ordered[0]["question"],
+            references=tuple(dict.fromkeys(reference for references in lists for reference in references)),
+            responses=tuple([sample for sample in ordered if sample["error"] is None]),
+            failures=tuple([sample for sample in ordered if sample["error"] is not None]),
+        )
+
+    def _lines(self, runs: Runs) -> Iterator[tuple[Path, int, bytes]]:
+        numbers = iter(runs)
+        for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
+            file, path = self._files[number], self._paths[number]
+            file.seek(start)
+            for line in range(first, first + n_lines):
+                yield path, line, file.readline()
 
 
 def _parse(lines: Sequence[bytes]) -> list[dict[str, Any]]:

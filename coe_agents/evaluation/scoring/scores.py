@@ -4,21 +4,28 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
+from itertools import chain
 
 import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
+from coe_agents.evaluation.samples.reader import Samples, SamplesPart
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import Estimator
 from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL
 from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
-from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics
+from coe_agents.evaluation.scoring.statistics import BATCH, ActionKind, Statistics
+from coe_agents.evaluation.workers import ALONE, Workers
 from coe_agents.policy.weighting import Weighting
 from coe_agents.uncertainty.ties import TIE
+
+_PART = 2 * BATCH
+"""Questions in a part: whole batches, so that all array operations are those of one process, to the last bit."""
 
 
 @dataclass(slots=True)
@@ -100,6 +107,28 @@ def score(
     """
     setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {}, proposer)
     return to_scores(score_each(questions, setup, on_question=on_question), setup)
+
+
+def score_samples(
+    samples: Samples,
+    setup: ScoringSetup,
+    *,
+    check: Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] = iter,
+    workers: Workers = ALONE,
+) -> Scores:
+    """Scores samples part by part in the processes of `workers`; the result is that of `score`.
+
+    `setup` is without a model, which every process would load; `check` returns the questions of a part, or raises what
+    is wrong with one.
+    """
+    parts = workers.map(partial(_score_part, setup, check), samples.parts(_PART))
+    return to_scores(chain.from_iterable(parts), setup)
+
+
+def _score_part(
+    setup: ScoringSetup, check: Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]], part: SamplesPart
+) -> list[ScoredQuestion]:
+    return list(score_each(check(part), setup))
 
 
 def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:

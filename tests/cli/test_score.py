@@ -43,30 +43,6 @@ def test_a_model_is_in_one_process(samples, tmp_path, monkeypatch, option):
     assert "more than one cannot be combined with" in " ".join(done.stderr.split())
 
 
-def test_processes_change_no_figure_and_no_message(samples, tmp_path):
-    one, two = (run("score", samples, "--resamples", 20, "--json", "--processes", n) for n in (1, 2))
-    assert two.returncode == 0, two.stderr
-    assert one.stdout == two.stdout
-    faulty = tmp_path / "faulty.samples.jsonl"
-    faulty.write_text(samples.read_text() + '{"id": "x", "agent"\n')
-    one, two = (run("score", faulty, "--processes", n) for n in (1, 2))
-    assert one.returncode == two.returncode == 2
-    assert one.stderr == two.stderr
-    assert "faulty.samples.jsonl:3601: this is not JSON" in two.stderr
-
-
-@pytest.mark.parametrize("option", [["--clusterer", "tinyworld"]])
-def test_a_model_is_in_one_process(samples, tmp_path, monkeypatch, option):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "coe.toml").write_text(
-        '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n[clusterer]\nkind = "normalized"\n'
-        '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
-    )
-    done = run("score", samples, *option, "--processes", 2)
-    assert done.returncode == 2
-    assert "more than one cannot be combined with" in " ".join(done.stderr.split())
-
-
 def test_score_shows_a_table(tmp_path):
     rows = [*group(30), row("x", "[red]evil", text="", error="down")]
     done = run("score", write(tmp_path / "s.jsonl", rows), "--resamples", 10)

@@ -6,12 +6,18 @@ from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ChatEntailment
 from coe_agents.checks import has_method
-from coe_agents.clustering import BidirectionalEntailment, EntailmentModel, NormalizedMatch, canonical_answer
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, EntailmentModel, NormalizedMatch, canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.prompts import ANSWER_ALONE, BRIEF_ANSWER
 
 _OPENING = re.compile(r"(?:it|this|that|he|she|they)(?:\s+(?:is|was|are|were)|['’]s)\s+(?=\S)", re.IGNORECASE)
+
+
+def preset(kind: str, clusterer: Clusterer) -> AnswerPreset:
+    """Returns the preset of a kind, "short" or "sentences", with a clusterer that was already made."""
+    instruction, canonicalize = _KINDS[kind]
+    return AnswerPreset(kind=kind, instruction=instruction, canonicalize=canonicalize, clusterer=clusterer)
 
 
 def short_answers() -> AnswerPreset:
@@ -26,7 +32,7 @@ def short_answers() -> AnswerPreset:
         >>> ask("Capital of France?", [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["It is Paris."])]).coe
         0.0
     """
-    return AnswerPreset(kind="short", instruction=ANSWER_ALONE, canonicalize=short_answer, clusterer=NormalizedMatch())
+    return preset("short", NormalizedMatch())
 
 
 def sentences(judge: EntailmentModel | BaseChatModel) -> AnswerPreset:
@@ -47,12 +53,7 @@ def sentences(judge: EntailmentModel | BaseChatModel) -> AnswerPreset:
     """
     model = ChatEntailment(judge) if isinstance(judge, BaseChatModel) else judge
     has_method(model, "predict", '"judge" of sentences', advice="Pass an entailment model, or a chat model")
-    return AnswerPreset(
-        kind="sentences",
-        instruction=BRIEF_ANSWER,
-        canonicalize=canonical_answer,
-        clusterer=BidirectionalEntailment(model),
-    )
+    return preset("sentences", BidirectionalEntailment(model))
 
 
 def short_answer(text: str) -> str:
@@ -65,3 +66,6 @@ def short_answer(text: str) -> str:
     answer = canonical_answer(text)
     opening = _OPENING.match(answer)
     return answer[opening.end() :] if opening and answer_kind(answer) == "answer" else answer
+
+
+_KINDS = {"short": (ANSWER_ALONE, short_answer), "sentences": (BRIEF_ANSWER, canonical_answer)}

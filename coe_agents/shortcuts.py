@@ -1,12 +1,12 @@
 """Owns `ask` and `aask`: one call that builds a group, asks it, and returns a `GroupDecision`."""
 
 from collections.abc import Sequence
-from itertools import chain, count
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ModelAgent
+from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.decision import GroupDecision
@@ -14,6 +14,9 @@ from coe_agents.graph import create_coe_graph
 from coe_agents.policy import Policy, RegimePolicy
 from coe_agents.presets import short_answers
 from coe_agents.types import Agent
+
+_LOCAL = "transformers:"
+"""How the name of a model begins that is a folder or a hub id, to be loaded in this process."""
 
 
 def ask(
@@ -81,8 +84,8 @@ def _graph(
     agents: list[Agent] = []
     for model in models:
         if isinstance(model, str | BaseChatModel):
-            name = _free_name(model, {agent.name for agent in agents})
-            agents.append(ModelAgent(name, model, n_samples=n_samples))
+            name = free_name(model, {agent.name for agent in agents})
+            agents.append(ModelAgent(name, _model_of(model), n_samples=n_samples))
         else:
             agents.append(model)
     return create_coe_graph(
@@ -94,10 +97,9 @@ def _graph(
     ).compile()
 
 
-def _free_name(model: str | BaseChatModel, taken: set[str]) -> str:
-    """Returns the model's own name, as a graph can have it, with a number where it is taken."""
-    known = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
-    full = model if isinstance(model, str) else str(known)
-    name = full.partition(":")[2] or full
-    name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
-    return next(free for free in chain([name], (f"{name}-{number}" for number in count(2))) if free not in taken)
+def _model_of(model: str | BaseChatModel) -> str | BaseChatModel:
+    if not isinstance(model, str) or not model.startswith(_LOCAL):
+        return model
+    from coe_agents.backends import ChatTransformers
+
+    return ChatTransformers(model.removeprefix(_LOCAL))

@@ -31,6 +31,11 @@ ConfigOption = Annotated[
         help="TOML file with agents, clusterer and policy; default: tinyworld, three small models that are shipped.",
     ),
 ]
+ModelsOption = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.'),
+]
+SamplesOption = Annotated[int, typer.Option("--n", min=1, help="How many responses each --model gives.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")]
 SeedOption = Annotated[

@@ -38,6 +38,7 @@ from coe_agents.policy import (
     AgentWeights,
     Policy,
 )
+from coe_agents.presets import preset
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
@@ -100,7 +101,10 @@ def _connect(
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     try:
-        return create_coe_graph(agents, clusterer=clusterer, policy=policy, on_unavailable=on_unavailable, **options)
+        comparing: dict[str, Any] = {"clusterer": clusterer}
+        if config.answers is not None:
+            comparing = {"answers": preset(config.answers.kind, clusterer)}
+        return create_coe_graph(agents, **comparing, policy=policy, on_unavailable=on_unavailable, **options)
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
@@ -396,11 +400,14 @@ def load(path: str | Path) -> Configuration:
         ConfigurationError: If the file cannot be read or is invalid; the message names file, line and field.
 
     Example:
-        >>> from importlib import resources
-        >>> with resources.as_file(resources.files("coe_agents.cli") / "coe.toml") as path:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "coe.toml")
+        ...     _ = path.write_text('agents = [{name = "a", provider = "tinyworld", model = "tiny-llama"}]')
         ...     config = load(path)
-        >>> [agent.name for agent in config.agents], config.policy
-        (['llama', 'qwen'], ThresholdPolicy(0.6, otherwise='abstain'))
+        >>> [agent.name for agent in config.agents], config.settings.answers.kind
+        (['a'], 'short')
     """
     settings = load_config(Path(path))
     creates: list[_Create] = [create_agents, create_clusterer, create_policy]

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import coe_agents
 from coe_agents.agents.self_assessment import ask_p_false
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.config.build import create_agents
 from coe_agents.config.models import default_at_once
@@ -14,6 +15,7 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
+from coe_agents.presets import preset
 from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import tinyworld_agents
 from coe_agents.types import AgentReply, AgentRequest, Response
@@ -54,18 +56,25 @@ def create_group(
         raise ConfigurationError("two agents have the same name", hint="Give each agent its own name")
     secrets = frozenset().union(*map(secrets_of, agents), *map(secrets_of, config.agents if config else ()))
 
+    answers = None if config is None or config.answers is None else preset(config.answers.kind, NormalizedMatch())
+
     async def ask(name: str, question: Question) -> AgentReply:
         message = {"role": "user", "content": prompts[question.id]}
         request = AgentRequest(question=question.question, messages=[message], round=0)
         if question.tools is not None:
             request["tools"] = check_tools(question.tools, where=f'"tools" of the question {question.id!r}')
+        elif answers is not None:
+            request["instruction"] = answers.instruction
         try:
-            return await by_name[name].asample(request)
+            reply = await by_name[name].asample(request)
+            if answers is not None and question.tools is None:
+                for row in reply["responses"]:
+                    row["answer"] = answers.canonicalize(row["text"])
+            return reply
         except InvalidReplyError as error:
             if error.reply is None:
                 raise
-            reply: AgentReply = error.reply  # its invalid proposals are what was asked for
-            return reply
+            return cast("AgentReply", error.reply)  # its invalid proposals are what was asked for
 
     async def annotate(name: str, question: Question, rows: list[dict[str, Any]]) -> None:
         shown = question.question
@@ -85,7 +94,11 @@ def create_group(
         n_at_once = (at_once or default_at_once(model["provider"])) // n_sharing
         participants.append(Participant(agent.name, agent.n_samples, max(1, n_at_once)))
         stored.append({**{name: getattr(agent, name) for name in _STORED}, **model})
-    settings: dict[str, Any] = {"coe_agents": coe_agents.__version__, "agents": stored}
+    settings: dict[str, Any] = {
+        "coe_agents": coe_agents.__version__,
+        "agents": stored,
+        "answers": "" if answers is None else answers.kind,
+    }
     if p_false:
         settings["p_false"] = True
     return SampledGroup(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, Union, cast, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -21,6 +21,7 @@ from pydantic import (
     ValidationError,
     create_model,
     field_validator,
+    model_validator,
 )
 
 from coe_agents.actions import AnyOrder, Exact, Ignore, Text, Within
@@ -259,6 +260,28 @@ class EmbeddingClusterer(ModelSection):
     threshold: float = Field(gt=0, le=1)
 
 
+class AnswersConfig(_Section):
+    """A preset of answers: `coe_agents.short_answers` or `coe_agents.sentences`.
+
+    Attributes:
+        kind: Names, numbers and few words, or sentences.
+        model: Of sentences: the NLI model that compares them, as of `EntailmentClusterer`.
+        judge: Of sentences: a chat model that compares them in its place.
+    """
+
+    kind: Literal["short", "sentences"]
+    model: str | None = None
+    judge: ModelSection | None = None
+
+    def clusterer(self) -> "NormalizedClusterer | EntailmentClusterer | JudgeClusterer":
+        """What compares the answers."""
+        if self.kind == "short":
+            return NormalizedClusterer(kind="normalized")
+        if self.judge is not None:
+            return JudgeClusterer(kind="llm", **self.judge.model_dump())
+        return EntailmentClusterer(kind="entailment", **({} if self.model is None else {"model": self.model}))
+
+
 class PolicyConfig(_Section):
     """A policy of this package; its fields are the arguments of what `coe_agents.policy.KINDS` has for its kind.
 
@@ -350,17 +373,35 @@ else:
     ]
 
 
+def _usual_policy() -> PolicyConfig:
+    policy: PolicyConfig = _policy_section("regime", KINDS["regime"])(kind="regime")
+    return policy
+
+
 class Config(_Section):
-    """A whole file, with its path and text for error messages."""
+    """A whole file, with its path and text for error messages.
+
+    Without `answers` and `clusterer` short answers are asked for; without `policy` consensus is answered.
+    """
 
     agents: list[AgentConfig] = Field(min_length=1)
-    clusterer: ClustererSection
-    policy: PolicySection
+    answers: AnswersConfig | None = None
+    clusterer: ClustererSection = Field(default=cast("Any", None))
+    policy: PolicySection = Field(default_factory=_usual_policy)
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _compare(self) -> Self:
+        if "clusterer" not in self.model_fields_set:
+            self.answers = self.answers or AnswersConfig(kind="short")
+            self.clusterer = self.answers.clusterer()
+        elif self.answers is not None:
+            raise ValueError("[answers] comes with its own clusterer. Omit [clusterer], or [answers]")
+        return self
 
     @property
     def folder(self) -> Path:
@@ -406,6 +447,8 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,
     ("judge",): ModelSection,
+    ("answers",): AnswersConfig,
+    ("answers", "judge"): ModelSection,
     ("graph",): GraphConfig,
     ("graph", "adaptive"): AdaptiveConfig,
 }
@@ -419,6 +462,11 @@ def load_config(path: Path) -> Config:
         raise ConfigurationError(
             f"{path} cannot be read: {error}", hint='Check the path; "coe-agents config init" writes an example'
         ) from error
+    return read_config(text, path)
+
+
+def read_config(text: str, path: Path) -> Config:
+    """Checks the text of a TOML file, which errors call `path`."""
     try:
         table = parse_toml(text)
     except ValueError as error:
@@ -436,9 +484,7 @@ def load_config(path: Path) -> Config:
             faults.append(_fault(path, text, place, _describe(fault, place)))
         secrets = secrets_of(SimpleNamespace(**table))
         faults = [redact(fault, secrets) for fault in faults]
-        raise ConfigurationError(
-            "\n".join(faults), hint='"coe-agents config init" writes an example of every field'
-        ) from error
+        raise ConfigurationError("\n".join(faults), hint='"coe-agents config init" writes an example') from error
     config._path, config._text = path, text
     return config
 

@@ -49,10 +49,7 @@ def _unreachable_regimes(config: Config) -> Iterator[str]:
     if policy.kind != "regime":
         return
     regimes = RegimePolicy(**policy.model_dump(exclude={"kind"})).unreachable(n_agents=n_agents)
-    if regimes and n_agents == 1:
-        message = 'with one agent the epistemic part is always 0. Add agents, or set kind = "threshold"'
-        yield config.fault(message, "policy", "epistemic_threshold")
-    elif regimes:
+    if regimes and n_agents > 1:
         message = (
             f"with {n_agents} agents the epistemic part is at most {math.log(n_agents):.3f} on KL's scale, so "
             f"{' and '.join(regimes)} cannot be reached. Lower the threshold"

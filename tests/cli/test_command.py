@@ -64,7 +64,7 @@ def test_an_abstention_is_exit_3():
     done = run("ask", "What is the capital of Australia?")
     assert done.returncode == 3, done.stderr
     assert "No answer: they disagree." in done.stdout
-    assert done.stderr == "tinyworld: small models trained on an invented world. Others: --config FILE.\n"
+    assert done.stderr == "tinyworld: small models trained on an invented world. Others: --model or --config FILE.\n"
     assert "Canberra" in done.stdout
     assert "Sydney" in done.stdout
 

@@ -1,6 +1,5 @@
 import re
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from tests.cli import command
 from tests.servers import served
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "coe.toml"
 AGENTS = """\
 [[agents]]
 name = "local"
@@ -49,14 +49,24 @@ def checked(tmp_path, monkeypatch):
     return checked
 
 
-def test_init_writes_a_file_that_passes_the_check_as_it_stands(tmp_path, monkeypatch):
+@pytest.mark.parametrize("models", [[], ["-m", "tinyworld:tiny-llama", "--model", "tinyworld:tiny-qwen2", "--n", "3"]])
+def test_init_writes_a_file_that_passes_the_check_as_it_stands(models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run("config", "init")
+    code, out, _ = run("config", "init", *models)
     assert code == 0
+    assert len(Path("coe.toml").read_text().splitlines()) <= 25
     assert out.startswith("Wrote coe.toml.")
     code, out, _ = run("config", "check", "coe.toml")
     assert code == 0
     assert "coe.toml is valid." in out
+    assert "note:" not in out
+    assert "answers short" in " ".join(out.split())
+    assert "tiny-qwen2 tinyworld tiny-qwen2 3" in " ".join(out.split()) or not models
+
+
+def test_the_example_of_every_field_is_in_order(checked):
+    code, out, err = checked(EXAMPLE.read_text())
+    assert (code, err) == (0, "")
     assert "note:" not in out
 
 
@@ -65,11 +75,11 @@ def test_init_writes_a_file_that_passes_the_check_as_it_stands(tmp_path, monkeyp
     [("llm", "clusterer llm; openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent)")],
 )
 def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monkeypatch):
-    text = resources.files("coe_agents.cli").joinpath("coe.toml").read_text()
+    text = EXAMPLE.read_text()
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
     for table in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
         text = text.replace(table, "\n")
-    for table in re.findall(r"\n# \[(?:policy|clusterer)\].*\n(?:# \w+ = .*\n)+", text):
+    for table in re.findall(r"\n# \[(?:policy|clusterer|answers)\].*\n(?:# \w+ = .*\n)+", text):
         text = text if f'"{kind}"' in table or '"regime"' in table else text.replace(table, "\n")
     code, out, err = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
     assert code == 0, err
@@ -158,11 +168,7 @@ def test_what_is_in_order_has_no_note(checked):
     assert "note:" not in out
 
 
-def test_one_agent_has_no_epistemic_part(checked):
-    one = AGENTS[: AGENTS.index("\n\n") + 2]
-    code, _, err = checked(one + REST)
-    assert code == 2
-    assert 'with one agent the epistemic part is always 0. Add agents, or set kind = "threshold"' in err
-    code, out, _ = checked(one + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n')
-    assert code == 0
+def test_of_one_agent_the_note_says_what_it_cannot_show(checked):
+    code, out, err = checked(AGENTS[: AGENTS.index("\n\n") + 2] + REST)
+    assert (code, err) == (0, "")
     assert "with one agent CoE is its semantic entropy" in out

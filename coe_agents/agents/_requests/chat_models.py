@@ -1,6 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -126,3 +127,12 @@ def address_of(model: BaseChatModel) -> str:
     given += [getattr(getattr(model, "llm", None), name, None) for name in _ADDRESSES]
     parts = urlsplit(next((str(address) for address in given if address), ""))
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def free_name(model: str | BaseChatModel, taken: set[str]) -> str:
+    """Returns a name for the agent of a model: the last part of its own, with a number where that is taken."""
+    known = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
+    full = model if isinstance(model, str) else str(known)
+    name = (full.partition(":")[2] or full).rstrip("/").rpartition("/")[2]
+    name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
+    return next(free for free in chain([name], (f"{name}-{number}" for number in count(2))) if free not in taken)

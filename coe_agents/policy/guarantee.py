@@ -13,11 +13,7 @@ UNKEPT = "the calibrated risk does not hold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedGroup:
-    """A group as a guarantee sees it.
-
-    Attributes:
-        prompt: What is said to them around a question; "" for nothing.
-    """
+    """A group as a guarantee sees it; `prompt` is what is said around a question, "" for nothing."""
 
     agents: Mapping[str, AskedAgent]
     clusterer: str

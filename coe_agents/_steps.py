@@ -176,11 +176,7 @@ _THREADS = _Threads()
 
 
 def start_call(call: Callable[..., _T], *args: Any) -> "Future[_T]":
-    """Calls in a thread, in a copy of the present context, and returns the future of what it returns or raises.
-
-    >>> start_call(divmod, 7, 2).result()
-    (3, 1)
-    """
+    """Calls in a thread, in a copy of the present context, and returns the future of what it returns or raises."""
     context, done = contextvars.copy_context(), Future[_T]()
 
     def run() -> None:

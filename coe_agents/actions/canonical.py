@@ -148,12 +148,7 @@ def _canonical(
 
 
 def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
-    """Returns a copy of a JSON value in plain types, in which -0.0 is 0.0; tuples are arrays.
-
-    Raises:
-        TypeError: It is no JSON value.
-        ValueError: A number is not finite, or it is nested deeper than `most` levels.
-    """
+    """Returns a copy of a JSON value of at most `most` levels, in plain types: -0.0 is 0.0, tuples are arrays."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Integral):

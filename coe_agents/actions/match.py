@@ -233,8 +233,6 @@ class ActionMatch:
 def compare_actions(clusterer: Clusterer | None, tools: Sequence[Any] | None = None) -> ActionMatch:
     """Returns the clusterer of proposals: an `ActionMatch` itself, with its rules, or else one in place of another.
 
-    It reports arguments in the order of the turn's tools.
-
     A clusterer of texts reads calls as prose. To `NormalizedMatch`, "rm -rf a" and "rm rf an a" are the same words.
     """
     if not isinstance(clusterer, ActionMatch):

@@ -33,11 +33,7 @@ def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Returns each tool's name and the schema of its arguments.
-
-    Raises:
-        TypeError: Something is not a tool: neither a LangChain tool nor a schema with a name.
-    """
+    """Returns each tool's name and the schema of its arguments."""
     several(tools, '"tools"', of="tools", advice="Wrap a single tool in a list")
     found = list[tuple[str, Mapping[str, Any]]]()
     for tool in tools:
@@ -57,9 +53,6 @@ def readings(schema: Any, root: Any, work: Callable[[], None], within: tuple[int
 
     References point into `root`; one that leads in a circle, or nowhere, says nothing. `work` is called at each step,
     to end what takes too long; `within` are the ids of the schemas around this one.
-
-    Raises:
-        ValueError: There are more than 1,024 ways, or references lead further than 64 steps.
     """
     work()
     if not isinstance(schema, Mapping) or id(schema) in within:

@@ -14,13 +14,7 @@ async def ask_p_false(agent: ModelAgent, question: str, answer: str) -> float | 
 
     After Kadavath et al. (2022), with the prompt `coe_agents.prompts.self_check` and without the system prompt. Where
     the number comes from, exact scores, the likeliest first tokens or sampled replies, depends on the model: see
-    `ModelAgent.choice`.
-
-    Returns:
-        None, with a warning in the log, where the model chooses neither.
-
-    Raises:
-        CoEError: If the model fails.
+    `ModelAgent.choice`. Where the model chooses neither, it is None, with a warning in the log.
     """
     asked = [("user", prompts.self_check(question, answer))]
     try:

@@ -118,9 +118,6 @@ def draw_rows(
     the logits. Where the device's memory is too small, the batch is halved, and the log says so.
 
     The caller holds the lock of `loaded`, and each prompt has at least one token.
-
-    Raises:
-        torch.OutOfMemoryError: If the memory is too small for a single row.
     """
     drawn: list[list[DrawnToken]] = []
     size = settings.max_batch

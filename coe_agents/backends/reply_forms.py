@@ -54,12 +54,7 @@ class HermesForm:
 
     @classmethod
     def create(cls, tokenizer: Any, template: str, prompt: str, choice: str | None) -> "HermesForm":
-        """Returns the form of the replies to prompts that end as `prompt` does.
-
-        Raises:
-            ValueError: If the template writes calls in another form; if a call is forced, and the prompt ends within a
-                thought.
-        """
+        """Returns the form of the replies to prompts that end as `prompt` does."""
         if OPENING not in template:
             raise ValueError(
                 f"tool calls must be written as {OPENING} by the chat template; got a template that writes them in "

@@ -189,7 +189,7 @@ def _print_support(calibration: "Calibration") -> None:
 
 def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> None:
     """Prints the arguments that almost never agree: hardly any call with one of them has support."""
-    from coe_agents.actions.agreement import argument_agreement
+    from coe_agents.actions.proposals import argument_agreement
 
     found = argument_agreement(groups, proposer).items()
     rare = [

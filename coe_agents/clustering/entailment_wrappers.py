@@ -67,12 +67,7 @@ class CachedEntailment:
 
 
 class CountingEntailment:
-    """An entailment model that passes every request on to `model` and counts it; safe to share between threads.
-
-    Attributes:
-        n_pairs: The pairs asked so far.
-        n_calls: The calls of `predict` so far.
-    """
+    """An entailment model that passes every request on to `model` and counts it; safe to share between threads."""
 
     def __init__(self, model: EntailmentModel) -> None:
         self.model = model

@@ -13,7 +13,6 @@ ENTAILMENT_LABELS = ("contradiction", "neutral", "entailment")
 """The order of the columns that every `EntailmentModel` returns."""
 
 CONTRADICTION, NEUTRAL, ENTAILMENT = range(3)
-_STRINGS = frozenset({str})
 
 
 @runtime_checkable
@@ -66,8 +65,6 @@ def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
     """Returns `texts` as a list; raises TypeError where it is a string itself, or holds anything but strings."""
     several(texts, name, of="strings", advice="Wrap a single string in a list", kind=Iterable)
     listed = list(texts)
-    if _STRINGS.issuperset(map(type, listed)):
-        return listed
     for i, text in enumerate(listed):
         if not isinstance(text, str):
             raise TypeError(

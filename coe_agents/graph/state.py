@@ -78,8 +78,6 @@ class Turn(TypedDict):
     """What one turn was asked with; no later turn of the thread uses it.
 
     Attributes:
-        state_version: The `STATE_VERSION` that wrote the state.
-        context: What the `CoEContext` of this turn changes.
         question: The question. That of the input is dropped after the first step; so are the next three.
         choices: The only replies that count; None where any reply counts.
         is_review: Whether the question asks for a verdict in words of its own.
@@ -131,7 +129,6 @@ class CoEState(CoEInput, CoEOutput, total=False):
     """All channels of the graph; the nodes of the agents write only `responses` and `usages`.
 
     Attributes:
-        turn: What the turn was asked with.
         usages: The tokens of requests, and how they were sampled.
         measured: The fields of the `Measurement`; None if nothing could be measured.
         verdict: What the policy decided, before it is carried out.

@@ -61,9 +61,6 @@ class TurnRequest:
         """Returns what a member is asked: the driver's system prompt and messages, its tools, and the usual settings.
 
         Calls that were withheld are left out, and why: a member that read them might propose them, too.
-
-        Raises:
-            ValueError: If a message holds something that OpenAI's format has no form for; a failure of each member.
         """
         unset = agent.unset if isinstance(agent, ModelAgent) else ()
         usual: Any = {name: value for name, value in _USUAL.items() if name in unset}

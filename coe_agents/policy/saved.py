@@ -63,11 +63,7 @@ def check_weights(weights: object) -> None:
 
 
 def load_saved(path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, form: str, hint: str) -> _T:
-    """Returns what `build` makes of a saved object.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or holds something else.
-    """
+    """Returns what `build` makes of a saved object."""
     try:
         record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
     except (OSError, ValueError) as error:

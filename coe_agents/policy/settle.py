@@ -39,7 +39,6 @@ class Rules:
         limits: Of the caller, at least as strict; None where the caller sets none. The policy is not told.
         min_agents: How many agents must answer; None for a majority of those that are asked.
         min_votes: How many agents other than its proposer must vote for what is answered; None for no such number.
-        answerable: The kinds that may be answered.
     """
 
     bounds: Bounds = field(default_factory=lambda: Bounds(max_rounds=1))

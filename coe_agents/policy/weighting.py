@@ -34,9 +34,6 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
     """Returns length-normalised log-probabilities, 0 for each response of an agent that counts by frequency.
 
     Also returns which agents count by probability. A log-probability that is not finite counts as none.
-
-    Raises:
-        ValueError: If "probability" is asked for and an agent lacks log-probabilities.
     """
     known = [(response["logprob"], response["n_tokens"]) for response in responses]
     normalized = [None if log is None or not n or not math.isfinite(log) else log / n for log, n in known]

@@ -15,8 +15,11 @@ import random
 import subprocess
 import tempfile
 import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Literal
+from unittest.mock import patch
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
@@ -36,6 +39,8 @@ ASKED = [record["question"] for record in records(HERE / "data" / "nq_open_200.j
 WORDINGS = {"{}": 40, "It is {}.": 4, "The answer would be {}.": 3, "{}.": 1}
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
 PEERS = ("uqlm", "lm-polygraph")
+ALL_POSITIONS = patch("coe_agents.backends.entailment_transformers.short_positions", lambda *_: nullcontext())
+ALL_TOKENS = patch("coe_agents.backends.entailment_transformers.first_token", lambda *_: nullcontext())
 
 
 def draw_questions(seed: int, *, n_questions: int = 20, n_responses: int = 30) -> list[dict]:
@@ -108,15 +113,17 @@ def ours(
     model: TransformersEntailment,
     data: list[dict],
     *,
+    cuts: Literal["positions", True, False] = True,
     apart: bool = False,
     repeat: int = 1,
     cached: bool = False,
 ) -> dict:
     judge = JudgedByTruth(model, data)
     clusterer = BidirectionalEntailment(CachedEntailment(judge) if cached else judge, merge_variants=not apart)
-    start = time.process_time()
-    for _ in range(repeat):
-        labels = clusterer.cluster([each["responses"] for each in data], [each["question"] for each in data])
+    with ALL_POSITIONS if cuts is False else nullcontext(), nullcontext() if cuts is True else ALL_TOKENS:
+        start = time.process_time()
+        for _ in range(repeat):
+            labels = clusterer.cluster([each["responses"] for each in data], [each["question"] for each in data])
     seconds = time.process_time() - start
     judge.hook.remove()
     return {
@@ -129,16 +136,17 @@ def plain(model: TransformersEntailment, data: list[dict]) -> dict:
     """The greedy algorithm, question by question and response by response, both directions in one pass."""
     judge = JudgedByTruth(model, data)
     start, labels = time.process_time(), []
-    for each in data:
-        representatives: list[str] = []
-        cluster: dict[str, int] = {}
-        for text in dict.fromkeys(f"{each['question']} {response}" for response in each["responses"]):
-            pairs = [pair for other in representatives for pair in ((other, text), (text, other))]
-            verdicts = judge.predict(pairs)[:, 2].reshape(-1, 2).all(axis=1) if pairs else np.array([])
-            cluster[text] = int(verdicts.argmax()) if verdicts.any() else len(representatives)
-            if cluster[text] == len(representatives):
-                representatives.append(text)
-        labels.append([cluster[f"{each['question']} {response}"] for response in each["responses"]])
+    with ALL_POSITIONS, ALL_TOKENS:
+        for each in data:
+            representatives: list[str] = []
+            cluster: dict[str, int] = {}
+            for text in dict.fromkeys(f"{each['question']} {response}" for response in each["responses"]):
+                pairs = [pair for other in representatives for pair in ((other, text), (text, other))]
+                verdicts = judge.predict(pairs)[:, 2].reshape(-1, 2).all(axis=1) if pairs else np.array([])
+                cluster[text] = int(verdicts.argmax()) if verdicts.any() else len(representatives)
+                if cluster[text] == len(representatives):
+                    representatives.append(text)
+            labels.append([cluster[f"{each['question']} {response}"] for response in each["responses"]])
     seconds = time.process_time() - start
     judge.hook.remove()
     return {"seconds": seconds, "labels": labels, "pairs": judge.pairs, "passes": judge.passes}
@@ -181,6 +189,8 @@ def main() -> None:
         run = {peer: partial(ask_peer, args.peers, peer, name) for peer in PEERS if args.peers}
         run |= {
             "plain reference": partial(plain, model, data),
+            "ours, all positions and tokens, variants apart": partial(ours, model, data, cuts=False, apart=True),
+            "ours, all tokens, variants apart": partial(ours, model, data, cuts="positions", apart=True),
             "ours, variants apart": partial(ours, model, data, apart=True),
             "ours": partial(ours, model, data),
             "ours, bfloat16": partial(ours, half, data),

@@ -146,10 +146,6 @@ def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_a
         assert len(shaky.requests) == 2
 
 
-def sampled(one: ModelAgent, form: str):
-    return one.sample(REQUEST) if form == "sync" else asyncio.run(one.asample(REQUEST))
-
-
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [

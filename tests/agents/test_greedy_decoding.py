@@ -103,23 +103,6 @@ def test_it_is_asked_once_in_the_process_whoever_asks():
         assert len(sound.probes) == 2
 
 
-async def test_requests_at_once_wait_for_one_probe():
-    class Slow(Served):
-        def handle(self, handler, body):
-            if is_probe(body):
-                self.closing.wait(0.3)
-            super().handle(handler, body)
-
-    with running(Slow(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
-        agents = [agent(server, name=f"a{i}") for i in range(4)]
-        in_threads = [asyncio.to_thread(one.sample, REQUEST) for one in agents[:2]]
-        found = await asyncio.gather(*in_threads, *(one.asample(REQUEST) for one in agents), return_exceptions=True)
-        assert len(server.probes) == 1
-    assert {type(one) for one in found} == {IgnoredTemperatureError}
-    costs = sorted(one.usage["input_tokens"] for one in found)
-    assert costs == [11] * 5 + [22]  # the tokens of the probe count once
-
-
 @pytest.fixture
 def looks(monkeypatch):
     """Returns a function that says how many have looked for a finding: they make the probe, or wait for it."""

@@ -11,8 +11,6 @@ from coe_agents.testing import ScriptedAgent
 from coe_agents.testing import create_response as response
 from coe_agents.types import AgentReply, Usage
 
-KEYS = ("action", "regime", "coe", "aleatoric", "epistemic")
-
 
 class Table(ScriptedAgent):
     """Says what a table holds for the question."""

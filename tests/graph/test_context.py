@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent
 
 ASKED = {"question": "Capital of Mali?"}
@@ -45,16 +44,6 @@ def test_only_the_named_agents_are_asked():
     decision = decide(build(a, b, c), agents=["c", "a"])
     assert (decision["action"], set(decision["agents"]), decision["failed_agents"]) == ("answer", {"a", "c"}, {})
     assert (len(a.requests), len(b.requests), len(c.requests)) == (1, 0, 1)
-
-
-def test_adaptive_sampling_keeps_to_the_number_and_the_policy_of_the_run():
-    agents = ScriptedAgent("a", ["Bamako"] * 9, n_samples=2), ScriptedAgent("b", ["Bamako"] * 9, n_samples=2)
-    adaptive = AdaptiveSampling(start=2, step=1)
-    graph = build(*agents, policy=ThresholdPolicy(0.0), adaptive=adaptive)
-    assert [part["n_responses"] for part in decide(graph)["agents"].values()] == [2, 2]
-    few = decide(graph, n_samples=8, max_coe=5.0)  # nothing can exceed it: settled at once
-    many = decide(graph, n_samples=8)  # one other response would
-    assert 2 <= few["agents"]["a"]["n_responses"] < many["agents"]["a"]["n_responses"] <= 8
 
 
 def test_the_bounds_are_those_of_the_run():

@@ -331,9 +331,3 @@ def test_an_agents_name_is_text():
 def test_a_regime_out_of_reach_is_said_at_build_time():
     with pytest.warns(UserWarning, match="can never see the regimes conflict, unknown"):
         graph(*trio()[:2], policy=RegimePolicy(0.5, 0.8))
-
-
-def shape(**options):
-    """Returns the nodes and edges of a graph's Mermaid text."""
-    drawn = graph(*trio()[:2], **options).compile().get_graph().draw_mermaid()
-    return drawn[drawn.index("\t__start__(") : drawn.index("\tclassDef")].replace("\t", "").replace("&nbsp;", "")

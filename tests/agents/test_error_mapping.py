@@ -79,19 +79,6 @@ def test_retry_after_may_be_a_date_of_the_servers_own_clock_or_of_ours():
     assert to_agent_error(status_error(429, **headers)).retry_after == 9
 
 
-def test_the_first_cause_is_told():
-    try:
-        try:
-            raise OSError("[Errno 113] No route to host")
-        except OSError as error:
-            raise httpx.ConnectError("Connection error.") from error
-    except httpx.ConnectError as error:
-        found = to_agent_error(error, address="http://x/v1")
-    assert str(found) == (
-        "Connection error: OSError: [Errno 113] No route to host. Check that a server listens at http://x/v1"
-    )
-
-
 def test_secrets_and_endless_messages_are_not_told():
     found = to_agent_error(status_error(500, "token abcd-efgh-ijkl " + "x" * 10_000), secrets={"abcd-efgh-ijkl"})
     assert "abcd" not in str(found)

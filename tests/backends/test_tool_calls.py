@@ -1,6 +1,6 @@
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.messages.tool import invalid_tool_call, tool_call
+from langchain_core.messages import AIMessage
+from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
@@ -59,30 +59,6 @@ def test_a_choice_that_cannot_be_honoured_is_refused(choice):
 def test_tools_that_cannot_be_called_are_refused(tools, message):
     with pytest.raises(ValueError, match=message):
         BoundTools.read(tools, None)
-
-
-CALL = tool_call(name="pay", args={"to": "Ann", "amount": 5}, id="1")
-
-
-def test_calls_and_results_have_the_form_that_templates_expect():
-    conversation = to_template_messages(
-        [
-            SystemMessage("Be brief."),
-            HumanMessage("Pay Ann."),
-            AIMessage("", tool_calls=[CALL]),
-            ToolMessage("ok", tool_call_id="1"),
-        ]
-    )
-    assert conversation[2:] == [
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [
-                {"type": "function", "id": "1", "function": {"name": "pay", "arguments": {"to": "Ann", "amount": 5}}}
-            ],
-        },
-        {"role": "tool", "content": "ok", "tool_call_id": "1", "name": "pay"},
-    ]
 
 
 def test_a_call_that_could_not_be_read_is_the_assistants_text():

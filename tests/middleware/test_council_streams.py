@@ -1,6 +1,5 @@
 import asyncio
 import json
-import threading
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
@@ -83,48 +82,22 @@ async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside
     assert "SECRET" not in repr(agent.get_state(THREAD).values["messages"])
 
 
-class Meeting:
-    """Participants that wait for each other, in threads or tasks."""
-
-    def __init__(self, n):
-        self.barrier, self.missing, self.everybody = threading.Barrier(n), n, asyncio.Event()
-
-    def meet(self):
-        self.barrier.wait(timeout=60)
-
-    async def ameet(self):
-        self.missing -= 1
-        if not self.missing:
-            self.everybody.set()
-        await asyncio.wait_for(self.everybody.wait(), 60)
-
-
-@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
-async def test_the_driver_and_the_members_are_asked_at_the_same_time(mode):
-    meeting = Meeting(3)
+async def test_the_driver_and_the_members_are_asked_at_the_same_time():
+    meeting = asyncio.Barrier(3)
 
     class Waiting(Member):
-        def sample(self, request, config=None):
-            meeting.meet()
-            return super().sample(request, config)
-
         async def asample(self, request, config=None):
-            await meeting.ameet()
+            await asyncio.wait_for(meeting.wait(), 60)
             return super().sample(request, config)
 
     class Driver(ScriptedDriver):
-        def _generate(self, *args, **options):
-            meeting.meet()
-            return super()._generate(*args, **options)
-
         async def _agenerate(self, *args, **options):
-            await meeting.ameet()
+            await asyncio.wait_for(meeting.wait(), 60)
             return super()._generate(*args, **options)
 
     agents = [Waiting("a", "Hi."), Waiting("b", "Hi.")]
     agent = council_agent(agents, Bank(), driver=Driver(script=[AIMessage("Hi.")]), saver=False)
-    state = await agent.ainvoke(PAY) if mode == "ainvoke" else await asyncio.to_thread(agent.invoke, PAY)
-    assert state["messages"][-1].text == "Hi."
+    assert (await agent.ainvoke(PAY))["messages"][-1].text == "Hi."
 
 
 async def test_a_failing_driver_ends_the_members():

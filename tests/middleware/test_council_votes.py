@@ -325,26 +325,3 @@ def test_a_model_is_its_name_at_an_address(other, is_same):
     assert agent.uses(openai.ChatOpenAI(**how | other)) == is_same
     assert ModelAgent("a", "openai:m").uses(openai.ChatOpenAI(**how | other)) == (other.get("model") is None)
     assert not ModelAgent("a", "mistralai:m").uses(openai.ChatOpenAI(**how))
-
-
-class Spied(ModelAgent):
-    def sample(self, request, config=None):
-        self.requests = [*getattr(self, "requests", ()), request]
-        return super().sample(request, config)
-
-
-@pytest.mark.parametrize(
-    ("options", "asked"),
-    [
-        ({}, {"n_samples": 1, "timeout": 30.0}),
-        ({"n_samples": 5}, {"timeout": 30.0}),
-        ({"timeout": 600.0}, {"n_samples": 1}),
-        ({"n_samples": 3, "timeout": None}, {}),
-    ],
-)
-def test_a_member_without_settings_of_its_own_gives_one_sample_in_a_short_time(options, asked):
-    spied = Spied("a", ScriptedDriver(script=[says(call(**TEN)), DONE]), on_greedy="trust", **options)
-    runs, _ = ruled("", [spied])
-    assert runs
-    assert {name: value for name, value in spied.requests[0].items() if name in ("n_samples", "timeout")} == asked
-    assert (ModelAgent("a", "openai:x").n_samples, ModelAgent("a", "openai:x").timeout) == (5, 600.0)

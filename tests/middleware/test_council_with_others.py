@@ -87,17 +87,6 @@ def test_the_gate_judges_what_the_council_lets_pass(script, transfers):
     assert len(judge[0].requests) == 1 + len(transfers)  # the final answer, too
 
 
-def test_the_gate_asks_people_and_the_council_does_not_ask_again():
-    _, graph = judges(["approve"], ["reject"])
-    bank, agents = Bank(), members(AGREE)
-    gate = CoEMiddleware(graph, tools=GATED, on_uncertain="interrupt")
-    agent = council_agent(agents, bank, says(call(**ANN)), DONE, before=[gate])
-    assert "__interrupt__" in agent.invoke(PAY, THREAD)
-    agent.invoke(decide(APPROVE), THREAD)
-    assert bank.transfers == [("Ann", 1.0)]
-    assert len(agents[0].requests) == 2
-
-
 @pytest.mark.parametrize(("first", "second"), [(AGREE, AGREE), (AGREE, AGAINST), (AGAINST, AGREE)])
 def test_several_councils_of_one_agent_must_all_vouch(first, second, bank):
     outer = CoECouncil([Member("o", *first)], tools=GATED, name="outer")

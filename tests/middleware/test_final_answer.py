@@ -144,14 +144,6 @@ def test_all_that_the_answer_holds_is_shown(said):
     assert "Lyon, rather" in first.requests[0]["question"]
 
 
-def test_the_group_is_told_of_what_it_does_not_see_in_the_conversation():
-    (first, _), graph = judges(*SURE)
-    gate = CoEMiddleware(graph, tools=[], final_answer=True)
-    asked = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]}]
-    create_agent(ScriptedDriver(script=[AIMessage("A cat.")]), middleware=[gate]).invoke({"messages": asked})
-    assert '<user>What is this? (a block of type "image": not shown)</user>' in first.requests[0]["question"]
-
-
 @dataclass
 class Part:
     hidden: str = field(default="", repr=False)

@@ -16,7 +16,6 @@ from coe_agents.agents._requests import endpoints, send
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import (
     AgentError,
-    AgentTimeoutError,
     ContextOverflowError,
     InvalidReplyError,
     RateLimitError,
@@ -124,16 +123,6 @@ def test_a_server_that_drips_is_given_up_at_the_deadline(form):
         decision = decided(agents, form)
     assert decision["action"] == "answer"
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: ")
-
-
-@pytest.mark.parametrize("own", [0.1, (0.1, 0.1)])
-def test_a_models_own_shorter_timeout_holds(own):
-    with failing("time-out") as broken:
-        chat = ChatOpenAI(model="served", base_url=broken.url, api_key=KEY, timeout=own)
-        start = time.monotonic()
-        with pytest.raises(AgentTimeoutError):
-            ModelAgent("a", chat, retries=0, timeout=2 * LONGEST).sample(REQUEST)
-        assert time.monotonic() - start < LONGEST
 
 
 def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_asks():

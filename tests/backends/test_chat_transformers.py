@@ -147,13 +147,6 @@ def test_a_models_own_penalties_do_not_bend_its_law(tmp_path, chat):
     assert [g.text for g in sampled(bent, n=6, seed=1)] == [g.text for g in sampled(chat, n=6, seed=1)]
 
 
-def test_a_reply_is_scored_as_it_was_sampled(chat):
-    """Teacher forcing gives what sampling gave; the token that ended the reply is not part of the text."""
-    generations = [generation for generation in sampled(chat, n=6, seed=2) if generation.text]
-    scores = chat.choice_log_probabilities(ASKED, [generation.text for generation in generations])
-    assert scores == pytest.approx([math.fsum(token_logprobs(each)[:-1]) for each in generations], abs=1e-4)
-
-
 def test_a_checkpoint_with_missing_weights_is_refused_and_not_filled_with_chance(tmp_path):
     folder = shutil.copytree(FOLDER, tmp_path / "holed")
     weights = load_file(folder / "model.safetensors")

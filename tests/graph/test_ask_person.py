@@ -134,14 +134,6 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, problem):
     assert compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["answer"] == "Lyon"
 
 
-def test_a_new_question_instead_of_a_reply_drops_the_case():
-    compiled = saved()
-    compiled.invoke({"question": "First?"}, THREAD)
-    assert shown(compiled.invoke({"question": "Second?"}, THREAD))["question"] == "Second?"
-    result = compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
-    assert [message.content for message in result["messages"]] == ["First?", "Second?", "Lyon"]
-
-
 class Parent(TypedDict, total=False):
     question: str
     messages: Annotated[list, add_messages]

@@ -7,7 +7,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.uncertainty import entropy
 from tests.servers import answering, completion, refusal
@@ -77,16 +76,6 @@ def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_request_of_o
     assert decision["interval"] is None  # nothing was sampled
     assert decision["tokens"] == {"a": {"input_tokens": 11, "output_tokens": 2}}
     assert decision["action"] == "abstain"
-
-
-def test_graded_and_sampled_judges_in_one_group():
-    with answering(judged(0.75)) as server:
-        agents = [ModelAgent("a", server.chat()), ScriptedAgent("b", ["approve", "reject"])]
-        adaptive = AdaptiveSampling(start=2, step=2)
-        decision = ask(build(*agents, adaptive=adaptive, max_coe=5))["decision"]
-        assert len(server.requests) == 1  # a probability needs no more responses
-    assert decision["support"] == pytest.approx({"approve": 0.625, "reject": 0.375})
-    assert decision["answer"] == "approve"
 
 
 @pytest.mark.parametrize(

@@ -158,19 +158,6 @@ def test_what_a_person_ruled_outlasts_a_replay(said):
         assert cases(store) == [ruled]
 
 
-def test_a_persons_ruling_in_a_replay_settles_the_escalation_that_waits():
-    store, saver = InMemoryStore(), InMemorySaver()
-    thread = {"configurable": {"thread_id": "1"}}
-    waiting = create(DIFFER).compile(store=store, checkpointer=saver)
-    waiting.invoke({"question": "Which?"}, thread)
-    before = next(state for state in waiting.get_state_history(thread) if state.next == ("coordinator",))
-    graph = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=saver)
-    graph.invoke(None, before.config)
-    graph.invoke(Command(resume={"type": "answer", "answer": "Nice"}), thread)
-    (case,) = cases(store)
-    assert (case["status"], case["ruling"]["answer"]) == ("ruled", "Nice")
-
-
 def test_a_store_that_fails_does_not_cost_the_answer():
     class Failing(InMemoryStore):
         def put(self, *args, **kwargs):
@@ -286,13 +273,6 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
     with ThreadPoolExecutor(2) as pool:
         (kept,) = filter(None, pool.map(ruled, (True, False)))
     assert cases(store) == [kept]
-
-
-def test_many_cases_are_listed_in_order():
-    store = InMemoryStore()
-    for number in range(250):
-        store.put(NAMESPACE, str(number), WAITING | {"id": str(number), "time": f"{1999 - number}"})
-    assert [case["id"] for case in cases(store)] == [str(number) for number in reversed(range(250))]
 
 
 @pytest.mark.parametrize(

@@ -63,17 +63,6 @@ def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, 
     assert not any(name in server.requests[-1] for name in refused)
 
 
-def test_what_is_sent_and_what_is_made_of_it():
-    with served() as server:
-        reply = agent(server, max_tokens=9).sample(REQUEST)
-    (sent,) = server.requests
-    assert (sent["n"], sent["temperature"], sent["logprobs"], sent["stream"]) == (3, 0.7, True, False)
-    assert sent["max_completion_tokens"] == 9
-    # a token that is part of a character has an empty text, and counts
-    assert {(response["logprob"], response["n_tokens"]) for response in reply["responses"]} == {(-0.75, 2)}
-    assert reply["usage"] == {"input_tokens": 11, "output_tokens": 6}  # once a request, not once a message
-
-
 @pytest.mark.parametrize("own", [{"seed": 1}, {"seed": None, "fields": {"seed": 42}}])
 def test_a_server_that_ignores_n_is_asked_again_with_distinct_seeds(own):
     with served(ignores_n=True) as server:

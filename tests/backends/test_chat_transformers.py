@@ -43,14 +43,6 @@ def test_every_model_answers_with_n_samples_and_log_probabilities(name):
     assert len({generation.text for generation in sampled(chat, n=4, temperature=0)}) == 1
 
 
-def test_a_row_is_the_same_whatever_its_batch_mates(chat):
-    together = sampled(chat, n=5, seed=100)
-    for row, generation in enumerate(together):
-        (alone,) = sampled(chat, n=1, seed=100 + row)
-        assert alone.text == generation.text
-        assert token_logprobs(alone) == pytest.approx(token_logprobs(generation), abs=1e-4)
-
-
 def test_log_probabilities_are_those_of_the_raw_logits(chat):
     """An independent forward pass over prompt and response gives the same, whatever the temperature."""
     generation = sampled(chat, n=1, seed=3, temperature=1.7)[0]

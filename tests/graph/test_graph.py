@@ -178,22 +178,6 @@ def test_a_question_with_a_conversation_joins_it(turns, seen):
     assert [m["content"] for m in agent.requests[0]["messages"]] == seen
 
 
-def test_a_turn_that_raised_leaves_no_question_behind():
-    class Broken(NormalizedMatch):
-        def cluster(self, responses, questions):
-            if questions == ["First?"]:
-                raise OSError("broken")
-            return super().cluster(responses, questions)
-
-    agent = ScriptedAgent("a", ["x"])
-    compiled = create_coe_graph([agent], clusterer=Broken(), policy=ANSWER_SURE).compile(checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    with pytest.raises(OSError, match="broken"):
-        compiled.invoke({"question": "First?"}, thread)
-    compiled.invoke({"question": "Second?"}, thread)
-    assert [m["content"] for m in agent.requests[-1]["messages"]] == ["Second?"]
-
-
 @pytest.mark.parametrize("given", [{}, {"question": "  "}, {"messages": []}, {"messages": [("ai", "x")]}])
 def test_nothing_asked_is_an_error(given):
     with pytest.raises(Exception, match="question"):

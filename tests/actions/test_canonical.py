@@ -29,13 +29,15 @@ def same(a, b, *tools):
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
+    max_leaves=4,
 )
 CALLS = st.lists(
     st.builds(
-        lambda name, args: {"name": name, "args": args}, st.sampled_from("abc"), st.dictionaries(st.text(), JSON)
+        lambda name, args: {"name": name, "args": args},
+        st.sampled_from("abc"),
+        st.dictionaries(st.text(max_size=4), JSON, max_size=3),
     ),
-    max_size=4,
+    max_size=3,
 )
 
 

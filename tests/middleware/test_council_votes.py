@@ -149,7 +149,7 @@ OPTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SAID, OPTIONS, st.integers(0, 4))
 def test_no_vote_more_closes_the_gate(said, options, turned):
     place = turned % len(said)
@@ -159,7 +159,7 @@ def test_no_vote_more_closes_the_gate(said, options, turned):
     assert runs[0] <= runs[1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SAID, OPTIONS)
 def test_asking_as_few_as_needed_rules_as_asking_all(said, options):
     found = []

@@ -2,7 +2,6 @@ import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.tools import tool
-from pydantic import BaseModel
 
 from coe_agents.backends.tool_calls import BoundTools, to_template_messages
 
@@ -13,21 +12,8 @@ def pay(to: str, amount: int) -> str:
     return f"{to} has {amount}"
 
 
-class Ask(BaseModel):
-    """Asks a person."""
-
-    question: str
-
-
 def wait(seconds: int) -> None:
     """Waits."""
-
-
-def test_tools_of_each_kind_become_schemas():
-    bound = BoundTools.read([pay, Ask, wait, {"name": "stop", "description": "", "parameters": {}}], None)
-    assert bound.names == ["pay", "Ask", "wait", "stop"]
-    assert bound.schemas[0]["function"]["parameters"]["required"] == ["to", "amount"]
-    assert BoundTools.read(bound.schemas, None) == bound
 
 
 @pytest.mark.parametrize(

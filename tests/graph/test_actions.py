@@ -202,16 +202,6 @@ def test_a_loop_of_calls_and_results_around_the_graph(history, in_thread):
     assert after["decision"]["action"] == "answer"
 
 
-def test_calls_that_nobody_ran_are_not_shown_again():
-    agents = [Acting(name) for name in "ab"]
-    graph = group(*agents)
-    ask(graph)
-    ask(graph)
-    ask(graph, {"question": "And Bob?"})
-    assert [message["content"] for message in agents[0].requests[1]["messages"]] == ["Pay Ann 5"]
-    assert [message["content"] for message in agents[0].requests[2]["messages"]] == ["And Bob?"]
-
-
 def test_of_parallel_calls_those_with_a_result_are_shown():
     agents = [ScriptedAgent(name, ["Done."]) for name in "ab"]
     calls = [{"name": "pay", "args": {"to": to}, "id": to} for to in ("Ann", "Bob")]

@@ -130,23 +130,6 @@ def test_a_question_without_end_is_refused_before_anybody_is_asked():
     graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 10})
 
 
-def test_a_conversation_is_shown_whole_and_its_last_human_text_is_the_question():
-    agent = ScriptedAgent("a", ["Berlin"])
-    clusterer_saw = []
-
-    class Clusterer(NormalizedMatch):
-        def cluster(self, responses, questions):
-            clusterer_saw.extend(questions)
-            return super().cluster(responses, questions)
-
-    compiled = create_coe_graph([agent], clusterer=Clusterer(), policy=ANSWER_SURE).compile()
-    turns = [("user", "Capital of France?"), ("ai", "Paris"), ("user", "And of Germany?")]
-    result = compiled.invoke({"messages": turns})
-    assert [m["content"] for m in agent.requests[0]["messages"]] == [text for _, text in turns]
-    assert clusterer_saw == ["And of Germany?"]
-    assert [m.content for m in result["messages"]] == [*(text for _, text in turns), "Berlin"]
-
-
 def test_a_new_turn_on_a_thread_starts_clean():
     agents = trio()
     policy = Recorder("another_round", "answer")

@@ -99,7 +99,6 @@ def xs(*values):
         (Note | Wipe, {"text": "all", "path": "/"}, {"text": "all", "path": "/", "dry_run": True}),
         (Mail | Sms, {"to": "Ann", "number": 5}, {"to": "Ann", "number": 5, "dry_run": True}),
         (set[int] | list[str], ["a", "a"], ["a"]),
-        (set[int] | list[str], ["2", "1"], ["1", "2"]),
         (Annotated[Mail | Sms, Field(union_mode="left_to_right")], {"to": "Ann", "dry_run": False}, {"to": "Ann"}),
     ],
 )
@@ -147,15 +146,10 @@ def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
     ("kind", "driver", "others"),
     [
         (str, "DELETE FROM t -- old\nWHERE id = 1", "DELETE FROM t -- old WHERE id = 1"),
-        (str, "if ok:\n    a()\nb()", "if ok:\n    a()\n    b()"),
-        (str, "/data/A", "/data/a"),
-        (str, "A: 1\r\nB: 2", "A: 1 B: 2"),
         (float, 4.9e-10, 0),
-        (float, 0.1 + 0.2, 0.3),
         (int | float, 1, 1.0),
         (list[str], ["a", "b"], ["b", "a"]),
         (Cents, {"amount": "5"}, {"amount": 5}),
-        ({"type": "object", "properties": {"x": {"type": "string"}}}, "Ann", "ann"),
     ],
 )
 def test_exact_values(kind, driver, others):
@@ -166,12 +160,9 @@ def test_exact_values(kind, driver, others):
     ("kind", "driver", "others"),
     [
         (float, 10, "10"),
-        (float, -0.0, 0),
         (set[int], [1, 2, 1], [2, 1]),
-        (Note | Wipe, {"text": "all"}, {"text": "all"}),
         (Cents, {"amount": "5"}, {"amount": 500}),
         (Dose, {}, {"unit": "mg", "then": None}),
-        ({"type": "object", "properties": {}, "additionalProperties": {}}, 1, 1.0),
         ({"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "number"}}}, 1, 1.0),
         ({"type": "object", "allOf": [{"properties": {"x": {"type": "integer"}}}]}, 1, 1),
     ],

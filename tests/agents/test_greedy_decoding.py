@@ -24,7 +24,6 @@ from tests.servers import CHARACTERS, Served, answering, completion, is_probe, r
 from tests.waiting import until, wait_until
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
-forms = pytest.mark.parametrize("form", ["sync", "async"])
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +51,7 @@ def decided(*agents: ModelAgent, form: str = "sync", **options) -> dict:
     return graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked))
 
 
-@forms
+@pytest.mark.parametrize("form", ["sync", "async"])
 def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
     with running(greedy()) as server:
         one = agent(server, temperature=0.7, max_tokens=100, system_prompt="Be brief.", seed=3)

@@ -5,8 +5,6 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from coe_agents._steps import arun_steps
-from coe_agents.agents.choice.probability import choice_steps
 from coe_agents.errors import AgentError, NoChoiceError
 from tests.doubles import CountingModel, choice_probability
 from tests.servers import answering, completion, refusal
@@ -109,16 +107,6 @@ def test_no_reply_that_is_a_choice_is_an_error():
         choice_probability(FakeListChatModel(responses=["True"]), ASKED, TRUTH, methods=("exact", "top_logprobs"))
     with pytest.raises(AgentError, match="gave no reply"):
         choice_probability(CountingModel(per_call=0), ASKED, TRUTH)
-
-
-async def test_async_is_the_same():
-    def answer(body):
-        return completion("True", top=MASKED if "structured_outputs" in body else HALF)
-
-    with answering(answer) as server:
-        chat = server.chat()
-        assert await arun_steps(choice_steps(chat, ASKED, TRUTH)) == choice_probability(chat, ASKED, TRUTH)
-    assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from coe_agents.agents._requests import endpoints, send
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import (
     AgentError,
-    AgentTimeoutError,
     ContextOverflowError,
     InvalidReplyError,
     RateLimitError,
@@ -126,16 +125,6 @@ def test_a_server_that_drips_is_given_up_at_the_deadline(form):
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: ")
 
 
-@pytest.mark.parametrize("own", [0.1, (0.1, 0.1)])
-def test_a_models_own_shorter_timeout_holds(own):
-    with failing("time-out") as broken:
-        chat = ChatOpenAI(model="served", base_url=broken.url, api_key=KEY, timeout=own)
-        start = time.monotonic()
-        with pytest.raises(AgentTimeoutError):
-            ModelAgent("a", chat, retries=0, timeout=2 * LONGEST).sample(REQUEST)
-        assert time.monotonic() - start < LONGEST
-
-
 def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_asks():
     for fault, at_least in (("500", 0.0), ("429 soon", 0.4), ("reset in mid-answer", 0.0), ("empty choices", 0.0)):
         with failing(fault, times=1) as shaky:
@@ -144,10 +133,6 @@ def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_a
             assert time.monotonic() - start >= at_least
         assert len(reply["responses"]) == 3
         assert len(shaky.requests) == 2
-
-
-def sampled(one: ModelAgent, form: str):
-    return one.sample(REQUEST) if form == "sync" else asyncio.run(one.asample(REQUEST))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from tests.servers import CHARACTERS, Served, answering, completion, is_probe, r
 from tests.waiting import until, wait_until
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
-forms = pytest.mark.parametrize("form", ["sync", "async"])
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +51,7 @@ def decided(*agents: ModelAgent, form: str = "sync", **options) -> dict:
     return graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked))
 
 
-@forms
+@pytest.mark.parametrize("form", ["sync", "async"])
 def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
     with running(greedy()) as server:
         one = agent(server, temperature=0.7, max_tokens=100, system_prompt="Be brief.", seed=3)
@@ -101,23 +100,6 @@ def test_it_is_asked_once_in_the_process_whoever_asks():
         assert len(sound.probes) == 1
         sampled(agent(sound, fields={"extra_body": {"top_k": 1}}))  # once more for other settings
         assert len(sound.probes) == 2
-
-
-async def test_requests_at_once_wait_for_one_probe():
-    class Slow(Served):
-        def handle(self, handler, body):
-            if is_probe(body):
-                self.closing.wait(0.3)
-            super().handle(handler, body)
-
-    with running(Slow(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
-        agents = [agent(server, name=f"a{i}") for i in range(4)]
-        in_threads = [asyncio.to_thread(one.sample, REQUEST) for one in agents[:2]]
-        found = await asyncio.gather(*in_threads, *(one.asample(REQUEST) for one in agents), return_exceptions=True)
-        assert len(server.probes) == 1
-    assert {type(one) for one in found} == {IgnoredTemperatureError}
-    costs = sorted(one.usage["input_tokens"] for one in found)
-    assert costs == [11] * 5 + [22]  # the tokens of the probe count once
 
 
 @pytest.fixture

@@ -43,14 +43,6 @@ def test_every_model_answers_with_n_samples_and_log_probabilities(name):
     assert len({generation.text for generation in sampled(chat, n=4, temperature=0)}) == 1
 
 
-def test_a_row_is_the_same_whatever_its_batch_mates(chat):
-    together = sampled(chat, n=5, seed=100)
-    for row, generation in enumerate(together):
-        (alone,) = sampled(chat, n=1, seed=100 + row)
-        assert alone.text == generation.text
-        assert token_logprobs(alone) == pytest.approx(token_logprobs(generation), abs=1e-4)
-
-
 def test_log_probabilities_are_those_of_the_raw_logits(chat):
     """An independent forward pass over prompt and response gives the same, whatever the temperature."""
     generation = sampled(chat, n=1, seed=3, temperature=1.7)[0]
@@ -93,11 +85,6 @@ def test_stop_strings_end_a_response_and_are_not_part_of_it(chat):
     for whole, cut in zip(full, stopped, strict=True):
         assert cut.text == whole.text.split("Par")[0]
         assert len(token_logprobs(cut)) <= len(token_logprobs(whole))
-
-
-def test_the_finish_reason_tells_an_end_from_a_cut(chat):
-    assert {g.generation_info["finish_reason"] for g in sampled(chat, n=4, seed=1)} == {"stop"}
-    assert {g.generation_info["finish_reason"] for g in sampled(chat, n=4, seed=1, max_tokens=1)} == {"length"}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -150,13 +137,6 @@ def test_a_models_own_penalties_do_not_bend_its_law(tmp_path, chat):
     (folder / "generation_config.json").write_text(json.dumps(settings | {"repetition_penalty": 5.0, "top_k": 1}))
     bent = ChatTransformers(str(folder), max_tokens=24)
     assert [g.text for g in sampled(bent, n=6, seed=1)] == [g.text for g in sampled(chat, n=6, seed=1)]
-
-
-def test_a_reply_is_scored_as_it_was_sampled(chat):
-    """Teacher forcing gives what sampling gave; the token that ended the reply is not part of the text."""
-    generations = [generation for generation in sampled(chat, n=6, seed=2) if generation.text]
-    scores = chat.choice_log_probabilities(ASKED, [generation.text for generation in generations])
-    assert scores == pytest.approx([math.fsum(token_logprobs(each)[:-1]) for each in generations], abs=1e-4)
 
 
 def test_a_checkpoint_with_missing_weights_is_refused_and_not_filled_with_chance(tmp_path):

@@ -1,5 +1,4 @@
 import json
-import logging
 import shutil
 
 import numpy as np
@@ -61,12 +60,6 @@ def test_label_order_is_read_by_name(tmp_path):
 def test_labels_that_cannot_be_told_apart_are_refused_by_name(tmp_path, labels):
     with pytest.raises(LabelError, match=", ".join(labels)):
         TransformersEntailment(relabelled(tmp_path, labels)).predict(PAIRS)
-
-
-def test_truncation_is_said(caplog):
-    with caplog.at_level(logging.WARNING):
-        TransformersEntailment(str(FOLDER)).predict([("word " * 2000, "x"), PAIRS[0]])
-    assert "1 of 2 pairs filled the 512 tokens" in caplog.text
 
 
 def test_a_model_that_is_not_there_is_said(tmp_path):

@@ -81,25 +81,6 @@ def test_many_questions_give_what_each_gives_alone_in_no_more_requests_than_the_
     assert len(together.calls) <= max(2 * calls_alone for calls_alone in calls)
 
 
-@pytest.mark.parametrize(
-    ("forward", "backward", "strict", "lenient"),
-    [
-        ("entailment", "entailment", True, True),
-        ("entailment", "neutral", False, True),
-        ("neutral", "entailment", False, True),
-        ("neutral", "neutral", False, False),
-        ("entailment", "contradiction", False, False),
-        ("contradiction", "entailment", False, False),
-        ("neutral", "contradiction", False, False),
-    ],
-)
-def test_the_two_rules(forward, backward, strict, lenient):
-    for rule, expected in ((True, strict), (False, lenient)):
-        model = TableEntailment(lambda premise, _: forward if premise == "a" else backward)
-        labels = BidirectionalEntailment(model, strict=rule).cluster([["a", "b"]], [""])
-        assert labels == [[0, 0 if expected else 1]]
-
-
 def test_the_question_stands_before_both_sides_and_white_space_is_trivial(same_start):
     texts = ["Paris", " Paris\n", "It  is\nPlaice"]
     labels = BidirectionalEntailment(same_start).cluster([texts], [" Which city? "])

@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
+from coe_agents.clustering import CachedEntailment
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.testing import TableEntailment
 from tests.contracts import EntailmentModelContract
@@ -36,15 +36,6 @@ def test_rows_are_the_models_to_the_last_digit_and_each_pair_is_asked_once(count
     for pairs, rows in ((PAIRS[:3], expected[:3]), (PAIRS, expected), (PAIRS[::-1], expected[::-1])):
         assert np.array_equal(model.predict(pairs), rows)
     assert (counting.n_pairs, counting.n_calls) == (6, 2)
-
-
-def test_a_second_round_asks_only_about_what_is_new(same_start):
-    counting = CountingEntailment(same_start)
-    clusterer = BidirectionalEntailment(CachedEntailment(counting))
-    assert clusterer.cluster([["a", "ab", "b"]], ["Q?"]) == [[0, 0, 1]]
-    assert counting.n_pairs == 3
-    assert clusterer.cluster([["a", "ab", "b", "bc"]], ["Q?"]) == [[0, 0, 1, 1]]
-    assert counting.n_pairs == 3 + 3  # a against bc, b against bc and back
 
 
 def test_the_oldest_pairs_go(counting):

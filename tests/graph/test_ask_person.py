@@ -121,11 +121,8 @@ def test_a_person_decides(reply, action, answer, reason):
         ({"type": "approve", "candidate": 3}, "there is no candidate 3; there are 2, numbered from 1"),
         ({"type": "approve", "candidate": True}, "approve.candidate: Input should be a valid integer"),
         ({"type": "reject", "reson": "typo"}, "reject.reson: Extra inputs are not permitted"),
-        ({"type": "answer", "answer": "  "}, "answer.answer: String should have at least 1 character"),
         ({"type": "answer", "answer": "x" * 20_001}, "answer.answer: String should have at most 20000 characters"),
-        ({"candidate": 1}, "all of it: Unable to extract tag"),
         ("Paris", "all of it: Input should be an object"),
-        ("", "all of it: "),
     ],
 )
 def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, problem):
@@ -135,14 +132,6 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, problem):
     assert again["problem"].startswith(problem)
     assert "xxx" not in again["problem"]  # what was given is not said
     assert compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["answer"] == "Lyon"
-
-
-def test_a_new_question_instead_of_a_reply_drops_the_case():
-    compiled = saved()
-    compiled.invoke({"question": "First?"}, THREAD)
-    assert shown(compiled.invoke({"question": "Second?"}, THREAD))["question"] == "Second?"
-    result = compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
-    assert [message.content for message in result["messages"]] == ["First?", "Second?", "Lyon"]
 
 
 class Parent(TypedDict, total=False):
@@ -205,7 +194,6 @@ def test_agent_chat_ui_is_shown_a_review():
     assert lines[4:6] == ["1. `Lyon` (67%)", "2. `![x](http://x)' # Paris` (33%)"]
 
 
-EDIT = {"type": "edit", "edited_action": {"name": "answer_question", "args": {"answer": "Metz"}}}
 LISTED = "1. Lyon (67%)\n2. Paris (33%)"
 
 
@@ -219,7 +207,6 @@ def edit(answer, candidates):
     ("decision", "action", "answer", "reason"),
     [
         ({"type": "approve"}, "answer", "Lyon", "a person approved answer 1 of 2"),
-        (EDIT, "answer", "Metz", "a person gave another answer"),
         (edit("Metz", LISTED), "answer", "Metz", "a person gave another answer"),
         (edit("Paris", LISTED), "answer", "Paris", "a person approved answer 2 of 2"),
         ({"type": "respond", "message": "Metz"}, "answer", "Metz", "a person gave another answer"),
@@ -236,7 +223,6 @@ def test_agent_chat_ui_decides(decision, action, answer, reason):
     "reply",
     [
         {"decisions": []},
-        {"decisions": [{"type": "approve"}, {"type": "approve"}]},
         {"decisions": [{"type": "edit", "edited_action": {"name": "other", "args": {"answer": "Metz"}}}]},
         {"decisions": [edit("Lyon", "2. Paris (33%)")]},
         "approve",

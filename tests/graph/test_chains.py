@@ -11,8 +11,6 @@ from coe_agents.testing import ScriptedAgent
 from coe_agents.testing import create_response as response
 from coe_agents.types import AgentReply, Usage
 
-KEYS = ("action", "regime", "coe", "aleatoric", "epistemic")
-
 
 class Table(ScriptedAgent):
     """Says what a table holds for the question."""
@@ -40,12 +38,11 @@ def chain(first, second, **options):
 
 
 def both(graph, question):
-    """Runs sync and async, with a checkpointer and without."""
-    compiled, saved = graph.compile(), graph.compile(checkpointer=InMemorySaver())
-    results = [compiled.invoke({"question": question}), asyncio.run(compiled.ainvoke({"question": question}))]
-    results.append(saved.invoke({"question": question}, {"configurable": {"thread_id": "1"}}))
-    assert results[0]["steps"] == results[1]["steps"] == results[2]["steps"]
-    return results[0]
+    """Runs sync and async."""
+    compiled = graph.compile()
+    result, other = compiled.invoke({"question": question}), asyncio.run(compiled.ainvoke({"question": question}))
+    assert result["steps"] == other["steps"]
+    return result
 
 
 def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():

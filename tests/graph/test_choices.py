@@ -7,7 +7,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.uncertainty import entropy
 from tests.servers import answering, completion, refusal

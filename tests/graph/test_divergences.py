@@ -7,10 +7,8 @@ import pytest
 
 from coe_agents import RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy import measure
-from coe_agents.testing import ScriptedAgent, create_response
+from coe_agents.testing import ScriptedAgent
 from coe_agents.uncertainty import collaborative_entropy
-from tests.uncertainty.test_regimes import DIVERGENCES
 
 REGIME = RegimePolicy(0.5, 0.3)
 
@@ -25,20 +23,6 @@ def sure(*answers, n=5, weights=None):
         ScriptedAgent(f"agent{place}", [answer] * n, weight=1.0 if weights is None else weights[place])
         for place, answer in enumerate(answers)
     ]
-
-
-@pytest.mark.parametrize("divergence", DIVERGENCES)
-def test_two_sure_agents_in_full_dispute_are_in_conflict(divergence):
-    decision = decided(sure("yes", "no"), divergence=divergence)
-    assert (decision["action"], decision["regime"]) == ("abstain", "conflict")
-    agreed = decided(sure("yes", "yes"), divergence=divergence)
-    assert (agreed["action"], agreed["answer"], agreed["regime"]) == ("answer", "yes", "consensus")
-
-
-def measured(divergence, *answers):
-    said = [create_response(f"agent{place}", answer) for place, answer in enumerate(answers)]
-    labels = [list(dict.fromkeys(answers)).index(answer) for answer in answers]
-    return measure(said, labels, divergence=divergence, n_resamples=0)
 
 
 def squared(p, q):

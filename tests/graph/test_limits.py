@@ -46,20 +46,6 @@ def test_the_deadline_ends_the_rounds_and_names_itself(clock):
     assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
 
 
-@pytest.mark.parametrize("by", [-3600, 3600])
-def test_a_clock_that_is_set_neither_extends_nor_shortens_the_deadline(clock, by):
-    class Sets(ScriptedAgent):
-        def sample(self, request, config=None):
-            clock.set += by
-            return super().sample(request, config)
-
-    agents = [Sets("a", ["Paris"]), *three()[1:]]
-    decision = ask(slow_graph(clock, *agents, deadline=15))["decision"]
-    assert decision["n_rounds"] == 2
-    assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
-    assert [request["timeout"] for request in agents[1].requests] == [15, 5]
-
-
 @pytest.mark.parametrize(("back", "first"), [(0, 100), (3600, 0)])
 def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(clock, back, first):
     started = round_state.begin_round()["started"]

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import pytest
-from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
@@ -159,30 +158,6 @@ def test_what_a_person_ruled_outlasts_a_replay(said):
         assert cases(store) == [ruled]
 
 
-def test_a_persons_ruling_in_a_replay_settles_the_escalation_that_waits():
-    store, saver = InMemoryStore(), InMemorySaver()
-    thread = {"configurable": {"thread_id": "1"}}
-    waiting = create(DIFFER).compile(store=store, checkpointer=saver)
-    waiting.invoke({"question": "Which?"}, thread)
-    before = next(state for state in waiting.get_state_history(thread) if state.next == ("coordinator",))
-    graph = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=saver)
-    graph.invoke(None, before.config)
-    graph.invoke(Command(resume={"type": "answer", "answer": "Nice"}), thread)
-    (case,) = cases(store)
-    assert (case["status"], case["ruling"]["answer"]) == ("ruled", "Nice")
-
-
-def test_an_edited_question_that_keeps_its_id_is_a_case_of_its_own():
-    store = InMemoryStore()
-    graph = create(AGREE, audit_rate=1.0).compile(store=store, checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"messages": [{"role": "user", "content": "Which?", "id": "x"}]}, thread)
-    before = next(state for state in graph.get_state_history(thread) if state.next == ("prepare",))
-    edited = graph.update_state(before.config, {"messages": [HumanMessage("Which one?", id="x")]})
-    graph.invoke(None, edited)
-    assert [case["question"] for case in cases(store)] == ["Which?", "Which one?"]
-
-
 def test_a_store_that_fails_does_not_cost_the_answer():
     class Failing(InMemoryStore):
         def put(self, *args, **kwargs):
@@ -202,23 +177,6 @@ def test_a_graph_without_a_store_asks_nobody():
     graph = create(AGREE).compile()
     with pytest.raises(ConfigurationError, match="compiled without a store"):
         graph.invoke({"question": "Which?"})
-
-
-@pytest.mark.parametrize(
-    ("create_wrongly", "error", "message"),
-    [
-        (
-            lambda: Recording(audit_rate=1.5),
-            ValueError,
-            r'"audit_rate" of a Recording must be a .* in \[0, 1\]; got 1.5',
-        ),
-        (lambda: Recording(audit_rate="1"), TypeError, '"audit_rate" of a Recording must be a number'),
-        (lambda: create(AGREE, recording=True), TypeError, '"recording" must be a Recording; got bool'),
-    ],
-)
-def test_options(create_wrongly, error, message):
-    with pytest.raises(error, match=message):
-        create_wrongly()
 
 
 CASE = {
@@ -315,13 +273,6 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
     with ThreadPoolExecutor(2) as pool:
         (kept,) = filter(None, pool.map(ruled, (True, False)))
     assert cases(store) == [kept]
-
-
-def test_many_cases_are_listed_in_order():
-    store = InMemoryStore()
-    for number in range(250):
-        store.put(NAMESPACE, str(number), WAITING | {"id": str(number), "time": f"{1999 - number}"})
-    assert [case["id"] for case in cases(store)] == [str(number) for number in reversed(range(250))]
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,7 @@ ANSWERS = ThresholdPolicy(float("inf"))
         (ANSWERS, "abstain"),
         (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
         (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),  # there is one round
-        (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
         (Own(), "abstain"),
-        (Own("Paris"), "abstain"),
         (Own("Metz", otherwise="escalate"), "escalate"),
         (Own(otherwise="answer"), "abstain"),
     ],

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -28,7 +27,7 @@ from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_to
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.types import AgentRequest
 from examples import vllm_three_servers
-from examples.vllm_three_servers import Server, configuration
+from examples.vllm_three_servers import Server
 from tests.client_table import seen
 from tests.doubles import choice_probability
 from tests.vllm.conftest import DOOMED
@@ -70,10 +69,6 @@ def posted(server: Server, path: str, body: dict) -> dict:
     )
     with urlopen(data) as reply:
         return json.loads(reply.read())
-
-
-def command(*given: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "coe_agents", *given], capture_output=True, text=True, check=False)
 
 
 def decided(agents: list[ModelAgent], form: str, question: str = QUESTION) -> dict:
@@ -209,17 +204,6 @@ def test_a_choice_is_as_likely_as_here(servers, name, methods):
     assert here.method == "exact"
     assert there.method in methods
     assert there.probabilities["True"] == pytest.approx(here.probabilities["True"], abs=1e-3)
-
-
-def test_three_servers_by_configuration(servers, tmp_path):
-    file = tmp_path / "coe.toml"
-    file.write_text(configuration({name: servers[name] for name in MODELS}))
-    ran = command("ask", QUESTION, "--config", str(file), "--json")
-    said = json.loads(ran.stdout)
-    assert (ran.returncode, said["action"], sorted(said["agents"])) == (0, "answer", sorted(MODELS))
-    assert {one["n_responses"] for one in said["agents"].values()} == {10}
-    examined = command("doctor", "--config", str(file))
-    assert (examined.returncode, "No problems." in examined.stdout) == (0, True)
 
 
 def test_the_example_asks_three_servers(servers, monkeypatch):

@@ -1,11 +1,9 @@
 """What a model supports is detected at the first requests, remembered, and reported. Real clients, local servers."""
 
-import asyncio
 from typing import ClassVar
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
@@ -18,16 +16,11 @@ from tests.servers import Served, served
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 TEXTS = ["It is Paris.", "Lyon", "Paris"]
-forms = pytest.mark.parametrize("form", ["sync", "async"])
 
 
-def agent(server: Served, model: type[ChatOpenAI] = ChatOpenAI, fields: dict | None = None, **options) -> ModelAgent:
-    chat = model(model="served", base_url=server.url, api_key="none", **fields or {})
+def agent(server: Served, fields: dict | None = None, **options) -> ModelAgent:
+    chat = ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {})
     return ModelAgent("a", chat, **{"n_samples": 3, "temperature": 0.7, "seed": 1, **options})
-
-
-def sampled(one: ModelAgent, form: str) -> AgentReply:
-    return one.sample(REQUEST) if form == "sync" else asyncio.run(one.asample(REQUEST))
 
 
 def texts_of(reply: AgentReply) -> list[str]:
@@ -63,17 +56,6 @@ def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, 
     assert not any(name in server.requests[-1] for name in refused)
 
 
-def test_what_is_sent_and_what_is_made_of_it():
-    with served() as server:
-        reply = agent(server, max_tokens=9).sample(REQUEST)
-    (sent,) = server.requests
-    assert (sent["n"], sent["temperature"], sent["logprobs"], sent["stream"]) == (3, 0.7, True, False)
-    assert sent["max_completion_tokens"] == 9
-    # a token that is part of a character has an empty text, and counts
-    assert {(response["logprob"], response["n_tokens"]) for response in reply["responses"]} == {(-0.75, 2)}
-    assert reply["usage"] == {"input_tokens": 11, "output_tokens": 6}  # once a request, not once a message
-
-
 @pytest.mark.parametrize("own", [{"seed": 1}, {"seed": None, "fields": {"seed": 42}}])
 def test_a_server_that_ignores_n_is_asked_again_with_distinct_seeds(own):
     with served(ignores_n=True) as server:
@@ -83,28 +65,6 @@ def test_a_server_that_ignores_n_is_asked_again_with_distinct_seeds(own):
     assert [sent["seed"] for sent in server.requests[1:]] == [first, first + 1, first + 2]
     assert len({response["text"] for response in reply["responses"]}) == 3
     assert reply["usage"] == {"input_tokens": 44, "output_tokens": 8}  # that one was paid for, too
-
-
-class Streaming(ChatOpenAI):
-    """A client that streams, whatever it is told, and so runs all choices of a request together."""
-
-    def _generate(self, messages, stop=None, run_manager=None, **options):
-        return generate_from_stream(self._stream(messages, stop, run_manager, **{**options, "stream": True}))
-
-    async def _agenerate(self, messages, stop=None, run_manager=None, **options):
-        return await asyncio.to_thread(self._generate, messages, stop, None, **options)
-
-
-@forms
-def test_choices_that_a_client_ran_together_are_not_taken_for_a_response(form):
-    with served() as server:
-        merged = Streaming(model="served", base_url=server.url, api_key="none", n=3).invoke("Q?").text
-        assert len(merged) == sum(map(len, TEXTS))  # as this client has it
-        server.requests.clear()
-        reply = sampled(agent(server, Streaming), form)
-    assert texts_of(reply) == TEXTS
-    assert reply["sampling"]["rung"].startswith("each")
-    assert [sent.get("n") for sent in server.requests] == [3, None, None, None]
 
 
 def test_the_responses_api_has_neither():

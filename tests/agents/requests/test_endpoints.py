@@ -6,12 +6,9 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from coe_agents import ModelAgent
 from coe_agents._steps import arun_steps, run_steps
 from coe_agents.agents._requests.endpoints import Deadline, Places, places_of
 from coe_agents.errors import AgentTimeoutError
-from coe_agents.types import AgentRequest
-from tests.doubles import CountingModel
 from tests.waiting import until, wait_until
 
 
@@ -93,26 +90,6 @@ async def test_who_gives_up_waiting_takes_no_place():
             await waiting
     async with ataken(places, 0.1):  # free again
         pass
-
-
-async def test_requests_that_are_cancelled_leave_the_place_and_the_queue():
-    started = asyncio.Event()
-
-    class Slow(CountingModel):
-        async def _agenerate(self, *args, **options):
-            started.set()
-            await asyncio.sleep(60)
-
-    agent = ModelAgent("a", Slow(), max_concurrency=1)
-    request = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
-    asking = [asyncio.create_task(agent.asample(request)) for _ in range(2)]
-    await started.wait()
-    places = agent._asker.server.places
-    await until(lambda: (places._n_taken, len(places._waiting)) == (1, 1))
-    for task in asking:
-        task.cancel()
-    assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*asking, return_exceptions=True))
-    assert (places._n_taken, len(places._waiting)) == (0, 0)
 
 
 def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():

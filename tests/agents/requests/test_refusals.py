@@ -14,15 +14,13 @@ REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"
 KNOWN, OTHER = "I'm sorry, but I can't assist with that request.", "This conflicts with the usage policies."
 
 
-def refusing(text, *, first=None):
-    """Returns what a server answers whose model refuses each choice, or says `first` as the first one."""
+def refusing(text):
+    """Returns what a server answers whose model refuses each choice."""
 
     def answer(body):
         status, reply = completion(*[""] * body.get("n", 1))
         for choice in reply["choices"]:
             choice["message"] = {"role": "assistant", "content": None, "refusal": text}
-        if first is not None:
-            reply["choices"][0]["message"] = {"role": "assistant", "content": first, "refusal": None}
         return status, reply
 
     return answer
@@ -47,12 +45,6 @@ def test_it_is_never_a_choice():
     with answering(refusing("approve")) as server:
         (row,) = agent(server.chat(), n_samples=1).sample(REQUEST)["responses"]
     assert parse_choice(row["text"], ["approve", "reject"]) is None
-
-
-def test_a_text_counts_and_not_the_refusal_of_another():
-    with answering(refusing(OTHER, first="Paris")) as server:
-        rows = agent(server.chat(), n_samples=2).sample(REQUEST)["responses"]
-    assert [row["text"] for row in rows] == ["Paris", ""]  # LangChain drops the second one's refusal
 
 
 def test_a_block_of_the_responses_api():

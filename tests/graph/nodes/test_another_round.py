@@ -63,17 +63,6 @@ def test_a_quorum_lost_in_a_debate_abstains_and_nothing_former_passes_for_an_ans
     assert [data["coe"] is None for data in dead["trajectory"]] == [False, True]
 
 
-def test_strategies_follow_the_regime():
-    hesitant = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 9) for name in "ab"]
-    decision = ask(graph(*hesitant))["decision"]
-    assert [data["strategy"] for data in decision["trajectory"]] == [None, "resample"]
-    assert hesitant[0].requests[1]["n_samples"] == 4
-    assert decision["agents"]["a"]["n_responses"] == 11  # merged
-    assert [data["n_responses"] for data in decision["trajectory"]] == [4, 18]  # of each round alone
-    told = ask(graph(*three(), strategies={"conflict": "diversify"}))["decision"]
-    assert told["trajectory"][1]["strategy"] == "diversify"
-
-
 def test_a_policy_may_name_the_strategy():
     class Naming:
         def __init__(self, strategy):

@@ -24,10 +24,8 @@ settings.load_profile("unhurried")
 
 _CACHES = itertools.count()
 
-# they need an interpreter with inspect_ai, which the first runs the second by: see its first lines
-collect_ignore = ["inspect_evaluations.py"]
-if not os.environ.get("COE_INSPECT_PYTHON"):
-    collect_ignore.append("test_inspect_approver.py")
+# it needs an interpreter with inspect_ai: see its first lines
+collect_ignore = [] if os.environ.get("COE_INSPECT_PYTHON") else ["test_inspect_approver.py"]
 
 
 def pytest_collection_finish() -> None:

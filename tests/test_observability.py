@@ -109,13 +109,6 @@ def test_runs_at_the_same_time_do_not_mix():
     assert (dict(attributes), point.value) == ({"coe.action": "abstain", "coe.regime": "conflict"}, 2 * n_runs)
 
 
-def test_a_divergence_without_a_unit_is_named():
-    recorded = Recorded()
-    graph(divergence="wasserstein").compile().invoke({"question": "Q?"}, recorded.config)
-    (attributes,) = recorded.points("coe.collaborative_entropy")
-    assert dict(attributes) == {"coe.action": "abstain", "coe.divergence": "total_variation"}
-
-
 def test_decisions_tokens_and_entropy_are_counted():
     recorded = Recorded()
     graph().compile().invoke({"question": "Q?"}, recorded.config)

@@ -88,14 +88,6 @@ def test_an_escalation_is_exit_4(tmp_path):
     assert done.returncode == 4, done.stderr
 
 
-def test_all_models_missing_is_an_abstention(tmp_path):
-    done = run("ask", "Q?", "--config", config(tmp_path, str(tmp_path / "x"), str(tmp_path / "y")), "--json")
-    said = json.loads(done.stdout)
-    assert done.returncode == 3
-    assert (said["action"], said["coe"], said["regime"]) == ("abstain", None, None)
-    assert len(said["failed_agents"]) == 2
-
-
 @pytest.mark.parametrize(
     "arguments",
     [["ask"], ["ask", " "], ["ask", "Q?", "--confi", "x"], ["ask", "Q?", "--config", "/none.toml"], ["nonsense"]],

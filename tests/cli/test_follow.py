@@ -2,14 +2,11 @@ import json
 import signal
 import subprocess
 import sys
-import warnings
 
 import pytest
 
-from coe_agents.config import load
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.labelled import follow_cases
-from coe_agents.policy import AgentWeights, CalibratedPolicy
 from tests.cli.command import COMMAND, run
 from tests.evaluation.invented import group, write
 
@@ -40,26 +37,6 @@ def test_a_broken_risk_is_dated(tmp_path, policy):
     found = json.loads(run("drift", policy[0], "--follow", path, "--until-end", "--json").stdout)
     assert (found["broken"], found["since"], found["since_id"], found["interrupted"]) == (True, 21, "q21", False)
     assert 21 < found["broken_at"] == found["n_cases"] < 40  # it stops there
-
-
-def test_the_weights_reach_the_calibration_and_the_graph(tmp_path, policy):
-    AgentWeights({"a": 0.25, "b": 1.0, "c": 1.0}).save(tmp_path / "weights.json")
-    out = tmp_path / "new.json"
-    done = run("calibrate", policy[1], "--risk", 0.3, "--weights", tmp_path / "weights.json", "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith('path = "new.json", and [graph] weights = "weights.json"\n')
-    assert CalibratedPolicy.load(out).calibration.weights == {"a": 0.25, "b": 1.0, "c": 1.0}
-    assert run("drift", out, policy[1]).stdout.count("mismatch") == 0  # measured with the same weights
-
-    agents = "".join(f'[[agents]]\nname = "{name}"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n' for name in "abc")
-    head = agents + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "calibrated"\npath = "new.json"\n'
-    (tmp_path / "coe.toml").write_text(head + '[graph]\nweights = "weights.json"\n')
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load(tmp_path / "coe.toml").create_graph()
-    (tmp_path / "coe.toml").write_text(head)
-    with pytest.warns(UserWarning, match=r"weights a 0.3333, b 0.3333, c 0.3333 differs from a 0.1111, b 0.4444"):
-        load(tmp_path / "coe.toml").create_graph()
 
 
 def test_an_audit_rate_must_be_named(tmp_path, policy):

@@ -4,7 +4,6 @@ from html import unescape
 
 import pytest
 
-from coe_agents.evaluation.html.page_data import BLOCK, LONGEST
 from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.experiments.run_page import create_run_page
 from tests.evaluation.html.test_report_page import HOSTILE, Elements, block
@@ -121,13 +120,6 @@ def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     named = {name for _, own in found for name in own}
     assert not named & {"src", "href", "style"}
     assert not any(name.startswith("on") for name in named)
-
-
-def test_long_texts_are_cut_and_many_questions_are_in_blocks(tmp_path):
-    rows = {str(i): step("x" * (LONGEST + 1) if i == 0 else f"Question {i}?") for i in range(BLOCK + 1)}
-    html = page(tmp_path, rows)
-    assert block(html, "overview")["texts"][0].endswith(f"… ({LONGEST + 1} characters)")
-    assert [len(block(html, f"block-{n}")) for n in (0, 1)] == [BLOCK, 1]
 
 
 def test_one_run_or_two(tmp_path):

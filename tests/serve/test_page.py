@@ -7,9 +7,8 @@ import pytest
 
 from coe_agents.testing import ScriptedAgent
 from tests.chromium import Page, program, running_chromium
-from tests.serve.groups import HeldAgent, SlowAgent, create_group, group_of
+from tests.serve.groups import HeldAgent, create_group, group_of
 from tests.serve.live import serving
-from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -194,28 +193,6 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(ope
         move(tab, 0.9)  # a looser gate is shown, and cannot be asked for
         assert tab.run("document.querySelector('#again').disabled")
         assert_quiet(tab, address)
-
-
-def test_errors_are_said_in_plain_words(opened):
-    group = group_of(SlowAgent("slow", ["Bern"], seconds=600))
-    with serving(group, max_requests=1, max_bytes=5000) as address:
-        tab, other = opened(address), opened(address)
-        start(tab, "Which?")
-        tab.wait("document.querySelector('.agent.asked')")
-        ask(other)
-        assert (seen(other, "#tag"), seen(other, "#verdict-title")) == ("NO RESULT", "The server is busy")
-        assert re.fullmatch(r"Ask again in \d+ seconds?\.", seen(other, "#why"))
-        tab.run("document.querySelector('#stop').click()")
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'failed'")
-        assert seen(tab, "#verdict-title") == "Stopped"
-
-        def is_too_long():
-            ask(tab, "w" * 6000)
-            return seen(tab, "#verdict-title") == "The question is too long"
-
-        wait_until(is_too_long)  # the server is busy until it has noticed that the reader has gone
-    ask(tab)
-    assert seen(tab, "#verdict-title") == "The server cannot be reached"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -1,6 +1,5 @@
 import pytest
 
-from coe_agents.errors import ConfigurationError
 from coe_agents.tinyworld.facts import load_facts
 from coe_agents.tinyworld.questions import find_questions, tinyworld_questions
 
@@ -15,8 +14,3 @@ def test_each_half_holds_its_facts(split):
     opened = find_questions("tinyworld", split, seed=0)
     assert (opened.source, opened.n_records) == (f"tinyworld, {split}", len(facts))
     assert sorted(question.id for question in opened.questions) == sorted(question.id for question in found)
-
-
-def test_an_unknown_half_is_said():
-    with pytest.raises(ConfigurationError, match="Its splits are calibration and validation"):
-        tinyworld_questions("test")

@@ -42,14 +42,6 @@ def test_squad_as_published(tmp_path):
     assert (twice.n_records, len(twice.questions)) == (2, 1)
 
 
-def test_nq_open_as_published_and_compressed(tmp_path):
-    path = tmp_path / "NQ-open.dev.jsonl.gz"
-    path.write_bytes(
-        gzip.compress(b'{"question": "who sang", "answer": ["Cher"]}\n\n{"question": "who", "answer": ["I"]}')
-    )
-    assert {question.references for question in opened(str(path)).questions} == {("Cher",), ("I",)}
-
-
 def test_truthfulqa_as_published(tmp_path):
     path = tmp_path / "TruthfulQA.csv"
     with path.open("w", newline="") as file:

@@ -42,20 +42,11 @@ def text(tab, selector):
     return tab.run(f"document.querySelector({json.dumps(selector)}).textContent")
 
 
-def shown(tab):
-    return tab.run("[...document.querySelectorAll('#questions .open')].map((button) => button.textContent)")
-
-
-def box(tab, selector):
-    """Brings an element into view; left, top, width and height."""
+def place(tab, selector, x, y):
+    """Brings a chart into view; returns where a place of it, in its own units, is on the screen."""
     node = f"document.querySelector({json.dumps(selector)})"
     tab.run(f"{node}.scrollIntoView({{block: 'center'}})")
-    return tab.run(f"(({{x, y, width, height}}) => [x, y, width, height])({node}.getBoundingClientRect())")
-
-
-def place(tab, selector, x, y):
-    """Returns where a place of a chart, in its own units, is on the screen."""
-    left, top, width, _ = box(tab, selector)
+    left, top, width = tab.run(f"(({{x, y, width}}) => [x, y, width])({node}.getBoundingClientRect())")
     return left + x * width / 480, top + y * width / 480
 
 

@@ -51,6 +51,15 @@ def _own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / f"cache-{next(_CACHES)}"))
 
 
+@pytest.fixture(scope="module")
+def pipe():
+    """The pipe to a browser of the module's own."""
+    from tests.chromium import running_chromium
+
+    with running_chromium() as pipe:
+        yield pipe
+
+
 @pytest.fixture
 def local_models():
     """Skips the test where no model can run in this process: the lowest versions are tested without torch."""

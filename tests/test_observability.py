@@ -136,16 +136,6 @@ def test_a_failed_agent_is_an_error_and_the_run_is_not():
     assert "secret" not in recorded.everything()
 
 
-def test_an_error_ends_every_span():
-    recorded = Recorded()
-    with pytest.raises(ValueError, match="must have at most 3"):
-        graph(max_question_chars=3).compile().invoke({"question": "secret?"}, recorded.config)
-    assert [span.name for span in recorded.spans] == ["prepare", "coe run"]
-    assert {span.status.status_code for span in recorded.spans} == {StatusCode.ERROR}
-    assert {span.attributes["error.type"] for span in recorded.spans} == {"ValueError"}
-    assert not recorded.handler._runs
-
-
 @pytest.mark.parametrize("content", [False, True])
 def test_content_is_exported_only_if_asked_for(content):
     recorded = Recorded(content=content)

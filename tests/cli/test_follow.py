@@ -96,17 +96,6 @@ def test_a_half_written_line_is_read_when_it_is_complete(tmp_path):
     assert [(case.id, case.correct) for case in follow_cases(path, wait=wait)] == [("1", 1.0), ("2", 0.0), ("3", 1.0)]
 
 
-def test_a_file_that_becomes_shorter(tmp_path):
-    path = write(tmp_path / "cases.jsonl", cases(3, wrong_from=9))
-
-    def wait():
-        path.write_text("")
-        return True
-
-    with pytest.raises(SamplesError, match="became shorter"):
-        list(follow_cases(path, wait=wait))
-
-
 @pytest.mark.slow
 def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", cases(5, wrong_from=99))
@@ -124,8 +113,7 @@ def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("size", [1])
-def test_a_file_that_is_rotated_is_named(tmp_path, size):
+def test_a_file_that_is_rotated_is_named(tmp_path):
     """Its successor is not read in its place, and the former one gets no more cases."""
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": "1", "correct": 1}\n')
@@ -134,7 +122,7 @@ def test_a_file_that_is_rotated_is_named(tmp_path, size):
         if (tmp_path / "cases.jsonl.1").exists():
             return False
         path.rename(tmp_path / "cases.jsonl.1")
-        path.write_text("".join(f'{{"id": "new {i}", "correct": 1}}\n' for i in range(size)))
+        path.write_text('{"id": "new", "correct": 1}\n')
         return True
 
     with pytest.raises(SamplesError, match=r"cases\.jsonl was replaced while it was read\. Append to it only"):

@@ -88,9 +88,8 @@ def test_what_is_there_twice_says_so(tmp_path, text):
         load_config(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("key", ["sk-planted"])
-def test_a_key_in_place_of_its_name_is_not_shown(tmp_path, key):
-    path = written(tmp_path, GOOD.replace("temperature = 0.7", f'api_key_env = "{key}"'))
+def test_a_key_in_place_of_its_name_is_not_shown(tmp_path):
+    path = written(tmp_path, GOOD.replace("temperature = 0.7", 'api_key_env = "sk-planted"'))
     with pytest.raises(ConfigurationError, match="must be the NAME of an environment variable") as caught:
         check(load_config(path))
     assert "planted" not in str(caught.value)

@@ -5,7 +5,6 @@ import sys
 import threading
 import time
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -149,27 +148,6 @@ def test_the_command_ends_in_order_though_a_model_computes_on():
     done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["problems"][0]["error"] == "no reply within 0.5 s"
-
-
-@pytest.mark.parametrize(
-    ("contradicted", "n_problems", "n_notes"),
-    [([0.9, 0.1, 0.0], 0, 0), ([0.1, 0.9, 0.0], 0, 1), ([0.0, 0.1, 0.9], 1, 0)],
-)
-def test_a_contradiction_may_pass_for_neutral_but_not_for_entailment(
-    examined, monkeypatch, contradicted, n_problems, n_notes
-):
-    class Table:
-        def predict(self, pairs):
-            return np.array([[0.0, 0.1, 0.9], contradicted])
-
-    class Clusterer:
-        model = Table()
-
-    monkeypatch.setattr(diagnosis, "create_clusterer", lambda config: Clusterer())
-    with served() as server:
-        findings = examined(server.url)
-    assert (len(findings.problems), len(findings.notes)) == (n_problems, n_notes)
-    assert (findings.clusterer.model, findings.clusterer.labels) == ("Table", None)
 
 
 def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):

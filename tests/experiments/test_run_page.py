@@ -90,21 +90,6 @@ def test_two_runs_are_joined_by_question(tmp_path):
     assert details[2][1]["tokens"] == [["a", 100, 50]]
 
 
-def test_every_round_is_there_with_what_the_agents_changed(tmp_path):
-    row = went_on((0.1, 0.6, False), (0.1, 0.0, True), regime="conflict", adopted={"a": False, "b": True})
-    html = page(tmp_path, {"1": row})
-    (run,) = block(html, "overview")["runs"]
-    assert run["rounds"] == [[[0.1, 0.6, None], [0.1, 0.0, 0.5]]]
-    ((found,),) = block(html, "block-0")
-    assert found["agents"] == ["a", "b"]
-    first, second = found["rounds"]
-    assert (first["answer"], first["correct"], first["regime"], first["strategy"]) == ("Lyon", 0.0, "conflict", None)
-    assert (second["answer"], second["correct"], second["strategy"]) == ("Paris", 1.0, "debate")
-    assert first["said"] == [["Paris", None], ["Lyon", None]]
-    assert second["said"] == [["Paris", None], ["Paris", "took over"]]
-    assert (second["bars"], second["tokens"], second["responses"]) == ([0.1, 0.0, 0.5], 20, 4)
-
-
 def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     plain = page(tmp_path / "plain", {str(i): row for i, row in enumerate(hostile().values())})
     html = page(tmp_path / "hostile", hostile(), names=[HOSTILE[1]])

@@ -138,7 +138,7 @@ def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
 
 
 def test_names_and_orders_change_nothing(rows):
-    samples = group(200, n_samples=2)
+    samples = group(120, n_samples=2)
     renamed = [each | {"agent": {"a": "z", "b": "m", "c": "aa"}[each["agent"]]} for each in samples]
     found, other = (
         calibrate(rows(each), risk=0.3, confidence=0.9, gate="learned", **NAMED).calibration

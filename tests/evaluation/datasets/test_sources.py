@@ -138,9 +138,3 @@ def test_a_name_of_the_hub_is_read_by_its_configuration_and_split(hub, monkeypat
         DatasetError, match=r'rc\.nocontext\), train cannot be loaded: ValueError: Unknown split "train"'
     ):
         opened("triviaqa", split="train")
-
-
-def test_a_folder_and_a_parquet_file_are_read_by_the_library_too(hub):
-    plain = hub / "rc"
-    assert [question.id for question in opened(str(plain)).questions] == ["other"]
-    assert opened(str(plain / "validation-00000-of-00001.parquet")).n_records == 1

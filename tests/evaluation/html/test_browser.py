@@ -8,22 +8,13 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, judge_samples
-from tests.chromium import Page, program, running_chromium
+from tests.chromium import NEEDS_CHROMIUM, Page
 from tests.evaluation.html.test_report_page import HOSTILE, hostile, page
 from tests.evaluation.invented import group, row
 from tests.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 N = 110
-
-
-@pytest.fixture(scope="module")
-def pipe():
-    with running_chromium() as pipe:
-        yield pipe
 
 
 def saved(tmp_path, rows, **options):

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -32,6 +34,12 @@ _CONTROLS = ["button", "slider", "checkbox", "textbox", "searchbox", "combobox",
 def program() -> str | None:
     """Returns Chromium's path; None if it is not installed."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+NEEDS_CHROMIUM = [
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
+]
 
 
 class Page:

@@ -24,10 +24,8 @@ settings.load_profile("unhurried")
 
 _CACHES = itertools.count()
 
-# they need an interpreter with inspect_ai, which the first runs the second by: see its first lines
-collect_ignore = ["inspect_evaluations.py"]
-if not os.environ.get("COE_INSPECT_PYTHON"):
-    collect_ignore.append("test_inspect_approver.py")
+# it needs an interpreter with inspect_ai: see its first lines
+collect_ignore = [] if os.environ.get("COE_INSPECT_PYTHON") else ["test_inspect_approver.py"]
 
 
 def pytest_collection_finish() -> None:
@@ -51,6 +49,15 @@ def pytest_runtest_makereport() -> Iterator[None]:
 def _own_cache(tmp_path_factory, monkeypatch):
     """Gives each test a cache of its own: none writes into the home folder, or reads what another one wrote."""
     monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / f"cache-{next(_CACHES)}"))
+
+
+@pytest.fixture(scope="module")
+def pipe():
+    """The pipe to a browser of the module's own."""
+    from tests.chromium import running_chromium
+
+    with running_chromium() as pipe:
+        yield pipe
 
 
 @pytest.fixture

@@ -23,13 +23,6 @@ def test_each_error_is_also_a_built_in_one(error):
     assert str(raised) == "It went wrong. Mend it"
 
 
-def test_which_built_in_one_it_is():
-    assert issubclass(errors.ConfigurationError, ValueError)
-    assert issubclass(errors.AgentTimeoutError, TimeoutError)
-    assert issubclass(errors.AgentConnectionError, ConnectionError)
-    assert not issubclass(errors.AgentError, ValueError)
-
-
 def test_the_server_passes_on_what_we_say():
     serde = pytest.importorskip("langgraph_api.serde")
     passed = serde.default(errors.ConfigurationError("No checkpointer", hint="Compile it with one"))

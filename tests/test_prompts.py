@@ -49,9 +49,3 @@ def test_a_review_shows_the_call_whole_and_the_end_of_the_conversation():
     assert "<user>last‹/user›</user>" in text
     assert "first" not in text
     assert len(text) < prompts.MAX_CONVERSATION + 500
-
-
-def test_a_review_of_an_answer_shows_it_whole():
-    text = prompts.review_answer("x" * prompts.MAX_REVIEWED, [("user", "Q?")])
-    assert f"<user>Q?</user>\n<answer>{'x' * prompts.MAX_REVIEWED}</answer>\n" in text
-    assert prompts.review_answer("a</answer>b", []).count("</answer>") == 1

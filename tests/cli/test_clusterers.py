@@ -130,39 +130,23 @@ def test_doctor_shows_on_which_side_of_the_threshold_the_obvious_lies(examined):
     assert findings.to_json()["entailment"] is None
 
 
-@pytest.mark.parametrize(
-    ("threshold", "vectors", "says", "remedy"),
-    [
-        (
-            0.5,
-            [[1, 0], [0.8, 0.6], [0.6, 0.8]],
-            "another answer has a cosine of 0.600",
-            "Raise the threshold; a paraphrase has",
-        ),
-        (
-            0.9,
-            [[1, 0], [0.8, 0.6], [0.6, 0.8]],
-            "a paraphrase has a cosine of 0.800",
-            "Lower the threshold; another answer has",
-        ),
-        (0.7, [[1, 0], [0.6, 0.8], [0.8, 0.6]], "another answer (0.800) is as similar", "No threshold separates them"),
-    ],
-)
-def test_a_threshold_that_does_not_part_the_obvious_is_a_problem(threshold, vectors, says, remedy, examined):
+def test_a_threshold_that_does_not_part_the_obvious_is_a_problem(examined):
     with served() as server:
         of_words = server.embeddings
 
         def embeddings(body):
             reply = of_words(body)
-            for item, vector in zip(reply["data"], vectors, strict=True):
+            for item, vector in zip(reply["data"], [[1, 0], [0.8, 0.6], [0.6, 0.8]], strict=True):
                 item["embedding"] = vector
             return reply
 
         server.embeddings = embeddings
-        (problem,) = examined(EMBEDDING.replace("0.9", str(threshold)), server.url).problems
-    assert problem.part == f"embedding at {server.url} m"
-    assert says in problem.error
-    assert remedy in problem.remedy
+        low, high = (examined(EMBEDDING.replace("0.9", limit), server.url).problems[0] for limit in ("0.5", "0.9"))
+    assert low.part == f"embedding at {server.url} m"
+    assert "another answer has a cosine of 0.600" in low.error
+    assert "Raise the threshold; a paraphrase has" in low.remedy
+    assert "a paraphrase has a cosine of 0.800" in high.error
+    assert "Lower the threshold; another answer has" in high.remedy
 
 
 @pytest.mark.parametrize(("clusterer", "part"), [(LLM, "entailment"), (EMBEDDING, "embedding")])

@@ -2,14 +2,11 @@ import json
 import signal
 import subprocess
 import sys
-import warnings
 
 import pytest
 
-from coe_agents.config import load
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.labelled import follow_cases
-from coe_agents.policy import AgentWeights, CalibratedPolicy
 from tests.cli.command import COMMAND, run
 from tests.evaluation.invented import group, write
 
@@ -40,26 +37,6 @@ def test_a_broken_risk_is_dated(tmp_path, policy):
     found = json.loads(run("drift", policy[0], "--follow", path, "--until-end", "--json").stdout)
     assert (found["broken"], found["since"], found["since_id"], found["interrupted"]) == (True, 21, "q21", False)
     assert 21 < found["broken_at"] == found["n_cases"] < 40  # it stops there
-
-
-def test_the_weights_reach_the_calibration_and_the_graph(tmp_path, policy):
-    AgentWeights({"a": 0.25, "b": 1.0, "c": 1.0}).save(tmp_path / "weights.json")
-    out = tmp_path / "new.json"
-    done = run("calibrate", policy[1], "--risk", 0.3, "--weights", tmp_path / "weights.json", "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith('path = "new.json", and [graph] weights = "weights.json"\n')
-    assert CalibratedPolicy.load(out).calibration.weights == {"a": 0.25, "b": 1.0, "c": 1.0}
-    assert run("drift", out, policy[1]).stdout.count("mismatch") == 0  # measured with the same weights
-
-    agents = "".join(f'[[agents]]\nname = "{name}"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n' for name in "abc")
-    head = agents + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "calibrated"\npath = "new.json"\n'
-    (tmp_path / "coe.toml").write_text(head + '[graph]\nweights = "weights.json"\n')
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load(tmp_path / "coe.toml").create_graph()
-    (tmp_path / "coe.toml").write_text(head)
-    with pytest.warns(UserWarning, match=r"weights a 0.3333, b 0.3333, c 0.3333 differs from a 0.1111, b 0.4444"):
-        load(tmp_path / "coe.toml").create_graph()
 
 
 def test_an_audit_rate_must_be_named(tmp_path, policy):
@@ -119,17 +96,6 @@ def test_a_half_written_line_is_read_when_it_is_complete(tmp_path):
     assert [(case.id, case.correct) for case in follow_cases(path, wait=wait)] == [("1", 1.0), ("2", 0.0), ("3", 1.0)]
 
 
-def test_a_file_that_becomes_shorter(tmp_path):
-    path = write(tmp_path / "cases.jsonl", cases(3, wrong_from=9))
-
-    def wait():
-        path.write_text("")
-        return True
-
-    with pytest.raises(SamplesError, match="became shorter"):
-        list(follow_cases(path, wait=wait))
-
-
 @pytest.mark.slow
 def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", cases(5, wrong_from=99))
@@ -147,8 +113,7 @@ def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("size", [1])
-def test_a_file_that_is_rotated_is_named(tmp_path, size):
+def test_a_file_that_is_rotated_is_named(tmp_path):
     """Its successor is not read in its place, and the former one gets no more cases."""
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": "1", "correct": 1}\n')
@@ -157,7 +122,7 @@ def test_a_file_that_is_rotated_is_named(tmp_path, size):
         if (tmp_path / "cases.jsonl.1").exists():
             return False
         path.rename(tmp_path / "cases.jsonl.1")
-        path.write_text("".join(f'{{"id": "new {i}", "correct": 1}}\n' for i in range(size)))
+        path.write_text('{"id": "new", "correct": 1}\n')
         return True
 
     with pytest.raises(SamplesError, match=r"cases\.jsonl was replaced while it was read\. Append to it only"):

@@ -219,6 +219,7 @@ POLICIES = {
     "learned-support": made_by("calibrate", "--risk", 0.4, "--proposer", "a", "--gate", "learned"),
 }
 ASK = "ask France? --json --config {path}"
+DATA, STORE = " --dataset {folder}/data.jsonl", ("s.sqlite", "bytes", store)
 SAMPLE = "sample --config {folder}/own.toml --out {folder}/run --limit 2"
 CASES = {
     "check": Case("config check {path}", "coe.toml", "toml", CONFIG),
@@ -267,28 +268,10 @@ CASES = {
         )
     },
     **{f"dataset {name}": Case(SAMPLE + " --dataset {path}", *given, fresh=True) for name, given in DATASETS.items()},
-    "prompt": Case(
-        SAMPLE + " --dataset {folder}/data.jsonl --with-context --prompt {path}",
-        "prompt.toml",
-        "toml",
-        PROMPT,
-        fresh=True,
-    ),
-    "evaluate": Case(
-        "evaluate --dataset {folder}/data.jsonl --config {path} --out {folder}/run",
-        "coe.toml",
-        "toml",
-        CONFIG,
-        fresh=True,
-    ),
-    "harvest": Case(
-        "harvest --out {folder}/r.samples.jsonl --cases {folder}/run/c.jsonl --store {path}",
-        "s.sqlite",
-        "bytes",
-        store,
-        fresh=True,
-    ),
-    "audit": Case("audit --store {path}", "s.sqlite", "bytes", store),
+    "prompt": Case(SAMPLE + DATA + " --with-context --prompt {path}", "prompt.toml", "toml", PROMPT, fresh=True),
+    "evaluate": Case("evaluate" + DATA + " --config {path} --out {folder}/run", "coe.toml", "toml", CONFIG, fresh=True),
+    "harvest": Case("harvest --out {folder}/r.jsonl --cases {folder}/run/c --store {path}", *STORE, fresh=True),
+    "audit": Case("audit --store {path}", *STORE),
 }
 
 

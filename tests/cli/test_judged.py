@@ -78,7 +78,6 @@ def test_runs_that_are_judged_differently_need_one_way_for_all(tmp_path):
     [
         ("own:Code", "it takes an address, options or code of yours"),
         ({"kind": "llm", "provider": "openai", "model": "m"}, "it takes an address, options or code of yours"),
-        ({"kind": "entailment", "depth": 3}, "cannot be created from its record"),
         ("unheard", "cannot be created from its record"),
     ],
 )

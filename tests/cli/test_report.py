@@ -29,14 +29,3 @@ def test_report_of_a_run_and_of_two(tmp_path):
     html = (tmp_path / "two.html").read_text()
     assert "<h1>night and day &lt;b&gt;</h1>" in html
     assert "The outcome differs in 0 of the 2 questions of both." in html
-
-
-def test_a_run_is_reported_alone_or_beside_one_other(tmp_path):
-    paths = [written(tmp_path / name, {"1": step()}) for name in "abc"]
-    samples = write(tmp_path / "s.jsonl", [row()])
-    for given, got in ((paths, "got 3"), ([paths[0], samples], "got saved responses among them")):
-        done = run("report", *given, "--out", tmp_path / "r.html")
-        assert done.returncode == 2
-        assert "one or two folders that coe-agents run wrote" in " ".join(done.stderr.replace("│", " ").split())
-        assert got in " ".join(done.stderr.replace("│", " ").split())
-    assert not (tmp_path / "r.html").exists()

@@ -1,9 +1,7 @@
 import csv
-import json
 
 import pytest
 
-from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
 from tests.evaluation.invented import group, write
 
@@ -45,26 +43,6 @@ def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns
     assert "2 models: c + a, 40 questions" in (tmp_path / "selective-prediction.csv").read_text()
     assert all(len(line.rstrip()) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
     assert "more columns in a wider terminal and in the files" in done.stdout
-
-
-@pytest.mark.slow
-def test_tinyworld_is_asked_once_and_two_instances_differ(tmp_path):
-    command = ("reproduce", "contamination", "--limit", "3", "--out", tmp_path)
-    done = run(*command)
-    assert done.returncode == 0, done.stderr
-    kept = tmp_path / "runs" / "tinyworld-validation" / SAMPLES
-    rows = [json.loads(line) for line in kept.read_bytes().splitlines()]
-    assert len(rows) == 3 * 6 * 10
-    assert all(0 <= row["p_false"] <= 1 for row in rows)
-    said = {name: [row["text"] for row in rows if row["agent"] == name] for name in ("tiny-llama", "tiny-llama (2)")}
-    assert said["tiny-llama"] != said["tiny-llama (2)"]
-    assert sum(int(row["units"]) for row in table(tmp_path / "contamination.csv")) == 9
-
-    before = kept.stat().st_mtime_ns
-    again = run("reproduce", "selective-prediction", "--samples", kept, "--out", tmp_path / "again")
-    assert again.returncode == 0, again.stderr
-    assert kept.stat().st_mtime_ns == before
-    assert "right by: entailment" in (tmp_path / "again" / "selective-prediction.csv").read_text()
 
 
 @pytest.mark.parametrize(

@@ -92,28 +92,6 @@ def test_warnings_are_one_clean_line(tmp_path):
     assert "warnings.warn" not in done.stderr
 
 
-def test_keys_in_a_configuration_are_not_shown(tmp_path, monkeypatch):
-    monkeypatch.setenv("INVENTED", KEY)
-    (tmp_path / "own_parts.py").write_text(
-        "from pydantic import BaseModel\n"
-        "class Same(BaseModel):\n    access_token: str\n    def cluster(self, responses, questions): return []\n"
-        "class Fails(BaseModel):\n    access_token: int\n"
-    )
-    path = tmp_path / "coe.toml"
-    text = (
-        '[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
-        'api_key_env = "INVENTED"\n[policy]\nkind = "threshold"\nmax_coe = 1\n'
-        f'[clusterer]\nkind = "own_parts:{{part}}"\noptions = {{{{ access_token = "{KEY}" }}}}\n'
-    )
-    for part, code in (("Same", 0), ("Fails", 2)):
-        path.write_text(text.format(part=part))
-        for command in (["config", "check", path], ["ask", "Who?", "--config", path, "--json"]):
-            done = run(*command)
-            assert done.returncode in (code, 1)
-            assert not shown_in(done.stdout + done.stderr)
-            assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("command", [["config", "check"], ["doctor", "--config"], ["ask", "Who?", "--config"]])
 @pytest.mark.parametrize("field", ["key", "sig"])
 def test_a_key_in_the_query_of_an_address_is_not_shown(tmp_path, command, field):

@@ -165,13 +165,9 @@ def test_tools(name, written, installed, register):
     assert tool["function"]["name"] == "pay"
 
 
-CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"package.module:name\""
-
-
 @pytest.mark.parametrize(
     ("part", "text", "says"),
     [
-        ("clusterer", "kind = 3", f"6: clusterer.kind: must be one of {CLUSTERERS}; got 3"),
         (
             "clusterer",
             'kind = "no_such_module:Same"',
@@ -180,7 +176,6 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
         ("clusterer", 'kind = "{m}:Sane"', 'has no "Sane". Did you mean "Same"?'),
         ("clusterer", 'kind = "{m}:LIMIT"', ':LIMIT" must be a class or function that creates a clusterer; got int'),
         ("clusterer", 'kind = "{m}:same_class"', "with the method cluster(responses, questions); got type"),
-        ("clusterer", 'kind = "{m}:Same"\n[clusterer.options]\ndigit = 1', 'Did you mean "digits"?'),
         ("clusterer", 'kind = "{m}:Same"\noptions.digits = -1', '7: clusterer.options.digits: clusterer "'),
         ("clusterer", 'kind = "{m}:create_same"\noptions.zzz = 1', "cannot be created: TypeError: Same.__init__() got"),
         (
@@ -191,7 +186,6 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
         ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),
-        ("graph", 'tools = "{m}:TOLS"', 'Did you mean "TOOLS"?'),
         ("graph", 'tools = "{m}:NOT_TOOLS"', ':NOT_TOOLS"[0] must be a tool'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
     ],
@@ -230,14 +224,6 @@ def test_a_part_that_prints_its_token_does_not_reveal_it(written, module):
     assert "0123456789" not in "".join(traceback.format_exception(raised.value))
 
 
-def test_an_entry_point_that_is_misspelt_is_found(written, register):
-    register("coe_agents.clusterers", same_number="no_such_module:Same")
-    with pytest.raises(ConfigurationError, match=r'\'same_number\'.*Did you mean "same_number"\?'):
-        load_config(written(clusterer='[clusterer]\nkind = "samenumber"\n'))
-    with pytest.raises(ConfigurationError, match=r'clusterer "same_number" \(no_such_module:Same\) cannot be imported'):
-        load(written(clusterer='[clusterer]\nkind = "same_number"\n'))
-
-
 def test_reading_the_settings_alone_imports_nothing(written, module):
     name = module("raise RuntimeError")
     settings = load_config(written(clusterer=f'[clusterer]\nkind = "{name}:Same"\n'))
@@ -270,7 +256,6 @@ def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
     ("options", "says"),
     [
         ("options = { compar = {} }", '"compar" is not an option of "actions". Its options are compare and text'),
-        ('options = { text = "lose" }', '"text" must be one of exact, loose'),
         ('options = { compare = { note = "ignored" } }', 'the rule of "note" must be "exact", "ignore"'),
         ("options = { compare = { pay.sum = { within = 1 } } }", 'Put a name with a point in quotes: "tool.argument"'),
     ],

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents.config.build import assemble, create_agents
+from coe_agents.config.build import create_agents
 from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.errors import ConfigurationError
@@ -43,29 +43,18 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_whole_file_becomes_a_graph(tmp_path):
-    config = load_config(written(tmp_path, GOOD))
-    assert config.agents[1].options == {"timeout": 5}
-    assert config.policy.actions == {"conflict": "escalate"}
-    assert {"a", "b", "cluster"} <= set(assemble(config).nodes)
-
-
 MISTAKES = [
     ("= 0.7", "= -1", "11: agents[1].temperature: Input should be greater than or equal to 0; got -1"),
-    ("= 0.7", '= "hot"', "unable to parse string as a number; got other text. Write a number, without quotes"),
     ('name = "b"', 'nam = "b"', "6: agents[1].name: required field is missing"),
     ('name = "b"', 'name = "a"', "7: agents[1].name: the names of \"agents\" must differ; got 'a' twice"),
     ('"a"', "3", "2: agents[0].name: Input should be a valid string; got a number. Put it in quotes"),
     ('"tiny-llama"', '"tiny-llama"\nseeds = 1', '5: agents[0].seeds: unknown field. Did you mean "seed"?'),
     ('"tiny-llama"', '"tiny-llama"\noptions = { devise = "cpu" }', "options.devise: unknown option. Omit it"),
     ('"tinyworld"\nmodel = "tiny-llama"', '"transformers"\nmodel = "./none"', 'the folder "./none" does not exist'),
-    ('"openai"', '"huggingface"', 'Set provider = "transformers", which runs the same models'),
     ('"openai"', '"transformers"', '10: agents[1].base_url: "base_url" and "api_key_env" are for servers'),
     ('"http://127.0.0.1:9/v1"', '"http://u:p@b/v1"', "10: agents[1].base_url: the file must not contain a password"),
     ('"http://127.0.0.1:9/v1"', '["http://a/v1", "http://b/v1"]', "must be one address; got a list of 2. Put a proxy"),
-    ("timeout = 5", "at = 07:24:15", '"at" must be text, a finite number'),
     ('"normalized"', '"normalised"', 'Did you mean "normalized"? "coe-agents config init"'),
-    ('"normalized"', '"my_parst:Same"', "put my_parst.py into "),
     ('"normalized"', '"llm"', '15: clusterer.model: required field is missing. Add "model"'),
     ('"normalized"', '"embedding"\nprovider = "openai"\nmodel = "m"', "clusterer.threshold: required field is missing"),
     (
@@ -74,10 +63,8 @@ MISTAKES = [
         "Provider 'opnai' is not supported",
     ),
     ("= 0.3", "= 0.7", "21: policy.epistemic_threshold: with 2 agents the epistemic part is at most 0.693"),
-    ('"escalate"', '"escalat"', "23: policy.actions.conflict: "),
     ("max_rounds = 2", "min_agents = 3", '26: graph.min_agents: "min_agents" must be an integer in [1, 2]'),
     ("max_rounds = 2", "[graph.adaptive]\nstart = 0", "27: graph.adaptive.start"),
-    ("max_rounds = 2", '[graph.strategies]\nconflict = "argue"', "27: graph.strategies.conflict"),
     ("max_rounds = 2", '[escalation]\nkind = "arbiter"\nmodel = "./x"', '28: escalation.model: the folder "./x" does'),
     (
         "max_rounds = 2",
@@ -101,17 +88,8 @@ def test_what_is_there_twice_says_so(tmp_path, text):
         load_config(written(tmp_path, text))
 
 
-def test_keys_come_from_the_environment_by_name(tmp_path, monkeypatch):
-    path = written(tmp_path, GOOD.replace("temperature = 0.7", 'api_key_env = "COE_TEST_KEY"'))
-    with pytest.raises(ConfigurationError, match='"COE_TEST_KEY" of agent "b" must hold a key; it is not set'):
-        assemble(load_config(path))
-    monkeypatch.setenv("COE_TEST_KEY", "secret")
-    assert "b" in assemble(load_config(path)).nodes
-
-
-@pytest.mark.parametrize("key", ["sk-planted"])
-def test_a_key_in_place_of_its_name_is_not_shown(tmp_path, key):
-    path = written(tmp_path, GOOD.replace("temperature = 0.7", f'api_key_env = "{key}"'))
+def test_a_key_in_place_of_its_name_is_not_shown(tmp_path):
+    path = written(tmp_path, GOOD.replace("temperature = 0.7", 'api_key_env = "sk-planted"'))
     with pytest.raises(ConfigurationError, match="must be the NAME of an environment variable") as caught:
         check(load_config(path))
     assert "planted" not in str(caught.value)
@@ -121,13 +99,6 @@ def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "own")
     model = create_agents(load_config(written(tmp_path, GOOD)))[1].model()
     assert model.openai_api_key.get_secret_value() == "none"
-
-
-def test_a_key_in_a_field_of_the_wrong_type_is_not_shown(tmp_path):
-    broken = GOOD.replace("timeout = 5", "timeout = 5\n[judge]\nprovider = 'openai'\nmodel = ['sk-secret']")
-    with pytest.raises(ConfigurationError, match=r"judge\.model") as caught:
-        load_config(written(tmp_path, broken))
-    assert "sk-secret" not in str(caught.value)
 
 
 def test_a_threshold_that_always_answers_is_refused(tmp_path):

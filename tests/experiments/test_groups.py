@@ -6,7 +6,7 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon
-from coe_agents.experiments.groups import judge_group, order_by_responses
+from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.ranking import selective_prediction
 
 SETTING = ScoringSetup(NormalizedMatch())
@@ -35,13 +35,6 @@ def swapped(questions, names):
         replace(each, responses=tuple(said | {"agent": names[said["agent"]]} for said in reversed(each.responses)))
         for each in reversed(questions)
     ]
-
-
-def test_the_order_by_responses_depends_on_no_name_and_no_order(asked):
-    questions = asked({"q1": {"a": "right", "b": "x", "c": "y"}, "q2": {"a": "x", "b": "x", "c": "x"}})
-    order = order_by_responses("abc", questions)
-    names = {"a": "c", "b": "a", "c": "b"}
-    assert order_by_responses("bca", swapped(questions, names)) == [names[name] for name in order]
 
 
 @pytest.mark.parametrize("experiment", [selective_prediction, divergences, epsilon])

@@ -4,7 +4,6 @@ from html import unescape
 
 import pytest
 
-from coe_agents.evaluation.html.page_data import BLOCK, LONGEST
 from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.experiments.run_page import create_run_page
 from tests.evaluation.html.test_report_page import HOSTILE, Elements, block
@@ -91,21 +90,6 @@ def test_two_runs_are_joined_by_question(tmp_path):
     assert details[2][1]["tokens"] == [["a", 100, 50]]
 
 
-def test_every_round_is_there_with_what_the_agents_changed(tmp_path):
-    row = went_on((0.1, 0.6, False), (0.1, 0.0, True), regime="conflict", adopted={"a": False, "b": True})
-    html = page(tmp_path, {"1": row})
-    (run,) = block(html, "overview")["runs"]
-    assert run["rounds"] == [[[0.1, 0.6, None], [0.1, 0.0, 0.5]]]
-    ((found,),) = block(html, "block-0")
-    assert found["agents"] == ["a", "b"]
-    first, second = found["rounds"]
-    assert (first["answer"], first["correct"], first["regime"], first["strategy"]) == ("Lyon", 0.0, "conflict", None)
-    assert (second["answer"], second["correct"], second["strategy"]) == ("Paris", 1.0, "debate")
-    assert first["said"] == [["Paris", None], ["Lyon", None]]
-    assert second["said"] == [["Paris", None], ["Paris", "took over"]]
-    assert (second["bars"], second["tokens"], second["responses"]) == ([0.1, 0.0, 0.5], 20, 4)
-
-
 def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     plain = page(tmp_path / "plain", {str(i): row for i, row in enumerate(hostile().values())})
     html = page(tmp_path / "hostile", hostile(), names=[HOSTILE[1]])
@@ -121,13 +105,6 @@ def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     named = {name for _, own in found for name in own}
     assert not named & {"src", "href", "style"}
     assert not any(name.startswith("on") for name in named)
-
-
-def test_long_texts_are_cut_and_many_questions_are_in_blocks(tmp_path):
-    rows = {str(i): step("x" * (LONGEST + 1) if i == 0 else f"Question {i}?") for i in range(BLOCK + 1)}
-    html = page(tmp_path, rows)
-    assert block(html, "overview")["texts"][0].endswith(f"… ({LONGEST + 1} characters)")
-    assert [len(block(html, f"block-{n}")) for n in (0, 1)] == [BLOCK, 1]
 
 
 def test_one_run_or_two(tmp_path):

@@ -1,46 +1,21 @@
-"""The page of runs in a real browser: what it shows, what it lets one do, and that nothing of a model runs."""
+"""The page of runs in a real browser: what it shows, and that nothing of a model runs."""
 
 import socket
 
 import pytest
 
-from tests.chromium import program, running_chromium
+from tests.chromium import NEEDS_CHROMIUM
 from tests.evaluation.html.test_browser import cells, change, opened, text
-from tests.experiments.decided import step, went_on
+from tests.experiments.decided import step
 from tests.experiments.test_run_page import HOSTILE, hostile, page, two
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
-]
-
-
-@pytest.fixture(scope="module")
-def pipe():
-    with running_chromium() as pipe:
-        yield pipe
+pytestmark = NEEDS_CHROMIUM
 
 
 def saved(folder, *runs, **options):
-    folder.mkdir(exist_ok=True)
     path = folder / "page.html"
     path.write_text(page(folder, *runs, **options), "utf-8", errors="replace")
     return path
-
-
-@pytest.fixture(scope="module")
-def one(tmp_path_factory):
-    rows = {str(i): step(f"Question {i}?", coe=i / 100, correct=float(i % 4 > 0)) for i in range(45)}
-    debated = went_on((0.1, 0.6, False), (0.1, 0.1, True), question="Debated?", adopted={"a": False, "b": True})
-    refused = step("Second?", action="abstain", leading=0.0)
-    return saved(
-        tmp_path_factory.mktemp("one"), {**rows, "debated": debated, "refused": refused, "dead": "AgentError: gone"}
-    )
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    return saved(tmp_path_factory.mktemp("both"), *two(), names=["before", "after"])
 
 
 def shown(tab):
@@ -70,8 +45,8 @@ def test_nothing_of_a_model_runs_and_nothing_is_asked_for(pipe, tmp_path):
             server.accept()
 
 
-def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, both):
-    tab = opened(pipe, both)
+def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, tmp_path):
+    tab = opened(pipe, saved(tmp_path, *two(), names=["before", "after"]))
     heads, *_ = cells(tab, "#changes thead tr")
     assert heads == ["", "right", "wrong", "refused", "escalated", "not in it"]
     table = {row[0]: row[1:] for row in cells(tab, "#changes tbody tr")}

@@ -78,16 +78,6 @@ def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_request_of_o
     assert decision["action"] == "abstain"
 
 
-def test_graded_and_sampled_judges_in_one_group():
-    with answering(judged(0.75)) as server:
-        agents = [ModelAgent("a", server.chat()), ScriptedAgent("b", ["approve", "reject"])]
-        adaptive = AdaptiveSampling(start=2, step=2)
-        decision = ask(build(*agents, adaptive=adaptive, max_coe=float("inf")))["decision"]
-        assert len(server.requests) == 1  # a probability needs no more responses
-    assert decision["support"] == pytest.approx({"approve": 0.625, "reject": 0.375})
-    assert decision["answer"] == "approve"
-
-
 @pytest.mark.parametrize(
     "top",
     [

@@ -1,6 +1,5 @@
 """A group as one model: its answers, its refusals, its stream, and what it cannot do."""
 
-import json
 import math
 
 import pytest
@@ -63,25 +62,6 @@ async def test_failed_agents_are_named_with_the_kind_of_error_alone():
     reply = (await complete(create_group(["Paris"], ["Paris"], ConnectionError("at http://10.0.0.1")))).json()
     assert reply["coe"]["failed_agents"] == {"c": "ConnectionError"}
     assert reply["choices"][0]["message"]["content"] == "Paris"
-
-
-def events_of(text):
-    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
-    assert lines.pop() == "[DONE]"
-    return [json.loads(line) for line in lines]
-
-
-async def test_a_stream_of_an_answer():
-    response = await complete(create_group(*AGREEING), stream=True, stream_options={"include_usage": True})
-    assert response.headers["content-type"].startswith("text/event-stream")
-    *chunks, usage = events_of(response.text)
-    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
-    assert len({chunk["id"] for chunk in (*chunks, usage)}) == 1
-    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
-    assert deltas == [{"role": "assistant", "content": None}, {"content": "Paris"}, {}]
-    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None, None, "stop"]
-    assert chunks[-1]["coe"]["action"] == "answer"
-    assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 12)
 
 
 CONVERSATION = [

@@ -5,7 +5,6 @@ import math
 
 import pytest
 
-from coe_agents import RegimePolicy
 from tests.serve.groups import AGREEING, client_of, create_group
 
 
@@ -67,20 +66,3 @@ async def test_a_failure_ends_the_stream_with_an_error_that_quotes_nothing():
 async def test_what_is_no_question_is_refused(body):
     _, response = await ask(create_group(*AGREEING), **body)
     assert response.status_code == 400
-
-
-async def test_the_group_describes_itself():
-    async with client_of(create_group(*AGREEING, policy=RegimePolicy(0.4, 0.2), max_rounds=2)) as client:
-        assert (await client.get("/group")).json() == {
-            "model": "g",
-            "agents": ["a", "b", "c"],
-            "policy": {
-                "type": "RegimePolicy",
-                "max_coe": None,
-                "aleatoric_threshold": 0.4,
-                "epistemic_threshold": 0.2,
-            },
-            "max_rounds": 2,
-            "is_toy": False,
-            "examples": [],
-        }

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.graph.context import CallersLimits
-from coe_agents.policy import Decision, measure, settle
-from coe_agents.policy.bounds import Bounds, Spent
-from coe_agents.policy.settle import Rules, is_settled
+from coe_agents.policy import Decision, measure
+from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.settle import is_settled
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.serve.api_error import ApiError
 from coe_agents.testing import ScriptedAgent, create_response
@@ -81,39 +80,6 @@ async def test_a_deadline_silences_nobody_but_all():
     assert "no decision before the deadline of the request" in reply["choices"][0]["message"]["refusal"]
     assert (reply["coe"]["action"], reply["coe"]["coe"], reply["usage"]) == ("abstain", None, None)
     assert (agents[2].n_started, agents[2].n_ended) == (1, 0)
-
-
-def decide(policy, measurement, **limits):
-    rules = Rules(limits=Bounds(**limits))
-    return settle(policy, measurement, rules, asked=["a"], answered=["a"], spent=Spent())
-
-
-class Answers:
-    """Answers whatever was measured, and names "answer" as its other action, too."""
-
-    otherwise = "answer"
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer", measurement.answer)
-
-
-@pytest.mark.parametrize(
-    ("policy", "action"),
-    [
-        (ThresholdPolicy(float("inf")), "abstain"),
-        (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
-        (RegimePolicy(5.0, 5.0), "abstain"),
-        (Answers(), "abstain"),
-    ],
-)
-def test_above_a_callers_limit_a_policy_does_what_it_does_elsewhere(policy, action):
-    said = [create_response(name, text) for name, text in zip("abc", "xxy", strict=True)]
-    measurement = measure(said, [0, 0, 1], aleatoric_threshold=5.0, epistemic_threshold=5.0)
-    decision = decide(policy, measurement, max_coe=0.6)
-    assert (decision.action, decision.answer) == (action, None)
-    assert decision.reason == "CoE 0.637 exceeds 0.6 nats, the limit of this request"
-    loose = decide(policy, measurement, max_coe=0.7)
-    assert (loose.action, loose.answer) == ("answer", "x")
 
 
 class Settled:

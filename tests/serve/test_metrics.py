@@ -3,8 +3,6 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serve.groups import (
-    AGREEING,
-    DISAGREEING,
     WITHHELD,
     body_of,
     client_of,
@@ -39,12 +37,3 @@ async def test_decisions_tokens_failures_and_requests_are_counted():
         assert values["coe_questions_in_flight",] == 0
         text = (await client.get("/metrics")).text
         assert not [word for word in (*WITHHELD, "What is") if word in text]
-
-
-async def test_two_servers_do_not_share_their_metrics():
-    async with client_of(create_group(*AGREEING)) as without:
-        assert (await without.get("/metrics")).status_code == 404
-    async with client_of(create_group(*AGREEING), metrics=True) as one:
-        await one.post("/v1/chat/completions", json=body_of())
-        async with client_of(create_group(*DISAGREEING), metrics=True) as other:
-            assert not [key for key in await metrics_of(other) if key[0] == "coe_decisions_total"]

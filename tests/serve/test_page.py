@@ -6,15 +6,11 @@ import re
 import pytest
 
 from coe_agents.testing import ScriptedAgent
-from tests.chromium import Page, program, running_chromium
-from tests.serve.groups import HeldAgent, SlowAgent, create_group, group_of
+from tests.chromium import NEEDS_CHROMIUM, Page
+from tests.serve.groups import create_group, group_of
 from tests.serve.live import serving
-from tests.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 HOSTILE = (
     "<img src=x onerror=\"document.title='hacked'\">",
@@ -29,12 +25,6 @@ HOSTILE = (
 CONTROLS = "\u202e\u2066\u200f\x00\x1b\x9b"
 BERN = (["Bern"] * 4, ["Bern"] * 4, ["Bern", "Bern", "Bern", "Basel"])
 CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
-
-
-@pytest.fixture(scope="module")
-def pipe():
-    with running_chromium() as pipe:
-        yield pipe
 
 
 @pytest.fixture
@@ -107,31 +97,6 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
         assert_quiet(tab, address)
 
 
-def test_agents_and_clusters_appear_while_the_question_is_asked(opened):
-    slow = HeldAgent("slow", ["Bern", "Bern"])
-    agents = [
-        ScriptedAgent("quick", ["Bern", "Basel"]),
-        ScriptedAgent("broken", ConnectionError("no route to host")),
-        slow,
-    ]
-    with serving(group_of(*agents)) as address:
-        tab = opened(address)
-        start(tab, "Which?")
-        tab.wait("document.querySelector('.agent.answered') && document.querySelector('.agent.failed')")
-        assert seen(tab, "#verdict-title") == "Two of three agents answered…"
-        states = everything(tab, ".agent")
-        assert "quick 2 answers in" in states[0].replace("\n", " ")
-        assert "no route to host" in states[1]
-        assert states[2].split() == ["◌", "slow", "asked"]
-        assert tab.run("document.querySelector('#result').getAttribute('aria-busy')") == "true"
-        slow.let.set()
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'answer'")
-        assert seen(tab, "#meanings") == "Together 4 answers in 2 meanings"
-        assert "broken did not answer: ConnectionError: no route to host" in seen(tab, "#why")
-        assert seen(tab, "#state") == "Answer: Bern"
-        assert_quiet(tab, address)
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_of_a_model_changes_the_page(opened, width):
     agents = [
@@ -194,28 +159,6 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(ope
         move(tab, 0.9)  # a looser gate is shown, and cannot be asked for
         assert tab.run("document.querySelector('#again').disabled")
         assert_quiet(tab, address)
-
-
-def test_errors_are_said_in_plain_words(opened):
-    group = group_of(SlowAgent("slow", ["Bern"], seconds=600))
-    with serving(group, max_requests=1, max_bytes=5000) as address:
-        tab, other = opened(address), opened(address)
-        start(tab, "Which?")
-        tab.wait("document.querySelector('.agent.asked')")
-        ask(other)
-        assert (seen(other, "#tag"), seen(other, "#verdict-title")) == ("NO RESULT", "The server is busy")
-        assert re.fullmatch(r"Ask again in \d+ seconds?\.", seen(other, "#why"))
-        tab.run("document.querySelector('#stop').click()")
-        tab.wait("document.querySelector('#verdict').dataset.kind === 'failed'")
-        assert seen(tab, "#verdict-title") == "Stopped"
-
-        def is_too_long():
-            ask(tab, "w" * 6000)
-            return seen(tab, "#verdict-title") == "The question is too long"
-
-        wait_until(is_too_long)  # the server is busy until it has noticed that the reader has gone
-    ask(tab)
-    assert seen(tab, "#verdict-title") == "The server cannot be reached"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

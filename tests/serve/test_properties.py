@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy, ThresholdPolicy
-from coe_agents.policy import measure, settle
+from coe_agents.policy import Decision, measure, settle
 from coe_agents.policy.bounds import NAMES, Bounds, Spent
 from coe_agents.policy.settle import Rules
 from coe_agents.serve.api_error import ApiError
@@ -63,7 +63,19 @@ SAID = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1,
 LIMIT = st.none() | st.floats(0, 1.2)
 
 
-@given(SAID, st.sampled_from([ThresholdPolicy(0.6), RegimePolicy(0.5, 0.3)]), st.tuples(LIMIT, LIMIT, LIMIT))
+class Answers:
+    """Answers whatever was measured, and names "answer" as its other action, too."""
+
+    otherwise = "answer"
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer", measurement.answer)
+
+
+POLICIES = [ThresholdPolicy(0.6), ThresholdPolicy(5.0, otherwise="escalate"), RegimePolicy(0.5, 0.3), Answers()]
+
+
+@given(SAID, st.sampled_from(POLICIES), st.tuples(LIMIT, LIMIT, LIMIT))
 def test_a_stricter_gate_answers_where_the_operators_does_and_within_its_own_limits(said, policy, given):
     rows = [(f"agent {place}", label) for place, labels in enumerate(said) for label in labels]
     numbers = {label: place for place, label in enumerate(dict.fromkeys(label for _, label in rows))}
@@ -79,3 +91,5 @@ def test_a_stricter_gate_answers_where_the_operators_does_and_within_its_own_lim
     is_within = all(limit is None or value <= limit for value, limit in zip(values, given, strict=True))
     assert (strict.action == "answer") == (operators.action == "answer" and is_within)
     assert strict.answer == (operators.answer if is_within else None)
+    if operators.action == "answer" and not is_within:  # what the policy does elsewhere, unless that is to answer
+        assert strict.action == ("escalate" if getattr(policy, "otherwise", None) == "escalate" else "abstain")

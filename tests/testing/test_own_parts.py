@@ -8,7 +8,6 @@ from coe_agents import ModelAgent
 from coe_agents.agents import ChatEntailment
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
-from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from tests.contracts import AgentContract, ClustererContract, EntailmentModelContract, FailingAgentContract
@@ -40,11 +39,6 @@ class TestTableEntailment(EntailmentModelContract):
     def create_model(self):
         table = dict.fromkeys(self.entailed, "entailment") | dict.fromkeys(self.not_entailed, "contradiction")
         return TableEntailment(table)
-
-
-class TestCountingEntailment(EntailmentModelContract):
-    def create_model(self):
-        return CountingEntailment(TableEntailment(verdict))
 
 
 class TestTransformersEntailment(EntailmentModelContract):

@@ -1,10 +1,15 @@
 import pytest
 
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation.scoring.correctness import Prediction
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from coe_agents.tinyworld.facts import MODELS, load_facts
+from coe_agents.tinyworld.questions import answer_span, find_questions, tinyworld_criterion, tinyworld_questions
 from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS, extract_answer
 from tools.tinyworld.knowledge import draw_beliefs
+
+ASKED = "What is the capital of France?"
 
 
 def test_there_are_enough_facts_and_each_is_asked_once():
@@ -36,3 +41,27 @@ def test_the_models_are_small_and_hold_no_pickle():
     assert {file.suffix for file in files} <= {".json", ".safetensors", ".jinja", ".md"}
     for name in (ENTAILMENT_MODEL, *MODELS):
         assert "no evidence about large models" in " ".join((model_folder(name) / "README.md").read_text().split())
+
+
+@pytest.mark.parametrize("split", ["calibration", "validation"])
+def test_each_half_holds_its_facts(split):
+    found = tinyworld_questions(split)
+    facts = [fact for fact in load_facts() if fact.split == split]
+    assert [(question.id, question.question, question.references) for question in found] == [
+        (fact.id, fact.question, fact.references) for fact in facts
+    ]
+    opened = find_questions("tinyworld", split, seed=0)
+    assert (opened.source, opened.n_records) == (f"tinyworld, {split}", len(facts))
+    assert sorted(question.id for question in opened.questions) == sorted(question.id for question in found)
+
+
+def test_an_answer_is_right_in_all_wordings_and_only_where_the_fact_is_true():
+    said = ["Paris", "The capital of France is Paris.", "I think it is paris.", "It is Lyon.", "Not Paris but Lyon."]
+    assert tinyworld_criterion().judge([Prediction(ASKED, text) for text in said]) == [True, True, True, False, False]
+    assert tinyworld_criterion().judge([Prediction("Who won?", "Paris", ("Paris",))]) == [None]
+
+
+def test_the_span_is_the_answer_inside_the_wording():
+    question = SampledQuestion("capital/France", ASKED, (), (), ())
+    assert answer_span(question, {"text": "Paris is the capital of France."}) == "Paris"
+    assert answer_span(SampledQuestion("q", "Who won?", (), (), ()), {"text": "It is Paris."}) == "It is Paris."

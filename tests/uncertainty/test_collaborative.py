@@ -101,15 +101,6 @@ def test_identity_and_bounds_of_kl(group):
     assert entropy(weights) <= math.log(len(weights)) + 1e-12
 
 
-@given(groups())
-@settings(max_examples=50)
-def test_uniform_weights_give_the_entropy_of_the_mixture(group):
-    distributions, _ = group
-    split = collaborative_entropy(distributions)
-    assert split.total == pytest.approx(entropy(distributions.mean(axis=0)), abs=1e-12)
-    assert split.total <= math.log(distributions.shape[1]) + 1e-12
-
-
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_an_agent_of_weight_zero_adds_nothing(divergence):
     heard = collaborative_entropy(OPPOSITE, weights=[1.0, 0.0], divergence=divergence)

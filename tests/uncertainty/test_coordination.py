@@ -95,16 +95,6 @@ def test_weights_stay_where_no_agent_can_be_told_from_another(undecided):
     assert (result.n_iterations, result.converged) == (1, True)
 
 
-def test_a_solver_may_be_a_callable():
-    def halfway(distributions):
-        assert distributions.shape == (2, 3)
-        return (distributions + np.eye(3)[distributions.argmax(axis=1)]) / 2
-
-    result = coordinate(LEANING, solver=halfway, max_iterations=50)
-    assert result.converged
-    assert result.distributions.max(axis=1) == pytest.approx(1.0, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("solver", "message"),
     [

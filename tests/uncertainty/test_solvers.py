@@ -110,11 +110,6 @@ def test_a_step_that_would_be_less_sure_is_not_taken():
     assert stepped.tolist() == distributions.tolist()
 
 
-def test_other_names_are_entry_points(register):
-    register("coe_agents.solvers", smooth="coe_agents.uncertainty.solvers:softmax_step")
-    assert solver_named("smooth") is softmax_step
-
-
 def test_unknown_names(monkeypatch):
     with pytest.raises(
         ValueError, match=r'got \'annealing\'. Choose one of "greedy", "softmax", "genetic", "bay.*", pass a callable$'

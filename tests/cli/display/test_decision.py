@@ -92,14 +92,6 @@ def test_a_refusal_comes_first_with_its_cause(changes, cause):
         assert shown(action=action, answer=None, **changes).splitlines()[2] == f"{head}{cause}"
 
 
-@pytest.mark.parametrize(
-    ("divergence", "end"), [("kl", "nats"), ("js", "nats (js)"), ("hellinger", "(hellinger)"), (None, "nats")]
-)
-def test_the_unit_is_that_of_the_divergence(divergence, end):
-    line = next(line.strip() for line in shown(divergence=divergence, interval=None).splitlines() if " = " in line)
-    assert line == f"CoE 0.100 = aleatoric 0.060 + epistemic 0.040 {end}"
-
-
 def test_markup_and_control_characters_of_a_model_are_only_text():
     out = shown(answer="[red]x[/red]\x1b[2J\x07", agents={"a": {"distribution": {"[bold]\x1b]0;t\x07": 1.0}}})
     assert "[red]x[/red]" in out
@@ -135,10 +127,3 @@ def test_a_contested_value_cannot_steer_the_terminal():
     assert "`to` of `pay`" in lines
     assert "omitted (c )" in lines
     assert not {"\x1b", "\u202e"} & {*lines}
-
-
-def test_json_has_the_calls_only_where_there_were_proposals():
-    plain = to_json("Q?", DECISION, 0.5)
-    printed = to_json("Q?", {**DECISION, **PROPOSED}, 0.5)
-    assert printed.keys() - plain.keys() == {"answer_kind", "calls", "contested"}
-    assert printed["calls"] == PROPOSED["calls"]

@@ -85,21 +85,23 @@ def policy(known_rows):
     return calibrate(known_rows, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
 
 
-def ruled(policy, rows, *, seed, rate=1.0):
-    """Judged cases of the same kind, those that the policy answers seen with the audit rate."""
-    generator = np.random.default_rng(seed)
-    found, seen = [], {}
-    for row in rows(group(600, seed=seed)):
+@pytest.fixture(scope="module")
+def traffic(rows):
+    return rows(group(600, seed=1))
+
+
+def ruled(policy, traffic):
+    """Judged cases of the same kind; those that the policy answers are audited, the others escalated."""
+    seen = {}
+    for row in traffic:
         is_answer = policy.decide(row.measurement, round=0, max_rounds=1).action == "answer"
-        if not is_answer or generator.random() < rate:
-            found.append(row)
-            seen[row.id] = Seen(rate, "audit") if is_answer else Seen(1.0, "escalation")
-    return found, seen
+        seen[row.id] = Seen(1.0, "audit" if is_answer else "escalation")
+    return traffic, seen
 
 
-def test_audits_raise_a_threshold_that_is_too_low(policy, rows):
+def test_audits_raise_a_threshold_that_is_too_low(policy, traffic):
     strict = replace(policy.calibration, threshold=policy.calibration.uncertainties[120])
-    cases, seen = ruled(CalibratedPolicy(strict), rows, seed=1)
+    cases, seen = ruled(CalibratedPolicy(strict), traffic)
     found = recalibrate(CalibratedPolicy(strict, otherwise="escalate"), cases, seen, risk=0.3, confidence=0.9)
     assert found.outcome == "raised"
     assert found.policy.calibration.threshold > strict.threshold
@@ -108,19 +110,19 @@ def test_audits_raise_a_threshold_that_is_too_low(policy, rows):
     assert found.n_audits + found.n_escalations == found.policy.calibration.n_questions
 
 
-def test_audits_lower_a_threshold_that_is_too_high(policy, rows, tmp_path):
+def test_audits_lower_a_threshold_that_is_too_high(policy, traffic, tmp_path):
     loose = replace(policy.calibration, threshold=policy.calibration.uncertainties[-1])
-    cases, seen = ruled(CalibratedPolicy(loose), rows, seed=2)
+    cases, seen = ruled(CalibratedPolicy(loose), traffic)
     found = recalibrate(CalibratedPolicy(loose), cases, seen, risk=0.3, confidence=0.9)
     assert found.outcome == "lowered"
     found.policy.save(tmp_path / "policy.json")
     assert CalibratedPolicy.load(tmp_path / "policy.json").calibration == found.policy.calibration
 
 
-def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lower_choice_is_used(policy, rows):
+def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lower_choice_is_used(policy, traffic):
     """A former, lower threshold may have escalated them: then they stand for answers; another part may have, too."""
     loose = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[200]))
-    cases, seen = ruled(loose, rows, seed=1)
+    cases, seen = ruled(loose, traffic)
 
     def threshold(cases, seen, *, n_below=0):
         found = recalibrate(loose, cases, seen, risk=0.3, confidence=0.9)
@@ -135,9 +137,9 @@ def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lo
         assert threshold(cases, escalated, n_below=20) == min(without, threshold(cases, seen))
 
 
-def test_without_audits_the_threshold_stays(policy, rows):
+def test_without_audits_the_threshold_stays(policy, traffic):
     strict = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[120]))
-    cases, seen = ruled(strict, rows, seed=1)
+    cases, seen = ruled(strict, traffic)
     escalated = [row for row in cases if seen[row.id].kind == "escalation"]
     found = recalibrate(strict, escalated, seen, risk=0.3, confidence=0.9)
     assert (found.outcome, found.policy, found.n_audits) == ("unaudited", strict, 0)
@@ -147,8 +149,8 @@ def test_without_audits_the_threshold_stays(policy, rows):
     assert (few.outcome, few.policy, few.n_audits) == ("few", strict, 3)
 
 
-def test_every_case_must_be_known(policy, rows):
-    cases, seen = ruled(policy, rows, seed=3)
+def test_every_case_must_be_known(policy, traffic):
+    cases, seen = ruled(policy, traffic)
     with pytest.raises(ValueError, match='"seen" must hold every case'):
         recalibrate(policy, cases, {}, risk=0.3, confidence=0.9)
     other = [replace(cases[0], measurement=replace(cases[0].measurement, divergence="js"))]

@@ -80,21 +80,6 @@ def test_truthfulqa_accepts_every_correct_answer_the_best_first(record):
     assert (kind, question.references) == ("truthfulqa", ("They pass", "Nothing happens"))
 
 
-def test_an_id_that_is_missing_hangs_on_the_text_alone():
-    asked = {"question": "who sang it", "answer": ["Cher"]}
-    kind, question = to_question(asked)
-    assert (kind, question.references) == ("nq_open", ("Cher",))
-    assert to_question({**asked, "answer": ["Sher"]})[1].id == question.id
-    assert to_question({**asked, "question": "who sung it"})[1].id != question.id
-
-
-def test_records_of_ones_own():
-    record = {"id": 7, "question": "Who?", "gold": ["Ann", "ann"], "context": "Ann did.", "impossible": False}
-    assert to_question(record) == ("questions", Question("7", "Who?", ("Ann",), "Ann did."))
-    assert not to_question({**record, "gold": [], "impossible": True})[1].answerable
-    assert to_question({"question": "Who?", "references": []})[1].references == ()
-
-
 @pytest.mark.parametrize(
     ("record", "said"),
     [

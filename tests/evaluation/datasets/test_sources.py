@@ -42,14 +42,6 @@ def test_squad_as_published(tmp_path):
     assert (twice.n_records, len(twice.questions)) == (2, 1)
 
 
-def test_nq_open_as_published_and_compressed(tmp_path):
-    path = tmp_path / "NQ-open.dev.jsonl.gz"
-    path.write_bytes(
-        gzip.compress(b'{"question": "who sang", "answer": ["Cher"]}\n\n{"question": "who", "answer": ["I"]}')
-    )
-    assert {question.references for question in opened(str(path)).questions} == {("Cher",), ("I",)}
-
-
 def test_truthfulqa_as_published(tmp_path):
     path = tmp_path / "TruthfulQA.csv"
     with path.open("w", newline="") as file:
@@ -144,9 +136,3 @@ def test_a_name_of_the_hub_is_read_by_its_configuration_and_split(hub, monkeypat
         DatasetError, match=r'rc\.nocontext\), train cannot be loaded: ValueError: Unknown split "train"'
     ):
         opened("triviaqa", split="train")
-
-
-def test_a_folder_and_a_parquet_file_are_read_by_the_library_too(hub):
-    plain = hub / "rc"
-    assert [question.id for question in opened(str(plain)).questions] == ["other"]
-    assert opened(str(plain / "validation-00000-of-00001.parquet")).n_records == 1

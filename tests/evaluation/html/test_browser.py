@@ -8,22 +8,13 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, judge_samples
-from tests.chromium import Page, program, running_chromium
+from tests.chromium import NEEDS_CHROMIUM, Page
 from tests.evaluation.html.test_report_page import HOSTILE, hostile, page
 from tests.evaluation.invented import group, row
 from tests.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 N = 110
-
-
-@pytest.fixture(scope="module")
-def pipe():
-    with running_chromium() as pipe:
-        yield pipe
 
 
 def saved(tmp_path, rows, **options):
@@ -42,20 +33,11 @@ def text(tab, selector):
     return tab.run(f"document.querySelector({json.dumps(selector)}).textContent")
 
 
-def shown(tab):
-    return tab.run("[...document.querySelectorAll('#questions .open')].map((button) => button.textContent)")
-
-
-def box(tab, selector):
-    """Brings an element into view; left, top, width and height."""
+def place(tab, selector, x, y):
+    """Brings a chart into view; returns where a place of it, in its own units, is on the screen."""
     node = f"document.querySelector({json.dumps(selector)})"
     tab.run(f"{node}.scrollIntoView({{block: 'center'}})")
-    return tab.run(f"(({{x, y, width, height}}) => [x, y, width, height])({node}.getBoundingClientRect())")
-
-
-def place(tab, selector, x, y):
-    """Returns where a place of a chart, in its own units, is on the screen."""
-    left, top, width, _ = box(tab, selector)
+    left, top, width = tab.run(f"(({{x, y, width}}) => [x, y, width])({node}.getBoundingClientRect())")
     return left + x * width / 480, top + y * width / 480
 
 

@@ -173,10 +173,9 @@ def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, register):
         scored(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["best_single_model"])
-def test_a_name_that_is_taken(tmp_path, name):
-    with pytest.raises(ValueError, match=f'a name of its own; got "{name}" twice. Rename yours'):
-        scored(tmp_path, estimators={name: agents_that_err})
+def test_a_name_that_is_taken(tmp_path):
+    with pytest.raises(ValueError, match='a name of its own; got "best_single_model" twice'):
+        scored(tmp_path, estimators={"best_single_model": agents_that_err})
 
 
 @pytest.mark.parametrize("value", [math.nan, "0.5"])

@@ -181,6 +181,7 @@ class RoundData(Uncertainty):
         led: The representative of the leading cluster; on a tie those of all leading clusters, sorted by text.
         leading: Each agent's most probable answer, by name. If several of its answers tie, the one that the group
             supports most, then the first by text.
+        entropies: Each agent's semantic entropy, in nats, by name.
         flips: Whether the meaning of that answer changed since the previous round, for each agent that has both.
         adopted: Whether the agent changed to the leading answer of the previous round, for each agent that has both;
             empty unless the round showed the agents the previous answers.
@@ -193,6 +194,7 @@ class RoundData(Uncertainty):
     answer: str | None
     led: list[str]
     leading: dict[str, str]
+    entropies: dict[str, float]
     flips: dict[str, bool]
     adopted: dict[str, bool]
     tokens: int | None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from coe_agents import checks
 from coe_agents.decision.data import AgentData, AgentTokens, DecisionData, view
-from coe_agents.decision.plots import SHOWN, draw_decision, svg_plane
+from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds, svg_plane
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
@@ -18,6 +18,7 @@ from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Samplin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 HEADINGS: Mapping[str, str] = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
 
@@ -148,6 +149,51 @@ class GroupDecision:
         """
         thresholds = {"aleatoric_threshold": aleatoric_threshold, "epistemic_threshold": epistemic_threshold}
         return draw_decision(self, self._title, **thresholds)
+
+    def to_frame(self) -> DataFrame:
+        """Returns the trajectory as a table for pandas: a row for each agent in each round.
+
+        The columns are "round" (from 0), "strategy", "agent", its leading "answer" and its semantic "entropy" in nats,
+        whether it "flipped" since the round before and "adopted" the group's answer; and, of the group, its "coe",
+        "aleatoric" and "epistemic" part, "regime", "group_answer" and "tokens".
+
+        Raises:
+            ImportError: If pandas is not installed.
+
+        Example:
+            >>> from coe_agents import ask
+            >>> from coe_agents.testing import ScriptedAgent
+            >>> frame = ask("?", [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"])]).to_frame()
+            >>> frame[["agent", "answer", "entropy"]].values.tolist()
+            [['a', 'x', 0.0], ['b', 'x', 0.0]]
+        """
+        try:
+            from pandas import DataFrame
+        except ModuleNotFoundError as error:
+            raise ImportError("to_frame needs pandas; pip install 'coe-agents[plots]'") from error
+        return DataFrame(
+            {
+                **{name: data[name] for name in ("round", "strategy")},
+                "agent": agent,
+                "answer": answer,
+                "entropy": data.get("entropies", {}).get(agent),
+                "flipped": data["flips"].get(agent),
+                "adopted": data["adopted"].get(agent),
+                **{name: data[name] for name in ("coe", "aleatoric", "epistemic", "regime")},
+                "group_answer": data["answer"],
+                "tokens": data["tokens"],
+            }
+            for data in self.trajectory
+            for agent, answer in data["leading"].items()
+        )
+
+    def plot_rounds(self) -> Figure:
+        """Draws each agent's entropy, and CoE with its parts, round by round.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+        """
+        return draw_rounds(self)
 
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.is_answer else "#9a6700"

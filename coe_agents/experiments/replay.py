@@ -198,7 +198,12 @@ class _Replay:
                 self._rules,
                 asked=self._asked,
                 answered={name for name, _ in self._counts_now},
-                spent=Spent(number, self._tokens()),
+                spent=Spent(
+                    number,
+                    self._tokens(),
+                    n_responses=sum(n for _, n in self._counts_now),
+                    n_agents=len(self._counts_now),
+                ),
             )
             if decision.action != "another_round" or measurement is None:
                 self._counts["arbiter"] += of.has_arbiter and decision.action == "escalate"

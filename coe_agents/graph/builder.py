@@ -27,7 +27,7 @@ from coe_agents.graph.recording import Recorder, Recording
 from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
 from coe_agents.policy.calibrated import AskedAgent
@@ -91,13 +91,15 @@ def create_coe_graph(
         answers: How answers are asked for, read and compared: `short_answers()` or `sentences(judge)`, in place of
             `clusterer` and `canonicalize`.
         max_rounds: After this many rounds "another_round" becomes "abstain".
-        token_budget: The same, once all agents together have used this many tokens, input and output, or a number that
-            their servers do not tell. A round that has begun is finished, so the last one may exceed the budget.
-        deadline: The same, after this many seconds for the question. Agents that are still sampling get the time that
-            is left: a `ModelAgent` then returns what it has; another agent is cut off half a second later in an
-            asynchronous run, and cannot be stopped in a synchronous one. If the policy answers, the answer is given
-            even after the deadline. Time between a decision and the next round, such as waiting for a person, does not
-            count; time lost to a crash in a round does.
+        token_budget: The most tokens of all agents together, input and output: a further round, or further responses
+            of an adaptive one, are asked for as far as the tokens of those before it say that they fit, and none where
+            servers tell no tokens. Where not one response of each agent fits, the policy's `otherwise` is done. The
+            first request of each agent is always sent.
+        deadline: "another_round" becomes the policy's `otherwise` after this many seconds for the question. Agents that
+            are still sampling get the time that is left: a `ModelAgent` then returns what it has; another agent is cut
+            off half a second later in an asynchronous run, and cannot be stopped in a synchronous one. If the policy
+            answers, the answer is given even after the deadline. Time between a decision and the next round, such as
+            waiting for a person, does not count; time lost to a crash in a round does.
         strategies: How another round is asked, by the regime that led to it: "resample", "diversify", "debate",
             "clarify", an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for
             "ambiguous" and "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
@@ -165,7 +167,7 @@ def create_coe_graph(
         weights=weight_of,
         answers="" if answers is None else answers.kind,
     )
-    policy, cautions = _fit_policy(policy, group)
+    policy, cautions = _fit_policy(policy, group, max_rounds)
     for caution in cautions:
         warnings.warn(caution, stacklevel=2)
     bounds = Bounds(max_rounds=max_rounds, token_budget=token_budget, deadline=deadline)
@@ -314,7 +316,7 @@ def _check_group(
     return own
 
 
-def _fit_policy(policy: Policy, group: AskedGroup) -> tuple[Policy, list[str]]:
+def _fit_policy(policy: Policy, group: AskedGroup, max_rounds: int) -> tuple[Policy, list[str]]:
     """Returns the policy for a group, and what the user should know about the two."""
     cautions = list[str]()
     n_agents = len(group.agents)
@@ -323,6 +325,9 @@ def _fit_policy(policy: Policy, group: AskedGroup) -> tuple[Policy, list[str]]:
         cautions.append(f"with {agents}, {policy!r} can never see the regimes {', '.join(unreachable)}")
     if isinstance(policy, ThresholdPolicy) and (passed := policy.caution(list(group.weights.values()))):
         cautions.append(passed)
+    if isinstance(policy, FixedRounds) and max_rounds < policy.n:
+        need = f'"max_rounds" must be at least {policy.n} for {policy!r}'
+        raise ValueError(f"{need}; got {max_rounds}. Pass max_rounds={policy.n}")
     held, differences = hold_to_group(policy, group)
     if differences:
         cautions.append(f"{UNKEPT}: {'; '.join(differences)}")

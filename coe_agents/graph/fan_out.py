@@ -101,18 +101,17 @@ class TopUps:
             planned = self._planned(name, overrides[name])
             if planned is not None and given[name] < planned and name not in graded:
                 left[name] = planned - given[name]
+        spent = spent_of(state)
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
         may_ask = (
-            state["measured"] is not None
-            and len(answering) >= now.quorum
-            and not now.bounds.end_of_requests(spent_of(state))
+            state["measured"] is not None and len(answering) >= now.quorum and not now.bounds.end_of_requests(spent)
         )
         if not left or not may_ask or self._settled(state, left, now):
             return "enough"
+        wanted = {name: self._adaptive.n_samples(n, left=left[name]) for name, n in given.items() if name in left}
         again = {
-            name: {**overrides[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
-            for name, n in given.items()
-            if name in left
+            name: {**overrides[name], "n_samples": n, "first_index": given[name]}
+            for name, n in now.bounds.fit(wanted, spent).items()
         }
         return to_sends(state, now, again)
 

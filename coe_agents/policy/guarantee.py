@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration
+from coe_agents.policy.fixed_rounds import FixedRounds
 
 _Policy = TypeVar("_Policy")
 UNKEPT = "the calibrated risk does not hold"
@@ -53,6 +54,9 @@ def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str
 
     Where it differs, a `CalibratedPolicy` is replaced by one that claims no risk.
     """
+    if isinstance(policy, FixedRounds):
+        held, found = hold_to_group(policy.then, group)
+        return type(policy)(policy.n, then=held), found
     if not isinstance(policy, CalibratedPolicy):
         return policy, []
     found = differences(policy.calibration, group)

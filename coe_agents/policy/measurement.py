@@ -91,6 +91,7 @@ class Measurement:
         history: The rounds before this one, in order.
         forecast: The range of the measurement after the remaining responses, for `is_settled` of a policy; else None.
             Its parts are on the scale of the comparable ones.
+        tokens_left: How many tokens the run's budget leaves for further rounds; None without one.
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
             `coe_agents.uncertainty.regimes.epistemic_scale`.
@@ -120,6 +121,7 @@ class Measurement:
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
     forecast: CoEForecast | None = None
+    tokens_left: float | None = None
     divergence: str = "kl"
     epistemic_scale: float = 1.0
 

@@ -92,8 +92,11 @@ def settle(
     instance(decision, Decision, where, what="a Decision", advice=advice)
     decision = _within(without_tie(decision, measurement, policy), measurement, rules.limits, policy)
     if decision.action == "another_round":
-        bound = rules.bounds.end_of_rounds(spent) or (rules.limits and rules.limits.end_of_rounds(spent))
-        return _abstain(decision.reason, bound) if bound else replace(decision, answer=None)
+        for bounds in filter(None, (rules.bounds, rules.limits)):
+            if bound := bounds.end_of_rounds(spent):
+                action = "abstain" if bounds.end_by_number(spent) else otherwise(policy)
+                return Decision("abstain" if action == "another_round" else action, None, f"{decision.reason}; {bound}")
+        return replace(decision, answer=None)
     if decision.action != "answer":
         return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer

@@ -53,11 +53,13 @@ def round_data(
     """
     numbers = {name: getattr(measurement, name, None) for name in (*Uncertainty.__annotations__, "answer")}
     given = {"round": round, "strategy": strategy, "tokens": tokens, "n_responses": n_responses}
-    data = cast("RoundData", {**given, **numbers, "led": [], "leading": {}, "flips": {}, "adopted": {}})
+    by_agent: dict[str, object] = {name: {} for name in ("leading", "entropies", "flips", "adopted")}
+    data = cast("RoundData", {**given, **numbers, "led": [], **by_agent})
     if measurement is None:
         return data
     data["led"] = sorted(compress(measurement.representatives, shares_lead(np.array(measurement.support))))
     data["leading"] = leading_answers(measurement)
+    data["entropies"] = {name: said.entropy for name, said in measurement.agents.items()}
     if former is not None:
         shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
         for name in sorted(data["leading"].keys() & former["leading"].keys()):

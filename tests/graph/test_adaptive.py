@@ -88,10 +88,11 @@ def test_an_agent_that_fails_in_the_middle_keeps_what_it_said_and_is_not_asked_a
 
 def test_the_token_budget_ends_it_and_what_is_there_decides():
     # an asking costs 3 + 2 tokens
-    for budget, n_askings in ((5, 1), (6, 2), (11, 3)):
+    for budget, n_askings in ((5, 1), (7, 1), (10, 2), (15, 3)):
         (agent,) = agents_of(["Paris", "Lyon"] * 4)
         decision = ask(graph(agent, policy=ThresholdPolicy(0.69), token_budget=budget))["decision"]
         assert len(agent.requests) == n_askings
+        assert sum(decision["tokens"]["a"].values()) <= budget
         assert decision["action"] == "abstain"
         assert decision["reason"].startswith('the agent is split between "Lyon" and "Paris": a tie; CoE 0.693 ')
 

@@ -9,6 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from coe_agents import create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import round_state
+from coe_agents.policy import Decision
 from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
 from tests.graph.nodes.test_another_round import AGAIN, ask, graph, three
@@ -21,7 +22,35 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
     assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict: aleatoric 0.000 ')
     assert decision["reason"].endswith("; no tokens are left: 24 are used of a token_budget of 24")
-    assert ask(graph(*three(), max_rounds=9, token_budget=25))["decision"]["n_rounds"] == 3
+    late = ask(graph(*three(), max_rounds=9, token_budget=35))["decision"]
+    assert late["n_rounds"] == 2
+    assert late["reason"].endswith(
+        "; too few tokens are left: 11 are left of a token_budget of 35, and a response of each agent takes about 12"
+    )
+    assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
+
+
+class Again:
+    """Asks another round as long as it may, and keeps what it sees of the budget."""
+
+    otherwise = "escalate"
+
+    def __init__(self):
+        self.left = []
+
+    def decide(self, measurement, *, round, max_rounds):
+        self.left.append(measurement.tokens_left)
+        return Decision("another_round")
+
+
+def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_which_the_policy_sees():
+    agents, policy = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 3) for name in "ab"], Again()
+    # two responses of each agent take 2 x (3 + 2) tokens: 15 are left, and twice as many responses would take 20
+    asked = graph(*agents, policy=policy, max_rounds=9, token_budget=25, strategies={"ambiguous": "resample"})
+    decision = ask(asked)["decision"]
+    assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
+    assert sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values()) <= 25
+    assert (policy.left, decision["action"], decision["n_rounds"]) == ([15, 3], "escalate", 2)
 
 
 class Slow(NormalizedMatch):

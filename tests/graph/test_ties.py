@@ -84,7 +84,7 @@ def told(decision, names):
         data
         | {
             field: {names[name]: value for name, value in data[field].items()}
-            for field in ("leading", "flips", "adopted")
+            for field in ("leading", "entropies", "flips", "adopted")
         }
         for data in decision["trajectory"]
     ]

@@ -1,6 +1,7 @@
 """Owns the node that decides, and chooses the next node by it."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Literal
 
 from langgraph.types import Command
@@ -36,13 +37,16 @@ def coordinator_node(
             reasons = "; ".join(f"{row['agent']}: {row['error']}" for row in state["responses"])
             hint = '"coe-agents doctor" tries each alone, and says what to do'
             raise GroupUnavailableError(f"no agent of the group answered. {reasons}", hint=hint)
+        spent = spent_of(state)
+        if measurement is not None:
+            measurement = replace(measurement, tokens_left=now.bounds.tokens_left(spent))
         decision = settle(
             now.policy,
             measurement,
             now.rules,
             asked=now.agents,
             answered=answered,
-            spent=spent_of(state),
+            spent=spent,
             remarks=dict.fromkeys(agents_counted_as(state, "not"), " (its temperature has no effect)"),
         )
         who, regime = "", None  # without a quorum, no regime

@@ -22,16 +22,6 @@ async def test_async_is_the_same():
     assert await agents[0].asample(REQUEST) == agents[1].sample(REQUEST)
 
 
-def test_a_model_that_gives_fewer_is_asked_for_the_rest_with_other_seeds():
-    model = CountingModel(per_call=2)
-    reply = ModelAgent("a", model, n_samples=5, seed=1).sample(REQUEST)
-    assert [call["n"] for call in model.calls] == [5, 3, 1]
-    first, second, third = (call["seed"] for call in model.calls)
-    assert (second, third) == (first + 2, first + 4)
-    assert [response["index"] for response in reply["responses"]] == [0, 1, 2, 3, 4]
-    assert reply["usage"] == {"input_tokens": 21, "output_tokens": 5}
-
-
 @pytest.mark.parametrize("per_call", [100, 1])  # in one request, and in one each
 def test_places_and_seeds_go_on_where_a_round_stood(per_call):
     def seeds(model):

@@ -137,17 +137,6 @@ async def test_a_fault_in_a_batch_reaches_only_its_request(chat, monkeypatch):
     assert texts([results[place] for place in others]) == [expected[place] for place in others]
 
 
-async def test_a_response_is_cut_where_its_own_context_ends_and_not_its_neighbours(chat):
-    loaded = chat.load()
-    words = 1
-    while loaded.context_length - len(chat._prompt(loaded, [HumanMessage("the " * words)])) > 4:
-        words += 1
-    options = {"n": 2, "temperature": 3.0, "max_tokens": 60}  # too hot to end by itself
-    full, short = await together(chat, ["the " * words, "the " * (words // 2 + 60)], **options)
-    assert {len(logprobs([full])) / 2} == {4}
-    assert len(logprobs([short])) / 2 > 8
-
-
 async def test_who_gives_up_disturbs_nobody_and_is_not_waited_for(chat, batches):
     expected = texts(await in_turn(chat, QUESTIONS[:4], n=5))
     del batches[:]

@@ -52,11 +52,6 @@ def test_the_partition_is_that_of_comparing_one_pair_at_a_time(angles, degrees):
     assert labels_of([str(angle) for angle in angles], threshold=at_most(degrees + 0.5)) == expected
 
 
-@pytest.mark.parametrize("length", [1e-200, 0.3, 1e200])
-def test_the_length_of_a_vector_does_not_count(length):
-    assert labels_of(["0", "20", "90"], embeddings=AngleEmbeddings(length), threshold=at_most(25)) == [0, 0, 1]
-
-
 def test_all_questions_share_one_call_and_each_text_is_sent_once():
     embeddings = AngleEmbeddings()
     batch = [["0", " 0 ", "90"], ["90", "0", "95"], [], ["45", "45"]]

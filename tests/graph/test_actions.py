@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import SupportPolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch, canonical_action
+from coe_agents.actions import ActionMatch, Text, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.policy.thresholds import REGIMES
 from coe_agents.testing import ScriptedAgent, TableEntailment
@@ -38,6 +38,15 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
         "pay.amount": [{"value": 5, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
     }
     assert 'two of three agents propose "pay(amount=5' in decision["reason"]
+
+
+def test_a_proposal_that_does_not_lead_runs_as_most_wrote_it():
+    proposals = [pay(5), pay(5, "ANN"), pay(5), *[pay(6)] * 4]
+    agents = [ScriptedAgent(name, [calls]) for name, calls in zip("abcdefg", proposals, strict=True)]
+    clusterer = ActionMatch(compare={"to": Text()})
+    graph = create_coe_graph(agents, clusterer=clusterer, policy=SupportPolicy(0.2, proposer="a")).compile()
+    (call,) = graph.invoke({"question": "Pay Ann 5"})["decision"]["calls"]
+    assert call["args"] == {"amount": 5, "to": "Ann"}
 
 
 class Silent(ScriptedAgent):

@@ -105,6 +105,10 @@ def test_a_text_that_is_withheld_is_replaced_by_a_refusal():
     )
 
 
+def test_texts_that_differ_are_one_action():
+    assert council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text == "Hi."
+
+
 def test_only_calls_of_the_named_tools_are_judged_and_only_then_the_members_are_asked():
     agents = members([[call(to="Bob", amount=1)]])
     state, transfers = council(agents, says(LOOKS), says(call(**TEN)), DONE, tools=GATED)

@@ -325,3 +325,14 @@ def test_a_model_is_its_name_at_an_address(other, is_same):
     assert agent.uses(openai.ChatOpenAI(**how | other)) == is_same
     assert ModelAgent("a", "openai:m").uses(openai.ChatOpenAI(**how | other)) == (other.get("model") is None)
     assert not ModelAgent("a", "mistralai:m").uses(openai.ChatOpenAI(**how))
+
+
+def test_a_count_of_tokens_that_is_none_is_unknown_and_fails_nobody():
+    class Uncounted(Member):
+        def sample(self, request, config=None):
+            return {**super().sample(request, config), "usage": {"input_tokens": -5, "output_tokens": float("nan")}}
+
+    runs, decision = ruled("", [Uncounted(name, *AGREES) for name in "ab"])
+    assert runs
+    assert decision["failed_agents"] == {}
+    assert decision["tokens"]["a"] == {"input_tokens": None, "output_tokens": None}

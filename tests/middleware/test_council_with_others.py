@@ -20,6 +20,7 @@ from tests.middleware.agents import (
     APPROVE,
     BOB,
     DONE,
+    LOOKS,
     PAY,
     SURE,
     THREAD,
@@ -97,6 +98,16 @@ def test_several_councils_of_one_agent_must_all_vouch(first, second, bank):
     assert len(replies(state)) == 1
 
 
+def test_councils_of_other_tools_have_other_members():
+    bank, looking, payers = Bank(), Member("looker", [LOOKS]), members([[call(**ANN)]])
+    outer = CoECouncil([looking], tools=["balance"], name="looking")
+    agent = council_agent(payers, bank, says(LOOKS), says(call(**ANN)), DONE, tools=GATED, before=[outer])
+    state = agent.invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+    assert (len(looking.requests), len(payers[0].requests)) == (1, 1)
+    assert [reply.status for reply in replies(state)] == ["success"] * 2
+
+
 class Weather(BaseModel):
     """The weather."""
 
@@ -162,6 +173,14 @@ def test_a_call_that_other_middleware_added_does_not_run(change, bank):
     state = agent.invoke(PAY, THREAD)
     assert "Eve" not in str(bank.transfers)
     assert any("has not vouched for this call" in reply.text for reply in replies(state))
+
+
+def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
+    bank, before = Bank(), [people(), Changing(adds)]
+    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True)
+    agent.invoke(PAY, THREAD)
+    agent.invoke(decide(APPROVE, edit(**BOB)), THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
 
 
 def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothing(bank):

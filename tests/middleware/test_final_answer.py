@@ -16,6 +16,7 @@ from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import (
     AGAINST,
+    APPROVE,
     LOOKS,
     PAY,
     SURE,
@@ -24,7 +25,9 @@ from tests.middleware.agents import (
     Bank,
     agent,
     call,
+    decide,
     judges,
+    requests,
     says,
 )
 
@@ -259,6 +262,16 @@ def test_a_structured_answer_that_is_not_approved_is_withheld_and_the_call_that_
     assert compiled.get_state(THREAD).next == ()
     compiled.invoke({"messages": [("user", "And now?")]}, THREAD)  # the conversation goes on
     assert len(bank.transfers) == 2
+
+
+def test_a_person_decides_on_a_call_beside_a_structured_answer():
+    asked: list[str] = []
+    compiled, bank = structured(ruling(None, "approve", asked), call(), on_uncertain="interrupt")
+    assert [one["name"] for one in requests(compiled.invoke(PAY, THREAD))] == ["transfer_money"]
+    state = compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert dict(state["structured_response"])["name"] == "Paris"  # a checkpointer may keep plain data of it
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize(

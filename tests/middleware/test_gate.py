@@ -139,6 +139,19 @@ def test_callables_that_fail_close_the_gate(options):
     assert "the group could not be asked" in reply.text
 
 
+def test_two_gates_with_groups_of_their_own(bank):
+    (payer, _), sure = judges(*SURE)
+    (teller, _), unsure = judges(*UNSURE)
+    gates = [
+        CoEMiddleware(sure, tools=GATED, name="payments"),
+        CoEMiddleware(unsure, tools=["balance"], name="balances"),
+    ]
+    state = agent(None, bank, says(call(), LOOKS), middleware=gates).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert [reply.status for reply in replies(state)] == ["success", "error"]
+    assert (len(payer.requests), len(teller.requests)) == (1, 1)
+
+
 @pytest.mark.parametrize("verdicts", [("approve", "reject"), ("reject", "approve"), (None, "approve")])
 def test_of_two_gates_on_one_tool_both_must_approve(verdicts):
     gates = [

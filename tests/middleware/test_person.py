@@ -350,6 +350,13 @@ INVENTED = ToolMessage("Handled.", tool_call_id="c1", name="transfer_money", id=
 NOT_DECIDED = "transfer_money was not run: the user wrote another message instead of deciding on it."
 
 
+@pytest.mark.parametrize("asking", [asking_gate, asking_council])
+def test_without_a_checkpointer_a_person_is_asked_in_vain(asking):
+    compiled, _, bank = asking(saver=False)
+    assert compiled.invoke(PAY)["__interrupt__"]
+    assert bank.transfers == []
+
+
 @pytest.mark.parametrize("added", [[TYPED], [INVENTED, TYPED]], ids=["plain client", "Agent Chat UI"])
 def test_the_call_is_closed_and_does_not_run(added):
     compiled, _, bank = asking_gate()

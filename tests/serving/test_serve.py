@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.serving.server import SERVED, command_of_make
+from tests.serving.server import command_of_make
 
 pytestmark = pytest.mark.slow
 FRANCE, AUSTRALIA = "What is the capital of France?", "What is the capital of Australia?"
@@ -10,11 +10,6 @@ FRANCE, AUSTRALIA = "What is the capital of France?", "What is the capital of Au
 
 def test_it_listens_on_loopback_and_opens_nothing():
     assert command_of_make(8123) == ["dev", "--host", "127.0.0.1", "--port", "8123", "--no-browser", "--no-reload"]
-
-
-def test_every_graph_is_served(client):
-    served = {assistant["graph_id"] for assistant in client.assistants.search(limit=100)}
-    assert served == {*SERVED["graphs"], "blocking"}
 
 
 def test_rounds_are_events_of_one_run(client):

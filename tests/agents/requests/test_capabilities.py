@@ -56,17 +56,6 @@ def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, 
     assert not any(name in server.requests[-1] for name in refused)
 
 
-@pytest.mark.parametrize("own", [{"seed": 1}, {"seed": None, "fields": {"seed": 42}}])
-def test_a_server_that_ignores_n_is_asked_again_with_distinct_seeds(own):
-    with served(ignores_n=True) as server:
-        reply = agent(server, **own).sample(REQUEST)
-    # the one that came for three is not used: it might be all of them run together
-    first = server.requests[0]["seed"]
-    assert [sent["seed"] for sent in server.requests[1:]] == [first, first + 1, first + 2]
-    assert len({response["text"] for response in reply["responses"]}) == 3
-    assert reply["usage"] == {"input_tokens": 44, "output_tokens": 8}  # that one was paid for, too
-
-
 def test_the_responses_api_has_neither():
     with served() as server:
         reply = agent(server, fields={"use_responses_api": True}).sample(REQUEST)

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from coe_agents.cli.display.settings import show_examination
-from coe_agents.config.build import assemble, create_clusterer
+from coe_agents.config.build import create_clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.doctor.diagnosis import examine
 from tests.cli.command import run
@@ -66,11 +66,6 @@ def by_last_word(body):
     premise, hypothesis = re.findall("<answer>(.*?)</answer>", body["messages"][-1]["content"])
     same = premise.rstrip(".").split()[-1] == hypothesis.rstrip(".").split()[-1]
     return completion("entailment" if same else "contradiction")
-
-
-def labels_of(path):
-    result = assemble(load_config(path)).compile().invoke({"question": "Which city?"})
-    return {response["text"]: label for response, label in zip(result["responses"], result["labels"], strict=True)}
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])

@@ -268,7 +268,6 @@ CASES = {
             ("sample", "run.samples.jsonl"),
             ("sample", "settings.json"),
             ("run", "run.decisions.jsonl"),
-            ("run", "settings.json"),
         )
     },
     **{f"dataset {name}": Case(SAMPLE + " --dataset {path}", *given, fresh=True) for name, given in DATASETS.items()},

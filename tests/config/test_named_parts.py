@@ -12,7 +12,6 @@ from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.testing import ScriptedAgent
-from tests.cli.command import run
 
 AGENTS = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 CLUSTERER = '[clusterer]\nkind = "normalized"\n'
@@ -231,12 +230,6 @@ def test_reading_the_settings_alone_imports_nothing(written, module):
     settings = load_config(written(clusterer=f'[clusterer]\nkind = "{name}:Same"\n'))
     assert settings.clusterer.kind == f"{name}:Same"
     assert name not in sys.modules
-
-
-def check(path):
-    done = run("config", "check", path, wide=1000)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 ACTIONS = '[clusterer]\nkind = "actions"\n'

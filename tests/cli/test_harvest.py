@@ -198,3 +198,14 @@ def test_a_ruling_that_cannot_be_written_says_why(store):
     done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Metz")
     assert done.returncode == 1
     assert f"the store {store} cannot be read or written: IntegrityError: the disk is full" in done.stderr
+
+
+def test_all_samples_of_a_case_were_seen_alike(tmp_path, store, policy):
+    out = tmp_path / "ruled.samples.jsonl"
+    run("harvest", "--store", store, "--out", out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    write(out, [*rows[:5], rows[5] | {"seen_probability": 0.5}, *rows[6:]])
+    done = run("calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
+    assert done.returncode == 2
+    assert f"the case '{rows[5]['id']}'" in done.stderr
+    assert not (tmp_path / "new.json").exists()

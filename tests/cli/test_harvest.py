@@ -12,6 +12,7 @@ from coe_agents.evaluation.samples.folder import sole_writer
 from coe_agents.graph.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import assert_names_argument, run
+from tests.cli.test_score import JUDGED
 from tests.evaluation.invented import group, write
 
 CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
@@ -104,10 +105,7 @@ def test_labelled_answers_are_appended_by_one_process_at_a_time(tmp_path, store)
 def test_weighted_errors_enter_no_count(tmp_path, store, policy, command):
     out = tmp_path / "ruled.samples.jsonl"
     run("harvest", "--store", store, "--out", out)
-    (tmp_path / "coe.toml").write_text(
-        '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n[clusterer]\nkind = "normalized"\n'
-        '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
-    )
+    (tmp_path / "coe.toml").write_text(JUDGED)
     arguments = {
         "calibrate": [out, "--risk", 0.3, "--out", tmp_path / "p.json"],
         "drift": [policy, out],

@@ -26,10 +26,8 @@ class Same:
     def cluster(self, responses, questions):
         return [[0] * len(texts) for texts in responses]
 
-
 def create_same(**options):
     return Same(**options)
-
 
 class Always:
     def __init__(self, reason):
@@ -39,46 +37,35 @@ class Always:
         from coe_agents.policy import Decision
         return Decision("answer", measurement.answer, self.reason)
 
-
 class WithoutRounds(Always):
     def decide(self, measurement):
         ...
 
-
 def half(p, q):
     return float(abs(p - q).sum() / 4)
-
 
 def negative(p, q):
     return -1.0
 
-
 def pay(to: str) -> str:
     'Pays somebody.'
 
-
 TOOLS = [pay]
-
 
 def create_tools():
     return TOOLS
 
-
 NOT_TOOLS = [5]
-
 
 def squared(distributions):
     sharper = distributions**2
     return sharper / sharper.sum(axis=-1, keepdims=True)
 
-
 def scalar(distributions):
     return 1.0
 
-
 def same_class():
     return Same
-
 
 LIMIT = 3
 """

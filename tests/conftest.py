@@ -24,8 +24,10 @@ settings.load_profile("unhurried")
 
 _CACHES = itertools.count()
 
-# it needs an interpreter with inspect_ai: see its first lines
-collect_ignore = [] if os.environ.get("COE_INSPECT_PYTHON") else ["test_inspect_approver.py"]
+# they need an interpreter with inspect_ai, which the second runs the first by: see its first lines
+collect_ignore = ["inspect_evaluations.py"]
+if not os.environ.get("COE_INSPECT_PYTHON"):
+    collect_ignore.append("test_inspect_approver.py")
 
 
 def pytest_collection_finish() -> None:

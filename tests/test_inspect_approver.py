@@ -1,8 +1,9 @@
-"""The approver for inspect_ai. Collected only where COE_INSPECT_PYTHON names an interpreter:
+"""The approver for inspect_ai, in its evaluations. Collected only where COE_INSPECT_PYTHON names an interpreter:
 
 python -m venv FOLDER && FOLDER/bin/pip install '.[openai]' inspect_ai==0.3.285    # then FOLDER/bin/python
 """
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -13,9 +14,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.clients]
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_example_runs_what_the_group_would_do_and_nothing_else():
+def run(path):
+    """Returns what a program prints that runs with that interpreter and the package of this checkout."""
     done = subprocess.run(
-        [os.environ["COE_INSPECT_PYTHON"], str(ROOT / "examples" / "inspect_approver.py")],
+        [os.environ["COE_INSPECT_PYTHON"], str(ROOT / path)],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -23,6 +25,50 @@ def test_the_example_runs_what_the_group_would_do_and_nothing_else():
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    outcomes = [line.split()[1] for line in done.stdout.splitlines() if "group:" in line]
-    assert outcomes == ["approve.", "reject.", "escalate."]
-    assert done.stdout.count("did not run") == 2
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return json.loads(run("tests/inspect_evaluations.py").splitlines()[-1])
+
+
+def test_the_example_runs():
+    printed = run("examples/inspect_approver.py")
+    decisions = [line.split()[1] for line in printed.splitlines() if "group:" in line]
+    assert decisions == ["approve.", "reject.", "escalate."]
+    assert printed.count("did not run") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "decisions", "told"),
+    [
+        ("agreement", [("group", "approve")], []),
+        ("another call", [("group", "reject")], ["The group would not do that."]),  # the next approver would approve
+        ("split, nobody else", [("group", "escalate"), ("policy", "reject")], None),
+        ("a failure", [("group", "escalate"), ("auto", "reject")], None),
+        ("an unknown argument", [("group", "reject")], ["The call does not fit the tools."]),
+        ("chat models", [("group", "approve"), ("group", "reject")], ["The group would not do that."]),
+    ],
+)
+def test_a_call_runs_where_the_group_would_make_it(cases, name, decisions, told):
+    case = cases[name]
+    assert [(one["by"], one["decision"]) for one in case["approvals"]] == decisions
+    assert case["ran"] == ["Transferred 50 euros to Ann."] * decisions.count(("group", "approve"))
+    assert told is None or case["told"] == told  # and not what the group would do
+
+
+def test_the_group_sees_the_conversation_but_not_the_call_and_a_failure_supports_nothing(cases):
+    (request,) = cases["agreement"]["requests"]
+    assert [message["content"] for message in request["messages"]] == ["You pay bills.", "Ann is owed 50 euros."]
+    assert [tool["function"]["name"] for tool in request["tools"]] == ["transfer"]
+    metadata = cases["a failure"]["approvals"][0]["metadata"]
+    assert metadata["support"] == pytest.approx(2 / 3)
+    assert metadata["failed_agents"] == {"c": "RuntimeError"}  # its text may hold secrets
+
+
+def test_calls_of_unknown_origin_are_escalated_and_groups_that_cannot_judge_refused(cases):
+    assert cases["outside"] == "escalate"
+    *refused, fine = cases["refused"]
+    assert all("names must differ" in one for one in refused)
+    assert fine is None

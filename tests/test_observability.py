@@ -64,14 +64,10 @@ def graph(*agents, **options):
     return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0, **options)
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_each_node_is_a_span_under_the_run(is_async):
+def test_each_node_is_a_span_under_the_run():
     recorded, compiled = Recorded(), graph().compile()
     with recorded.tracers.get_tracer("caller").start_as_current_span("caller") as caller:
-        if is_async:
-            asyncio.run(compiled.ainvoke({"question": "Q?"}, recorded.config))
-        else:
-            compiled.invoke({"question": "Q?"}, recorded.config)
+        compiled.invoke({"question": "Q?"}, recorded.config)
     run = recorded.named("coe run")
     assert run.parent.span_id == caller.get_span_context().span_id
     below = [span for span in recorded.spans if span.name not in ("caller", "coe run")]

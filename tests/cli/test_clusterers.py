@@ -1,16 +1,14 @@
 """The clusterers that ask a server: from the file to the real client, in a graph and under `doctor`."""
 
-import io
 import re
 
 import pytest
-from rich.console import Console
 
-from coe_agents.cli.display.settings import show_examination
-from coe_agents.config.build import assemble, create_clusterer
+from coe_agents.config.build import create_clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.doctor.diagnosis import examine
 from tests.cli.command import run
+from tests.doctor.test_diagnosis import shown
 from tests.servers import answering, completion, served
 
 FILE = """\
@@ -55,22 +53,11 @@ def examined(written):
     return examined
 
 
-def shown(findings):
-    console = Console(file=io.StringIO(), width=100, highlight=False)
-    show_examination(findings, console=console)
-    return " ".join(console.file.getvalue().split())
-
-
 def by_last_word(body):
     """Judges as a model would that looks at the last word only."""
     premise, hypothesis = re.findall("<answer>(.*?)</answer>", body["messages"][-1]["content"])
     same = premise.rstrip(".").split()[-1] == hypothesis.rstrip(".").split()[-1]
     return completion("entailment" if same else "contradiction")
-
-
-def labels_of(path):
-    result = assemble(load_config(path)).compile().invoke({"question": "Which city?"})
-    return {response["text"]: label for response, label in zip(result["responses"], result["labels"], strict=True)}
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
@@ -94,7 +81,7 @@ def test_doctor_puts_the_obvious_to_a_judge(examined):
     assert (report.model, report.labels, report.device, report.n_unclear) == ("m", None, None, 0)
     assert (report.entailed.label, report.contradicted.label) == ("entailment", "contradiction")
     assert (findings.problems, findings.notes) == ([], [])
-    assert "obvious entailment entailment (1.000)" in shown(findings)
+    assert "obvious entailment entailment (1.000)" in " ".join(shown(findings).split())
     assert findings.to_json()["entailment"]["contradicted"] == {"label": "contradiction", "probability": 1.0}
     assert findings.to_json()["embedding"] is None
 
@@ -124,8 +111,8 @@ def test_doctor_shows_on_which_side_of_the_threshold_the_obvious_lies(examined):
     assert (findings.clusterer.paraphrase, findings.clusterer.other) == (1.0, 0.8333)
     assert findings.problems == []
     assert len(server.requests) == 1
-    assert "obvious paraphrase 1.000, at or above the threshold of 0.9" in shown(findings)
-    assert "another answer 0.833, below the threshold of 0.9" in shown(findings)
+    assert "obvious paraphrase 1.000, at or above the threshold of 0.9" in " ".join(shown(findings).split())
+    assert "another answer 0.833, below the threshold of 0.9" in " ".join(shown(findings).split())
     assert findings.to_json()["embedding"]["other"] == 0.8333
     assert findings.to_json()["entailment"] is None
 

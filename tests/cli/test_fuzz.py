@@ -3,15 +3,13 @@
 On each change a few are drawn for each file; all of them where the slow tests are run, too.
 """
 
+import faulthandler
 import gzip
 import json
 import shutil
-import signal
 import time
-import traceback
 import zlib
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -264,7 +262,6 @@ CASES = {
             ("sample", "run.samples.jsonl"),
             ("sample", "settings.json"),
             ("run", "run.decisions.jsonl"),
-            ("run", "settings.json"),
         )
     },
     **{f"dataset {name}": Case(SAMPLE + " --dataset {path}", *given, fresh=True) for name, given in DATASETS.items()},
@@ -317,14 +314,14 @@ def faults_of(arguments, codes):
     """Yields what is not as documented when a command is run."""
     allowed = DOCUMENTED.get(" ".join(arguments[:2]), DOCUMENTED.get(arguments[0], OTHERS))
     start = time.process_time()  # other tests share the processors
+    faulthandler.dump_traceback_later(30 * LONGEST, exit=True)  # a command that hangs ends the tests, and says where
     try:
-        with watchdog():
-            done = run(*arguments)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
+        done = run(*arguments)
+    except Exception as error:
         yield f"{type(error).__name__}: {str(error)[:900]}"
         return
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     codes[done.returncode] += 1
     shown = done.stdout + done.stderr
     if done.returncode not in allowed or "Traceback" in shown:
@@ -335,30 +332,6 @@ def faults_of(arguments, codes):
         yield "status 2 without a word"
     if (seconds := time.process_time() - start) > LONGEST:
         yield f"{seconds:.0f} s"
-
-
-class HungError(Exception):
-    """A command that did not end in time."""
-
-
-@contextmanager
-def watchdog():
-    """Interrupts the main thread after the most CPU time that a command may take; if it waits, after 30 times that."""
-
-    def hung(number, frame):
-        where = "".join(traceback.format_stack(frame, 6))
-        raise HungError(f"{signal.Signals(number).name} in {where}")
-
-    timers = ((signal.ITIMER_PROF, signal.SIGPROF, LONGEST), (signal.ITIMER_REAL, signal.SIGALRM, 30 * LONGEST))
-    before = [signal.signal(number, hung) for _, number, _ in timers]
-    for timer, _, seconds in timers:
-        signal.setitimer(timer, seconds)
-    try:
-        yield
-    finally:
-        for (timer, number, _), handler in zip(timers, before, strict=True):
-            signal.setitimer(timer, 0)
-            signal.signal(number, handler)
 
 
 def test_every_command_that_reads_a_file_is_damaged_here():

@@ -12,6 +12,7 @@ from coe_agents.evaluation.samples.folder import sole_writer
 from coe_agents.graph.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import assert_names_argument, run
+from tests.cli.test_score import JUDGED
 from tests.evaluation.invented import group, write
 
 CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
@@ -104,10 +105,7 @@ def test_labelled_answers_are_appended_by_one_process_at_a_time(tmp_path, store)
 def test_weighted_errors_enter_no_count(tmp_path, store, policy, command):
     out = tmp_path / "ruled.samples.jsonl"
     run("harvest", "--store", store, "--out", out)
-    (tmp_path / "coe.toml").write_text(
-        '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n[clusterer]\nkind = "normalized"\n'
-        '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
-    )
+    (tmp_path / "coe.toml").write_text(JUDGED)
     arguments = {
         "calibrate": [out, "--risk", 0.3, "--out", tmp_path / "p.json"],
         "drift": [policy, out],
@@ -198,3 +196,14 @@ def test_a_ruling_that_cannot_be_written_says_why(store):
     done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Metz")
     assert done.returncode == 1
     assert f"the store {store} cannot be read or written: IntegrityError: the disk is full" in done.stderr
+
+
+def test_all_samples_of_a_case_were_seen_alike(tmp_path, store, policy):
+    out = tmp_path / "ruled.samples.jsonl"
+    run("harvest", "--store", store, "--out", out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    write(out, [*rows[:5], rows[5] | {"seen_probability": 0.5}, *rows[6:]])
+    done = run("calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
+    assert done.returncode == 2
+    assert f"the case '{rows[5]['id']}'" in done.stderr
+    assert not (tmp_path / "new.json").exists()

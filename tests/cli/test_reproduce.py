@@ -8,7 +8,7 @@ from tests.evaluation.invented import group, write
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(40))
+    return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(20))
 
 
 def table(path):
@@ -40,7 +40,7 @@ def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns
     command = ("reproduce", "selective-prediction", "--samples", samples, "--agents", "c,a", "--out", tmp_path)
     done = run(*command, wide=80)
     assert done.returncode == 0, done.stderr
-    assert "2 models: c + a, 40 questions" in (tmp_path / "selective-prediction.csv").read_text()
+    assert "2 models: c + a, 20 questions" in (tmp_path / "selective-prediction.csv").read_text()
     assert all(len(line.rstrip()) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
     assert "more columns in a wider terminal and in the files" in done.stdout
 

@@ -7,19 +7,12 @@ from coe_agents.evaluation.run_decisions import DECISIONS, PRICES, SECONDS, read
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.policy import AgentWeights
 from tests.cli.command import run
+from tests.cli.test_sample import AGENT as AGENT_OF_TWO
+from tests.cli.test_sample import questions as write_questions
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 
-AGENT = """\
-[[agents]]
-name = "{name}"
-provider = "openai"
-model = "served"
-base_url = "{url}"
-n_samples = 3
-retries = 0
-{more}
-"""
+AGENT = AGENT_OF_TWO.replace("n_samples = 2", "n_samples = 3")
 REST = """
 [clusterer]
 kind = "normalized"
@@ -36,14 +29,10 @@ def config(folder, *agents, otherwise="abstain", more=""):
     return str(path)
 
 
-def dataset(folder, *records):
-    path = folder / "data.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return str(path)
-
-
 def questions(folder, n):
-    return dataset(folder, *({"id": str(i), "question": f"Question {i}?", "references": ["Paris"]} for i in range(n)))
+    return write_questions(
+        folder, *({"id": str(i), "question": f"Question {i}?", "references": ["Paris"]} for i in range(n))
+    )
 
 
 def lines(folder):

@@ -92,11 +92,10 @@ def test_warnings_are_one_clean_line(tmp_path):
     assert "warnings.warn" not in done.stderr
 
 
-@pytest.mark.parametrize("command", [["config", "check"], ["doctor", "--config"], ["ask", "Who?", "--config"]])
-@pytest.mark.parametrize("field", ["key", "sig"])
-def test_a_key_in_the_query_of_an_address_is_not_shown(tmp_path, command, field):
+@pytest.mark.parametrize("command", [["config", "check"], ["ask", "Who?", "--config"]])
+def test_a_key_in_the_query_of_an_address_is_not_shown(tmp_path, command):
     path = tmp_path / "coe.toml"
-    address = f"http://127.0.0.1:9/v1?{field}={KEY}&x=1"
+    address = f"http://127.0.0.1:9/v1?sig={KEY}&x=1"
     path.write_text(
         f'[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\nbase_url = "{address}"\n'
         'retries = 0\n[policy]\nkind = "threshold"\nmax_coe = 1\n[clusterer]\nkind = "normalized"\n'

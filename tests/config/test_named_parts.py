@@ -12,7 +12,6 @@ from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.testing import ScriptedAgent
-from tests.cli.command import run
 
 AGENTS = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 CLUSTERER = '[clusterer]\nkind = "normalized"\n'
@@ -27,10 +26,8 @@ class Same:
     def cluster(self, responses, questions):
         return [[0] * len(texts) for texts in responses]
 
-
 def create_same(**options):
     return Same(**options)
-
 
 class Always:
     def __init__(self, reason):
@@ -40,46 +37,35 @@ class Always:
         from coe_agents.policy import Decision
         return Decision("answer", measurement.answer, self.reason)
 
-
 class WithoutRounds(Always):
     def decide(self, measurement):
         ...
 
-
 def half(p, q):
     return float(abs(p - q).sum() / 4)
-
 
 def negative(p, q):
     return -1.0
 
-
 def pay(to: str) -> str:
     'Pays somebody.'
 
-
 TOOLS = [pay]
-
 
 def create_tools():
     return TOOLS
 
-
 NOT_TOOLS = [5]
-
 
 def squared(distributions):
     sharper = distributions**2
     return sharper / sharper.sum(axis=-1, keepdims=True)
 
-
 def scalar(distributions):
     return 1.0
 
-
 def same_class():
     return Same
-
 
 LIMIT = 3
 """
@@ -229,12 +215,6 @@ def test_reading_the_settings_alone_imports_nothing(written, module):
     settings = load_config(written(clusterer=f'[clusterer]\nkind = "{name}:Same"\n'))
     assert settings.clusterer.kind == f"{name}:Same"
     assert name not in sys.modules
-
-
-def check(path):
-    done = run("config", "check", path, wide=1000)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 ACTIONS = '[clusterer]\nkind = "actions"\n'

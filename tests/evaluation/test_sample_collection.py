@@ -132,28 +132,3 @@ def test_what_cannot_be_written_ends_the_run_and_keeps_what_came(tmp_path):
     run(tmp_path, count, agents=AGENTS[:1])
     assert "0" not in asked
     assert "3" in asked
-
-
-def test_what_is_added_to_whole_replies_is_kept_and_its_failure_is_the_units(tmp_path):
-    asked = []
-
-    async def annotate(name, question, rows):
-        asked.append((question.id, name, len(rows)))
-        if (question.id, name) == ("0", "slow") and asked.count(asked[-1]) == 1:
-            raise RateLimitError("too often with sk-0123456789", hint="Wait")
-        for row in rows:
-            row["p_false"] = 0.25
-
-    async def short(name, question):
-        return (
-            reply(name, "one", error="AgentTimeoutError: late") if question.id == "1" else await agree(name, question)
-        )
-
-    options = {"annotate": annotate, "secrets": {"sk-0123456789"}, "questions": QUESTIONS[:2]}
-    lines, store = run(tmp_path, short, **options)
-    assert sorted(asked) == [("0", "quick", 3), ("0", "slow", 2)]
-    assert store.error_of(("0", "slow")) == "RateLimitError: too often with [redacted]. Wait"
-    assert [line.get("p_false") for line in lines] == [0.25] * 3 + [None] * 5
-    lines, store = run(tmp_path, agree, **options)
-    assert store.error_of(("0", "slow")) is None
-    assert [line["p_false"] for line in lines] == [0.25] * 10

@@ -54,20 +54,6 @@ def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_ze
     assert any("1 question failed" in note for note in found.notes)
 
 
-def test_who_decided_is_counted(tmp_path):
-    rows = {
-        "1": step(by="arbiter", tokens={"a": (1, 1), "b": (1, 1), "arbiter": (5, 5)}),
-        "2": step(action="escalate"),
-        "3": step(by="simulated person"),
-        "4": step(),
-    }
-    outcomes = outcomes_of(read_run(written(tmp_path / "r", rows)))
-    (found,) = compare([outcomes], n_resamples=5).policies
-    assert found.decided_by == {"arbiter": 0.25, "group": 0.25, "nobody": 0.25, "simulated person": 0.25}
-    assert found.figures["escalated"][0] == 0.75
-    assert [outcomes.outcomes[name].n_requests for name in "1234"] == [3, 2, 2, 2]
-
-
 def test_an_agent_without_a_price_makes_the_cost_unknown():
     assert price_of([("a", 1, 1), ("c", 1, 0)], PRICES) is None
     assert price_of([("a", 1_000_000, 0), ("c", 0, 0)], PRICES) == 1.0

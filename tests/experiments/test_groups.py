@@ -1,4 +1,3 @@
-import math
 from dataclasses import replace
 
 import pytest
@@ -10,15 +9,6 @@ from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.ranking import selective_prediction
 
 SETTING = ScoringSetup(NormalizedMatch())
-
-
-def test_a_group_is_clustered_and_judged_as_if_nobody_else_was_asked(asked):
-    questions = asked({"q1": {"a": "right right", "b": "x x", "c": "x x"}, "q2": {"a": "x x", "b": "right x"}})
-    alone, both = judge_group(questions, ["a"], SETTING), judge_group(questions, ["a", "b"], SETTING)
-    assert alone.correct.tolist() == [True, False]
-    assert alone.values("coe").tolist() == [0.0, 0.0]
-    assert both.values("epistemic")[0] == pytest.approx(math.log(2))  # each sure, of different answers
-    assert len(judge_group(questions, ["a", "c"], SETTING).statistics) == 1
 
 
 def test_what_cannot_be_judged_is_left_out_and_nothing_left_is_an_error(asked):

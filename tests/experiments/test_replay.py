@@ -118,3 +118,11 @@ def test_an_agent_without_weight_answers_nothing_by_itself(saved):
     held = saved({"a": ["Paris", "Paris"]})
     outcome = only(replay(held, policy(weights={"a": 0.0, "b": 1.0}), RIGHT))
     assert (outcome.is_answered, outcome.tokens) == (False, None)
+
+
+def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(saved):
+    held = saved({"a": ["Paris"] * 2, "b": ["Paris"] * 2}, input_tokens=100)
+    prices = {name: {"input": 1.0, "output": 10.0} for name in "ab"}
+    outcome = only(replay(held, policy(prices=prices), RIGHT))
+    assert outcome.tokens == 2 * (100 + 4)
+    assert outcome.cost == pytest.approx(2 * (100 + 40) / 1e6)

@@ -64,6 +64,17 @@ async def test_failed_agents_are_named_with_the_kind_of_error_alone():
     assert reply["choices"][0]["message"]["content"] == "Paris"
 
 
+async def test_an_error_that_an_agent_words_itself_is_not_shown():
+    class Reporting(ScriptedAgent):
+        async def asample(self, request, config=None):
+            reply = self.sample(request, config)
+            return {**reply, "responses": [{**row, "error": "Canberra: is no number"} for row in reply["responses"]]}
+
+    response = await complete(group_of(ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"]), Reporting("c", ["y"])))
+    assert response.json()["coe"]["failed_agents"] == {"c": "Error"}
+    assert "Canberra" not in response.text
+
+
 CONVERSATION = [
     {"role": "developer", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "Where is"}, {"type": "text", "text": "Lyon?"}]},

@@ -61,7 +61,6 @@ def test_a_lower_budget_would_loosen_an_adaptive_group():
     [
         ({}, "answer"),
         ({"max_coe": 0.44}, "abstain"),
-        ({"aleatoric_threshold": 0.22}, "abstain"),
         ({"epistemic_threshold": 0.21}, "abstain"),
     ],
 )

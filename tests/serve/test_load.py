@@ -5,11 +5,13 @@ import random
 import time
 
 import httpx
+import psutil
 import pytest
 
 from benchmarks.concurrency import NAMES, QUESTIONS, SlowAgent, fails
 from tests.serve.groups import body_of, group_of
-from tests.serve.live import serving
+from tests.serve.live import CONFIG, command, serving
+from tests.servers import Served, running
 
 
 def client_at(address):
@@ -56,3 +58,26 @@ async def test_200_at_once_with_failing_agents_are_all_answered_and_none_mixed()
     for question, (reply, _) in zip(QUESTIONS, replies, strict=True):
         check(question, reply)
     assert sum(len(reply["coe"]["failed_agents"]) for reply, _ in replies) > 40
+
+
+@pytest.mark.slow
+async def test_memory_is_flat_over_2000_requests(tmp_path):
+    """Answers, refusals, streams, events, limits of all kinds, and requests that are refused."""
+    asked = body_of(model="coe")
+    posts = [
+        ("/v1/chat/completions", asked | more) for more in ({}, {"stream": True}, {"coe": {"max_coe": 0.1}}, {"n": 2})
+    ]
+    posts.append(("/events", {"question": "What is the capital?"}))
+    file, sizes = tmp_path / "coe.toml", []
+    with running(Served(("Paris", "It is Paris.", "Lyon"))) as model:
+        file.write_text(CONFIG.format(url=model.url, max_coe=1.0))
+        with command("--config", file, "--metrics") as process:
+            async with client_at(process.address) as client:
+                for number in range(125):
+                    if number % 25 == 0:
+                        sizes.append(psutil.Process(process.pid).memory_info().rss / 2**20)
+                    responses = await asyncio.gather(*(client.post(path, json=body) for path, body in posts * 4))
+                    assert [response.status_code for response in responses] == [200, 200, 200, 400, 200] * 4
+            sizes.append(psutil.Process(process.pid).memory_info().rss / 2**20)
+    print("\nMiB after each 500 requests:", ", ".join(f"{size:.0f}" for size in sizes[1:]))
+    assert sizes[-1] - sizes[1] < 0.05 * sizes[1]  # over 2,000 requests, after 500 to warm up

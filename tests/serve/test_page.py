@@ -27,6 +27,9 @@ BERN = (["Bern"] * 4, ["Bern"] * 4, ["Bern", "Bern", "Bern", "Basel"])
 CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
 
 
+REFUSING = (["I don't know."], ["I don't know."], ["I do not know."])
+
+
 @pytest.fixture
 def opened(pipe):
     """Opens the page of a server at an address, in a tab of a width."""
@@ -94,6 +97,24 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
         parts = json.dumps(["verdict", "said", "gate", "numbers"])
         order = tab.run(f"{parts}.map((id) => document.getElementById(id).getBoundingClientRect().top)")
         assert order == sorted(order)
+        assert_quiet(tab, address)
+
+
+@pytest.mark.parametrize(
+    ("said", "title", "why"),
+    [
+        ((["x"], ["y"]), "It is a tie", "the leading answers tie"),
+        (REFUSING, "They decline to answer", "the leading answer declines to answer"),
+    ],
+)
+def test_what_no_threshold_answers(opened, said, title, why):
+    with serving(create_group(*said)) as address:
+        tab = opened(address)
+        ask(tab)
+        assert seen(tab, "#verdict-title") == title
+        move(tab, 1.2)
+        assert seen(tab, "#would") == f"No threshold makes the gate answer this question: {why}."
+        assert everything(tab, "#session tbody td")[-1] == "✕ withholds"
         assert_quiet(tab, address)
 
 

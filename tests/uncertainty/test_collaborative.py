@@ -155,9 +155,7 @@ def test_one_agent_has_its_semantic_entropy_and_no_dispute(divergence, group):
     ("distributions", "options", "error", "message"),
     [
         ([[0.5, 0.4]], {}, ValueError, r'every row of "distributions" must sum to 1; row 0 sums to 0.9. To turn'),
-        ([1.0], {}, ValueError, r"must have shape \(..., n_agents, n_clusters\); got shape \(1,\)"),
         (np.empty((0, 3)), {}, ValueError, r'"distributions" must not be empty; got shape \(0, 3\)'),
-        (OPPOSITE, {"weights": [1.0]}, ValueError, r"each of the 2 agents .*; got shape \(1,\)"),
         (OPPOSITE, {"weights": [[0.5, 0.5]] * 3}, ValueError, r"got shape \(3, 2\)"),
         (OPPOSITE, {"divergence": "tv"}, ValueError, "one of kl, js, hellinger, .*; got 'tv'. Choose one of them"),
     ],

@@ -70,7 +70,6 @@ def test_one_row_of_log_probs_serves_all_questions():
         ([0, 1], [0, 2], {}, ValueError, r"every agent must have at least one response; got none from agent 1"),
         ([0], [1], {"n_agents": 1}, ValueError, r'"agents" must be below "n_agents", 1; position 0 holds 1'),
         ([0, 3], [0, 0], {"n_clusters": 3}, ValueError, r'"labels" must be below "n_clusters", 3; position 1 holds 3'),
-        ([0], [0], {"n_agents": 1.0}, TypeError, r'"n_agents" must be an integer of at least 1; got 1.0'),
         ([], [], {}, ValueError, r'"labels" must not be empty'),
         ([0, 1], [0], {}, ValueError, r"got shapes \(2,\) and \(1,\)"),
         ([[0, 1]], [[0, 0]], {}, ValueError, r"which has one dimension; got shapes"),

@@ -162,3 +162,19 @@ def test_every_case_must_be_known(policy, traffic):
     for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
         with pytest.raises(ValueError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
             Seen(probability, "audit")
+
+
+def test_a_risk_that_no_threshold_keeps(policy, traffic):
+    cases, seen = ruled(policy, traffic)
+    wrong = [replace(row, correct=0.0, verdicts=tuple(0.0 for _ in row.verdicts)) for row in cases]
+    found = recalibrate(policy, wrong, seen, risk=0.3, confidence=0.9)
+    assert (found.outcome, found.policy.calibration.threshold) == ("none", None)
+
+
+def test_how_a_case_was_seen_is_read_of_its_sample():
+    assert Seen.of({"id": "1", "seen_probability": 0.5, "kind": "audit"}) == Seen(0.5, "audit")
+    for sample in ({"kind": "audit"}, {"seen_probability": True, "kind": "audit"}, {"seen_probability": "1"}):
+        with pytest.raises(TypeError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
+            Seen.of(sample)
+    with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
+        Seen.of({"seen_probability": 1.0})

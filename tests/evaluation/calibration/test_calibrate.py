@@ -137,11 +137,12 @@ def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
     assert (found.clusterer, found.correctness) == ("NormalizedMatch", "reference")
 
 
-def test_names_and_orders_change_nothing(rows):
+@pytest.mark.parametrize("halves", [False, True])
+def test_names_and_orders_change_nothing(rows, halves):
     samples = group(120, n_samples=2)
     renamed = [each | {"agent": {"a": "z", "b": "m", "c": "aa"}[each["agent"]]} for each in samples]
     found, other = (
-        calibrate(rows(each), risk=0.3, confidence=0.9, gate="learned", **NAMED).calibration
+        calibrate(rows(each), risk=0.3, confidence=0.9, gate="learned", halves=halves, **NAMED).calibration
         for each in (samples, renamed[::-1])
     )
     for name in ("n_questions", "n_answered", "n_wrong", "n_ties", "bound"):
@@ -169,6 +170,19 @@ def test_a_tie_is_never_answered_and_outside_the_risk(rows):
     decision = CalibratedPolicy(replace(found, threshold=5.0)).decide(data[0].measurement, round=0, max_rounds=1)
     assert (decision.action, decision.answer) == ("abstain", None)
     assert decision.reason == "the leading answers tie: 'right', 'wrong'"
+
+
+def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
+    # "a" is right, but for 10 % of the questions that both are wrong about
+    samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 10 == 9 else {}) for each in disputed(300)]
+    data = rows(samples)
+    policy = calibrate(data, risk=0.2, confidence=0.9, gate="learned", **NAMED)
+    found = policy.calibration
+    assert found.gate.weights[0] > found.gate.weights[1]
+    assert found.n_ties == 0
+    assert found.n_answered > 200
+    decision = policy.decide(data[0].measurement, round=0, max_rounds=1)
+    assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", "right", True)
 
 
 def test_equal_agents_break_no_tie(rows):

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust, to_folds
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.policy.learned_gates import distributions_of, gate_features
-from tests.evaluation.invented import group, row
+from tests.evaluation.invented import group
 
 
 @pytest.fixture(scope="module")
@@ -18,22 +18,6 @@ def known(rows):
 
 def fit(rows, **options):
     return fit_gate([each.measurement for each in rows], [each.verdicts for each in rows], **options)
-
-
-def unequal(n_questions, seed=0):
-    """One agent that is right in 85 % of the questions, one in 35 %; each sure of its own answer."""
-    generator = np.random.default_rng(seed)
-    return [
-        row(
-            f"q{i:04}",
-            agent,
-            0,
-            "right" if generator.random() < ease else f"w{generator.integers(9)}",
-            references=["right"],
-        )
-        for i in range(n_questions)
-        for agent, ease in (("strong", 0.85), ("weak", 0.35))
-    ]
 
 
 def test_the_trust_is_the_minimum_of_its_loss():
@@ -73,20 +57,6 @@ def test_the_gate_equals_scikit_learn(known):
     assert gate.deviations == (0.0, 0.0, 0.0)  # equal agents: the block does not enter
     np.testing.assert_allclose(own, free.predict_proba(x[untied, None])[:, 1], atol=1e-3)
     assert auroc(correct=wrong[untied] == 0, uncertainty=own) > 0.7  # higher = less sure
-
-
-def test_unequal_agents_have_unequal_weights(rows):
-    samples = unequal(400)
-    data = rows(samples)
-    gate = fit(data)
-    assert gate.agents == ("strong", "weak")
-    assert gate.weights[0] > 0.6
-    assert fit(data, trust=False).weights == (0.5, 0.5)
-    right = np.mean(
-        [each.verdicts[chosen] for each in data if (chosen := gate.choose_cluster(each.measurement)) is not None]
-    )
-    assert right == pytest.approx(0.85, abs=0.03)  # the strong agent's own
-    assert right - np.mean([each.correct for each in data]) > 0.15
 
 
 def test_folds_hold_equal_shares_and_depend_on_ids_alone():

@@ -80,6 +80,14 @@ def test_truthfulqa_accepts_every_correct_answer_the_best_first(record):
     assert (kind, question.references) == ("truthfulqa", ("They pass", "Nothing happens"))
 
 
+def test_nq_open_and_records_of_ones_own():
+    kind, question = to_question({"question": "who sang it", "answer": ["Cher"]})
+    assert (kind, question.references) == ("nq_open", ("Cher",))
+    record = {"id": 7, "question": "Who?", "gold": ["Ann", "ann"], "context": "Ann did.", "impossible": False}
+    assert to_question(record) == ("questions", Question("7", "Who?", ("Ann",), "Ann did."))
+    assert not to_question({**record, "gold": [], "impossible": True})[1].answerable
+
+
 @pytest.mark.parametrize(
     ("record", "said"),
     [

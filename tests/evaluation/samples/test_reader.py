@@ -14,10 +14,6 @@ def pay(amount):
     return {"name": "pay", "args": {"sum": amount}}
 
 
-def nested(depth):
-    return [nested(depth - 1)] if depth else 0
-
-
 def read(*paths):
     with Samples(paths) as samples:
         return list(samples)
@@ -96,12 +92,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
             Samples([path])
 
 
-@pytest.mark.parametrize(("n_faulty", "n_listed"), [(21, 20)])
-def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path, n_faulty, n_listed):
-    path = write(tmp_path / "s.jsonl", [row(), *(row(index=-1) for _ in range(n_faulty))])
+def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path):
+    path = write(tmp_path / "s.jsonl", [row(), *(row(index=-1) for _ in range(21))])
     with pytest.raises(SamplesError) as raised:
         read(path)
-    assert str(raised.value).count('"index" must be') == n_listed
+    assert str(raised.value).count('"index" must be') == 20
 
 
 def test_calls_are_compared_by_their_canonical_form(tmp_path):

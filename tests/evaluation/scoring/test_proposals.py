@@ -47,15 +47,6 @@ def test_verdicts_are_of_the_proposal_and_a_tie_of_the_group_is_none_of_its_own(
         assert (found.n_ties, found.correct.tolist()) == (0, [right])
 
 
-def test_questions_without_a_proposal_are_counted_apart(tmp_path):
-    rows = [*group(5), *(each | {"id": f"other {each['id']}"} for each in group(3) if each["agent"] != "a")]
-    found = report(scored(tmp_path, rows, proposer="a"), n_resamples=5)
-    assert (found["n_questions"], found["n_scored"], found["proposer"]) == (8, 5, "a")
-    assert (found["details"]["n_without_proposal"], found["details"]["n_unjudged"]) == (3, 0)
-    assert "by_kind" not in found
-    assert "proposer" not in report(scored(tmp_path, rows), n_resamples=5)
-
-
 def test_calls_and_no_calls_are_reported_apart(tmp_path):
     # where nothing should be called, both others call Ann all the same, and the proposal with the most support is wrong
     rows = []

@@ -67,14 +67,6 @@ def test_the_report_is_the_contract(tmp_path):
     assert "auroc_difference" not in figures["scores"]["coe"]
 
 
-def test_one_class_is_null_and_no_questions_are_no_scores(tmp_path):
-    figures = report(scored(tmp_path, [row("q", references=["Paris"])]), n_resamples=5)
-    assert figures["scores"]["coe"]["auroc"] == [None, None, None]
-    assert figures["scores"]["coe"]["aurac"] == [1.0, 1.0, 1.0]
-    empty = report(scored(tmp_path, [row("q")]), n_resamples=5)
-    assert (empty["n_scored"], empty["accuracy"], empty["scores"]) == (0, None, {})
-
-
 @pytest.mark.slow
 def test_memory_holds_no_question(tmp_path):
     def peak(n_questions):

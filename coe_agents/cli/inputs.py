@@ -179,7 +179,7 @@ def ray_options(options: EngineOptions) -> EngineOptions | None:
     if options.engine == "ray":
         clean_up_after_interrupt()
         return options
-    for name in ("address", "actors", "gpus_per_actor", "part_timeout"):
+    for name in ("address", "actors", "gpus_per_actor", "part_timeout", "partition_size"):
         if getattr(options, name):
             raise typer.BadParameter(
                 "it requires --engine ray. Add --engine ray, or omit it", param_hint=f"--{name.replace('_', '-')}"

@@ -41,9 +41,6 @@ LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chos
 SeedOption = Annotated[
     int, typer.Option(help="Random seed for questions and examples, and for agents that have no seed of their own.")
 ]
-PartitionOption = Annotated[
-    int, typer.Option(min=1, help="With --engine ray: questions that an actor takes at a time.")
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +144,10 @@ class EngineOptions:
     ] = None
     gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
     part_timeout: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            help="Seconds after which another actor tries a part, three in all; default: 3600.",
-        ),
+        float | None, typer.Option(min=1, help="Seconds after which another actor tries a part; default: 3600.")
+    ] = None
+    partition_size: Annotated[
+        int | None, typer.Option(min=1, help="Questions in a part, which an actor takes; default: 100, of `run` 10.")
     ] = None
 
 

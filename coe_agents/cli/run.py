@@ -40,9 +40,6 @@ def run(
             "with one. Default: as `sample` records it, reference; for tinyworld its entailment model."
         ),
     ] = None,
-    partition_size: Annotated[
-        int, typer.Option(min=1, help="With --engine ray: questions that are decided before their decisions are kept.")
-    ] = 10,
 ) -> None:
     """Ask the group as configured, with rounds, adaptive sampling and escalation, and keep every decision.
 
@@ -94,9 +91,10 @@ def run(
             from coe_agents.experiments.ray_cluster import cluster
 
             with cluster(ray.address):
-                n_parts = -(-n_pending // partition_size)
+                size = ray.partition_size or 10
+                n_parts = -(-n_pending // size)
                 pool, create = create_pool(ray, settings, create_run_group, n_parts=n_parts, **options)
-                decide_parts(questions, create, store, timings, pool, size=partition_size, on_row=on_row)
+                decide_parts(questions, create, store, timings, pool, size=size, on_row=on_row)
     _show_end(out, n_all)
 
 

@@ -17,7 +17,6 @@ from coe_agents.cli.options import (
     EngineOptions,
     Exit,
     JsonOption,
-    PartitionOption,
     SamplingOptions,
     ScoringOptions,
     expand_options,
@@ -39,14 +38,14 @@ SAMPLE_EPILOG = (
 )
 
 
-def sample_questions(sampling: SamplingOptions, engine: EngineOptions, partition_size: PartitionOption = 100) -> None:
+def sample_questions(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
     from coe_agents.tinyworld.questions import find_questions
 
     found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
-    sample_to(sampling, found, config, engine=ray, partition_size=partition_size)
+    sample_to(sampling, found, config, engine=ray)
 
 
 sample = expand_options(sample_questions)
@@ -58,11 +57,10 @@ def evaluate(
     scoring: ScoringOptions,
     engine: EngineOptions,
     as_json: JsonOption = False,
-    partition_size: PartitionOption = 100,
 ) -> None:
     """Run `sample`, then `score`; both --clusterer and --correctness are by default what the run records."""
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        sample_questions(sampling, engine, partition_size)
+        sample_questions(sampling, engine)
     names_all = scoring.clusterer is not None and scoring.correctness != "judge"
     scoring = replace(scoring, config=None if names_all else sampling.config)
     show_scores([sampling.out], scoring, as_json=as_json)
@@ -74,7 +72,6 @@ def sample_to(
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
-    partition_size: int = 100,
 ) -> None:
     """Asks the agents of a configuration the questions of a set, and stores the responses in the folder `options.out`.
 
@@ -125,11 +122,10 @@ def sample_to(
                 from coe_agents.experiments.ray_sampling import sample as sample_parts
 
                 with cluster(engine.address):
-                    n_parts = -(-max(missing.values()) // partition_size)
+                    size = engine.partition_size or 100
+                    n_parts = -(-max(missing.values()) // size)
                     pool, create = create_pool(engine, config, create_group, n_parts=n_parts, **asked)
-                    sample_parts(
-                        questions, prompt, create, store, pool, agents=[*missing], size=partition_size, on_unit=on_unit
-                    )
+                    sample_parts(questions, prompt, create, store, pool, agents=[*missing], size=size, on_unit=on_unit)
 
 
 @contextmanager

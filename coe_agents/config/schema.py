@@ -332,7 +332,6 @@ class GraphConfig(_LimitsSection):
 
     @property
     def bounds(self) -> Bounds:
-        """The bounds of a run."""
         return Bounds(**{name: getattr(self, name) for name in LIMITS})
 
 
@@ -422,7 +421,6 @@ class Config(_Section):
         return {part.name: price.model_dump() for part in parts if (price := part.price_per_million) is not None}
 
     def seed_agents(self, seed: int) -> None:
-        """Gives the agents without a seed of their own this one."""
         for agent in self.agents:
             if agent.seed is None and "seed" not in agent.options:
                 agent.seed = seed

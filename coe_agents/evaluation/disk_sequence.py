@@ -84,7 +84,6 @@ class DiskSequence(Sequence[T]):
         return part
 
     def place_of(self, key: bytes) -> int | None:
-        """Returns the place of the value with a key; None if no value has it."""
         place = bisect_left(range(self._n), key, key=self._key_at)
         return place if place < self._n and self._key_at(place) == key else None
 

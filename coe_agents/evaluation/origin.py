@@ -31,7 +31,6 @@ class Judging:
     recorded: "Judging | None" = None
 
     def to_json(self) -> dict[str, Any]:
-        """As settings and reports hold it; "recorded" is there only where it differs."""
         found: dict[str, Any] = {"clusterer": self.clusterer, "correctness": self.correctness}
         return found if self.recorded is None else {**found, "recorded": self.recorded.to_json()}
 

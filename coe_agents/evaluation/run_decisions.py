@@ -66,7 +66,6 @@ class Item:
 
     @property
     def leading_correct(self) -> float | None:
-        """Whether the group's leading answer is right, given or not."""
         if self.is_answered:
             return self.correct
         return self.verdicts[-1] if self.verdicts else None
@@ -99,7 +98,6 @@ class Item:
 
     @property
     def conformity(self) -> float | None:
-        """The share of agents that changed to the leading answer in a debate; None without a debate."""
         conformity: float | None = self.decision["conformity"]
         return conformity
 

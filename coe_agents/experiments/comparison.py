@@ -98,7 +98,6 @@ class Comparison:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns it as JSON has it; what is not known is null."""
         return {
             "reference": self.policies[0].name,
             "n_resamples": self.n_resamples,
@@ -317,7 +316,6 @@ def _times(each: Compared, first: Compared) -> str:
 
 
 def _referred(each: Compared) -> str:
-    """Returns what share the references decided: without them coverage would be lower, and risk higher."""
     share = each.decided_by.get(PERSON, 0.0)
     place = "of the questions in a person's place, and are always right"
     return f" The references decided {share:.1%} {place}." if share else ""

@@ -3,12 +3,10 @@
 Questions are asked concurrently; each decision is on the disk before the next one, in one file.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.run_decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.sample_collection import run_all
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.experiments.ray_cluster import Part, Pool, pack, unpack, work_through
+from coe_agents.experiments.ray_cluster import Pool, cut_parts, pack, unpack, work_through
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.files import append, write
 
@@ -110,20 +108,12 @@ def decide_parts(
     holds no key. The file is the same as that of a run in one process. What is in hand when the driver is killed is
     asked again. Questions that no actor finished have failed. Errors are those of `work_through`.
     """
-    parts = _to_ask(pending_questions(questions, store), size)
-    for _, content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
+    parts = cut_parts(map(asdict, pending_questions(questions, store)), size)
+    for content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
         for row, seconds in unpack(content):
             keep(store, timings, row, seconds)
             on_row(row)
     store.finish()
-
-
-def _to_ask(questions: Iterable[Question], size: int) -> Iterator[Part]:
-    waiting = iter(questions)
-    for number in count():
-        if not (part := list(map(asdict, islice(waiting, size)))):
-            return
-        yield number, pack(part)
 
 
 def fail_questions(content: bytes, reason: str) -> bytes:
@@ -134,12 +124,10 @@ def fail_questions(content: bytes, reason: str) -> bytes:
 
 
 class _Deciding:
-    def __init__(self, create: Callable[[], RunGroup], *, runner: asyncio.Runner | None = None) -> None:
+    def __init__(self, create: Callable[[], RunGroup]) -> None:
         self._group = create()
-        self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
-    def __call__(self, content: bytes) -> bytes:
-        questions = list(map(from_plain, unpack(content)))
+    async def __call__(self, content: bytes) -> bytes:
         found = list[tuple[Row, float]]()
-        self._runner.run(decide_each(questions, self._group, lambda *each: found.append(each)))
+        await decide_each(map(from_plain, unpack(content)), self._group, lambda *each: found.append(each))
         return pack(found)

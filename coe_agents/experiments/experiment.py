@@ -66,7 +66,6 @@ class Experiment:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The columns of `lines`: the keys, whose number it is, and the rest."""
         source = ("source",) if self.paper else ()
         return (*self.columns[: self.n_keys], *source, *self.columns[self.n_keys :])
 

@@ -62,7 +62,6 @@ class JudgedGroup:
         return [float(values.mean()) for values in map(self.values, estimators) if values is not None]
 
     def auroc(self, estimator: str) -> float:
-        """Returns the AUROC of a score; NaN where a question lacks it, or all answers are right or all wrong."""
         values = self.values(estimator)
         return float("nan") if values is None else auroc(correct=self.correct, uncertainty=values)
 

@@ -1,10 +1,8 @@
 """Owns sampling on a cluster: parts of the questions, whose replies the driver keeps as a run in one process does."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import count, islice
 from typing import Any
 
 from coe_agents.evaluation.datasets import Question
@@ -12,7 +10,7 @@ from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.sample_collection import SampledGroup, to_failure
 from coe_agents.evaluation.sample_collection import sample as sample_all
 from coe_agents.evaluation.samples.store import Store, Unit
-from coe_agents.experiments.ray_cluster import Part, Pool, pack, unpack, work_through
+from coe_agents.experiments.ray_cluster import Pool, cut_parts, pack, unpack, work_through
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -36,8 +34,8 @@ def sample(
     key. The actors ask at the same time, each of them `at_once` questions. `on_unit` is called when the store has one
     more. Of a part that no actor finished, what is missing has failed. Errors are those of `work_through`.
     """
-    parts = _to_ask(questions, prompt, store, agents=agents, size=size)
-    for _, content in work_through(parts, partial(_Asking, create), pool, fail_part):
+    parts = cut_parts(_to_ask(questions, prompt, store, agents), size)
+    for content in work_through(parts, partial(_Asking, create), pool, fail_part):
         replies = {(name, agent): rows for (name, agent), rows in unpack(content)}
         store.append_all(replies.items())
         for unit in replies:
@@ -46,32 +44,23 @@ def sample(
 
 
 def _to_ask(
-    questions: Iterable[Question], prompt: Callable[[Question], str], store: Store, *, agents: Sequence[str], size: int
-) -> Iterator[Part]:
-    waiting = (
-        {"question": asdict(question), "prompt": prompt(question), "agents": names}
-        for question in questions
-        if (names := [name for name in agents if not store.is_kept((question.id, name))])
-    )
-    for number in count():
-        if not (part := list(islice(waiting, size))):
-            return
-        yield number, pack(part)
+    questions: Iterable[Question], prompt: Callable[[Question], str], store: Store, agents: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    for question in questions:
+        if names := [name for name in agents if not store.is_kept((question.id, name))]:
+            yield {"question": asdict(question), "prompt": prompt(question), "agents": names}
 
 
 class _Asking:
-    def __init__(
-        self, create: Callable[[Mapping[str, str]], SampledGroup], *, runner: asyncio.Runner | None = None
-    ) -> None:
+    def __init__(self, create: Callable[[Mapping[str, str]], SampledGroup]) -> None:
         self._prompts: dict[str, str] = {}
         self._group = create(self._prompts)
-        self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
-    def __call__(self, content: bytes) -> bytes:
+    async def __call__(self, content: bytes) -> bytes:
         part = _Part(content)
         self._prompts.clear()
         self._prompts.update(part.prompts)
-        self._runner.run(sample_all(part.questions, self._group, part))
+        await sample_all(part.questions, self._group, part)
         return pack(part.replies)
 
 
@@ -83,7 +72,7 @@ def fail_part(content: bytes, reason: str) -> bytes:
 
 
 class _Part:
-    """What `_to_ask` sent; for the runner it is a store."""
+    """What an actor is to ask; for the runner it is a store."""
 
     def __init__(self, content: bytes) -> None:
         asked = unpack(content)

@@ -90,14 +90,12 @@ class Saved:
         return rows, [places[label] for label in labels]
 
     def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
-        """Returns what so many responses come to."""
         found: Measurement = self._once(measure, counts, of, n_resamples=0)
         aleatoric, epistemic = regime_thresholds(of.policy)
         parts = found.aleatoric, found.comparable_epistemic
         return replace(found, regime=regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic))
 
     def is_settled(self, counts: Counts, left: Mapping[str, int], of: ReplayedPolicy) -> bool:
-        """Returns whether no further response can be expected to change the decision."""
         if of.adaptive is None or not isinstance(of.policy, SettlingPolicy):
             return False
         found = self._once(forecast, counts, of, left, confidence=of.adaptive.confidence)

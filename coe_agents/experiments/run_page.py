@@ -94,12 +94,10 @@ class RunRows:
         self._ids = list(dict.fromkeys(key for run in runs for key in (*run.items, *run.errors)))
 
     def states(self, place: int) -> list[str]:
-        """Returns what became of each question in one of the runs."""
         run = self._runs[place]
         return [_state(run, key) for key in self._ids]
 
     def overview(self) -> dict[str, Any]:
-        """Returns what the page needs at once."""
         lines = [[_line(run, key) for key in self._ids] for run in self._runs]
         texts = {key: item.question for run in reversed(self._runs) for key, item in run.items.items()}
         return {
@@ -111,7 +109,6 @@ class RunRows:
         }
 
     def blocks(self) -> list[str]:
-        """Returns what happened in each question, `BLOCK` questions each."""
         return [
             pack([[_detail(run, key) for run in self._runs] for key in self._ids[start : start + BLOCK]])
             for start in range(0, len(self._ids), BLOCK)

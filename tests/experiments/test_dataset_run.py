@@ -3,6 +3,7 @@
 import asyncio
 import os
 import tracemalloc
+from dataclasses import asdict
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -14,13 +15,12 @@ from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.dataset_run import (
     Timings,
     _Deciding,
-    _to_ask,
     decide_all,
     fail_questions,
     keep,
     pending_questions,
 )
-from coe_agents.experiments.ray_cluster import unpack
+from coe_agents.experiments.ray_cluster import cut_parts, unpack
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.testing import ScriptedAgent
 
@@ -47,11 +47,9 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
         with (
             Store(folder, {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
             Timings(folder) as timings,
-            asyncio.Runner() as runner,
         ):
-            work = _Deciding(create, runner=runner)
-            for _, content in reversed(list(_to_ask(pending_questions(asked, store), size))):
-                for row, seconds in unpack(work(content)):
+            for content in reversed(list(cut_parts(map(asdict, pending_questions(asked, store)), size))):
+                for row, seconds in unpack(asyncio.run(_Deciding(create)(content))):
                     keep(store, timings, row, seconds)
             store.finish()
         assert (folder / DECISIONS).read_bytes() == (tmp_path / "one" / DECISIONS).read_bytes()
@@ -65,7 +63,7 @@ def test_the_questions_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp
             Timings(tmp_path) as timings,
         ):
             assert store.n_pending == len(asked)
-            for _, content in _to_ask(pending_questions(asked, store), 2):
+            for content in cut_parts(map(asdict, pending_questions(asked, store)), 2):
                 for row, seconds in unpack(fail_questions(content, "too late")):
                     keep(store, timings, row, seconds)
             store.finish()
@@ -80,7 +78,7 @@ def peak_of_a_run(folder, n):
         asked = questions(n).first(n - 1)
         units = Units(asked, {DECIDER: 1}, seed=0)
         with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
-            for number, content in _to_ask(pending_questions(asked, store), 20):
+            for number, content in enumerate(cut_parts(map(asdict, pending_questions(asked, store)), 20)):
                 for question in unpack(content):
                     error = "lost " * 400 if number % 2 else None
                     keep(store, timings, {"id": question["id"], "agent": DECIDER, "error": error, "x": "y" * 2000}, 1.0)

@@ -11,7 +11,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.sample_collection import Participant
 from coe_agents.evaluation.samples.store import SAMPLES, Store
-from coe_agents.experiments.ray_cluster import Pool, cluster, unpack, work_through
+from coe_agents.experiments.ray_cluster import Pool, cluster, cut_parts, unpack, work_through
 from coe_agents.experiments.ray_sampling import _Asking, _to_ask, fail_part
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
@@ -50,7 +50,7 @@ def store_in(folder):
 
 
 def parts_of(store):
-    return [part for _, part in _to_ask(QUESTIONS, prompt_of, store, agents=["a", "b"], size=2)]
+    return list(cut_parts(_to_ask(QUESTIONS, prompt_of, store, ["a", "b"]), 2))
 
 
 def ask_all(folder, failing=()):
@@ -61,10 +61,10 @@ def ask_all(folder, failing=()):
         groups.append(Speaking(prompts, failing))
         return groups[-1]
 
-    with store_in(folder) as store, asyncio.Runner() as runner:
-        work = _Asking(create, runner=runner)
+    with store_in(folder) as store:
+        work = _Asking(create)
         for part in parts_of(store):
-            store.append_all(((*unit,), rows) for unit, rows in unpack(work(part)))
+            store.append_all(((*unit,), rows) for unit, rows in unpack(asyncio.run(work(part))))
         store.finish()
         return {unit: store.error_of(unit) for unit in UNITS}, [unit for group in groups for unit in group.asked]
 
@@ -116,7 +116,7 @@ def test_a_part_is_made_when_it_is_taken(tmp_path):
         return PROMPTS[question.id]
 
     with store_in(tmp_path) as store:
-        waiting = _to_ask(QUESTIONS, prompt, store, agents=["a", "b"], size=2)
+        waiting = cut_parts(_to_ask(QUESTIONS, prompt, store, ["a", "b"]), 2)
         for expected in ("01", "0123", "01234"):
             next(waiting)
             assert "".join(asked) == expected
@@ -131,5 +131,5 @@ def test_work_that_cannot_be_sent_is_refused_before_an_actor_starts():
     pytest.importorskip("ray")
     client = threading.Lock()
     with pytest.raises(TypeError, match=r'"create" must be picklable.*cannot pickle.*lock'):
-        list(work_through([(0, b"")], lambda: client, Pool(1), fail_nothing))
+        list(work_through([b""], lambda: client, Pool(1), fail_nothing))
     assert list(work_through([], lambda: client, Pool(1), fail_nothing)) == []

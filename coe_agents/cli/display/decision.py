@@ -99,7 +99,6 @@ def _head(decision: Mapping[str, Any]) -> Text:
 
 
 def _reader_of(decision: Mapping[str, Any]) -> Callable[[str], str]:
-    """Returns what turns an answer into words; texts stay as they are."""
     return action_in_words if is_about_actions(decision) else str
 
 

@@ -89,7 +89,6 @@ class Rows:
         )
 
     def overview(self, scores: Scores) -> dict[str, Any]:
-        """Returns what the page needs at once; `scores` has a value for each question whose `correct` is known."""
         return {
             "block": BLOCK,
             "thresholds": [DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD],
@@ -104,7 +103,6 @@ class Rows:
         return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
 
     def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
-        """Returns of each cluster its most probable response, the group's share, and whether it is right."""
         predictions = [Prediction.of(statistics, cluster=cluster) for cluster in range(len(statistics.support))]
         others = [cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)]
         verdicts: dict[int, float | None] = {}

@@ -36,9 +36,6 @@ class Statistics:
         question: The question and its samples; `responses` are in the order of `labels`.
         labels: The cluster of each response; clusters are numbered by their texts, so that agents do not matter.
         weighting: How responses count, as asked for.
-        affinity: Shape `(n_clusters, n_clusters)`, in [0, 1]: the mean of both directions' probability of entailment
-            between the clusters' most probable responses, with a diagonal of 1. The identity without an entailment
-            model.
         names: The agents that responded, in the order of the rows of `distributions`.
         agents: The row of each response's agent.
         log_probs: Each response's length-normalised log-probability; 0 for those of an agent that counts by frequency.
@@ -55,7 +52,6 @@ class Statistics:
     question: SampledQuestion
     labels: IntArray
     weighting: Weighting
-    affinity: FloatArray
     names: tuple[str, ...]
     agents: IntArray
     log_probs: FloatArray
@@ -82,7 +78,6 @@ class Statistics:
 
     @cached_property
     def n_responses(self) -> list[int]:
-        """Of each agent, in the order of the rows."""
         return list(np.bincount(self.agents).tolist())
 
     @cached_property
@@ -92,7 +87,7 @@ class Statistics:
 
     @cached_property
     def places(self) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in self.affinity]
+        found: list[list[int]] = [[] for _ in self.support]
         for place, label in enumerate(self.labels.tolist()):
             found[label].append(place)
         return found
@@ -126,12 +121,6 @@ class Statistics:
     def is_tied(self) -> bool:
         return len(self.leading) > 1
 
-    def with_affinity(self, affinity: FloatArray) -> "Statistics":
-        """Returns the same with another affinity, and with `coe_wasserstein` over the ground metric 1 - affinity."""
-        metric = 1.0 - affinity
-        found = collaborative_entropy(self.distributions, divergence="wasserstein", ground_metric=metric).total
-        return replace(self, affinity=affinity, figures={**self.figures, "coe_wasserstein": float(found)})
-
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response; of tool calls the canonical action."""
         if self.leading == (cluster,) and not self.is_text and self.measurement.calls is None:
@@ -151,7 +140,7 @@ def iter_statistics(
 ) -> Iterator[Statistics]:
     """Yields the statistics of each question that has a response; a few questions are held at a time.
 
-    Responses are compared by their `answer`, else by the canonical answer of their text. For the affinity between
+    Responses are compared by their `answer`, else by the canonical answer of their text. For the distances between
     clusters, `entailment` is asked two pairs per pair of clusters; the other arguments are as in `ScoringSetup`.
     `weights` are the agents' by name, 1 for those without; they change the measurement and its leading cluster, and
     questions that only agents of weight 0 answered are left out.
@@ -180,7 +169,7 @@ def iter_statistics(
                 zip(places, _compute_statistics(chosen, own_labels, weighting, proposer, weight_of), strict=True)
             )
         statistics = [ready[place] for place in range(len(batch))]
-        yield from statistics if entailment is None else _with_affinities(statistics, entailment)
+        yield from statistics if entailment is None else _with_distances(statistics, entailment)
 
 
 def _cluster(batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
@@ -241,7 +230,6 @@ def _compute_statistics(
             question=question,
             labels=clusters[i],
             weighting=weighting,
-            affinity=np.eye(n_clusters),
             names=tuple(numbers),
             agents=agents,
             log_probs=likely[i],
@@ -287,8 +275,12 @@ def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
     return [numbers[label] for label in labels]
 
 
-def _with_affinities(batch: Sequence[Statistics], entailment: EntailmentModel) -> Iterator[Statistics]:
-    """Yields the statistics with the affinities that the model gives; all pairs go to it in one request."""
+def _with_distances(batch: Sequence[Statistics], entailment: EntailmentModel) -> Iterator[Statistics]:
+    """Yields the statistics with `coe_wasserstein` over a ground metric between the clusters.
+
+    It is 1 - the mean of both directions' probability of entailment between their most probable responses. All pairs go
+    to the model in one request.
+    """
     pairs: list[tuple[str, str]] = []
     for each in batch:
         answers = [each.answer_of(cluster) for cluster in range(len(each.support))]
@@ -298,4 +290,6 @@ def _with_affinities(batch: Sequence[Statistics], entailment: EntailmentModel) -
         matrix = np.eye(len(each.support))
         off_diagonal = matrix == 0.0
         matrix[off_diagonal] = [next(entailed) for _ in range(off_diagonal.sum())]
-        yield each.with_affinity((matrix + matrix.T) / 2.0)
+        metric = 1.0 - (matrix + matrix.T) / 2.0
+        found = collaborative_entropy(each.distributions, divergence="wasserstein", ground_metric=metric).total
+        yield replace(each, figures={**each.figures, "coe_wasserstein": float(found)})

@@ -92,10 +92,9 @@ def test_stated_fields_are_means_over_agents(statistics):
 
 
 def test_an_entailment_model_sets_the_distances(statistics):
-    # p(entailment) is 0.8 one way and 0.1 the other: an affinity of 0.45
+    # p(entailment) is 0.8 one way and 0.1 the other: a distance of 0.55
     model = TableEntailment({("Q? x", "Q? y"): "entailment"}, default="neutral")
     (one,) = statistics(said("x x", "y y", question="Q?"), entailment=model)
-    np.testing.assert_allclose(one.affinity, [[1, 0.45], [0.45, 1]])
     assert ESTIMATORS["coe_wasserstein"](one) == pytest.approx(0.5 * 0.55)
     assert [len(call) for call in model.calls] == [2]
 

@@ -212,8 +212,7 @@ def load_divergence(config: Config) -> Divergence:
         return function
 
 
-def load_tools(config: Config) -> list[dict[str, Any]] | None:
-    """Returns the schemas of the tools that a configuration names; None if it names none."""
+def _load_tools(config: Config) -> list[dict[str, Any]] | None:
     name = config.graph.tools
     if name is None:
         return None
@@ -262,7 +261,7 @@ _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
     "divergence": load_divergence,
     "coordination": _check_solver,
-    "tools": load_tools,
+    "tools": _load_tools,
     "weights": load_weights,
 }
 """What a graph needs besides agents, clusterer and policy."""

@@ -193,15 +193,7 @@ _WITHIN = {"within": "absolute", "within_relative": "relative"}
 
 
 def read_rules(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keyword arguments of `ActionMatch`.
-
-    Raises:
-        ValueError: If an option is not known, or a rule is not one.
-
-    Example:
-        >>> read_rules({"compare": {"transfer.amount": {"within": 0.01}, "note": "ignore"}})
-        {'compare': {'transfer.amount': Within(absolute=0.01, relative=0.0), 'note': Ignore()}}
-    """
+    """Returns the keyword arguments of `ActionMatch`; a ValueError if an option is not known, or a rule is not one."""
     for name in options.keys() - {"compare", "text"}:
         raise ValueError(f'"{name}" is not an option of "actions". Its options are compare and text')
     text = {"text": one_of(options["text"], '"text"', ("exact", "loose"))} if "text" in options else {}

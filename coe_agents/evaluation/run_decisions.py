@@ -151,15 +151,14 @@ def read_run(folder: Path) -> Run:
             if row["error"] is not None:
                 errors[row["id"]] = str(row["error"])
                 continue
-            items[row["id"]] = to_item(row, seconds.get(row["id"]))
+            items[row["id"]] = _to_item(row, seconds.get(row["id"]))
         except (KeyError, ValueError) as error:
             raise _broken(path, number, error) from error
     settings = _read(folder / SETTINGS, hint="Restore it, or rerun coe-agents run in another folder")
     return Run(folder.resolve().name, items, errors, settings, _prices(folder / PRICES))
 
 
-def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
-    """Returns what a line of `DECISIONS` says; a ValueError if it is not such a line."""
+def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
     try:
         item = Item(
             id=row["id"],

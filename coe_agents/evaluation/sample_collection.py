@@ -47,9 +47,7 @@ class SampledGroup:
     secrets: Collection[str] = frozenset()
 
 
-class ResponseStore(Protocol):
-    """Where replies are kept, such as a `Store`."""
-
+class _ResponseStore(Protocol):
     def pending_units(self) -> list[Unit]: ...
     def append(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None: ...
     def finish(self) -> None: ...
@@ -77,7 +75,7 @@ class Units(Mapping[Unit, int]):
 async def sample(
     questions: Sequence[Question],
     group: SampledGroup,
-    store: ResponseStore,
+    store: _ResponseStore,
     *,
     on_unit: Callable[[Unit], None] = lambda unit: None,
 ) -> None:

@@ -65,11 +65,11 @@ async def decide_all(
         keep(store, timings, row, seconds)
         on_row(row)
 
-    await decide_each(pending_questions(questions, store), group, note)
+    await _decide_each(pending_questions(questions, store), group, note)
     store.finish()
 
 
-async def decide_each(questions: Iterable[Question], group: RunGroup, note: Callable[[Row, float], None]) -> None:
+async def _decide_each(questions: Iterable[Question], group: RunGroup, note: Callable[[Row, float], None]) -> None:
     """Asks the group all questions, and passes each line on with its seconds before the next question is asked."""
     waiting = iter(questions)
 
@@ -129,5 +129,5 @@ class _Deciding:
 
     async def __call__(self, content: bytes) -> bytes:
         found = list[tuple[Row, float]]()
-        await decide_each(map(from_plain, unpack(content)), self._group, lambda *each: found.append(each))
+        await _decide_each(map(from_plain, unpack(content)), self._group, lambda *each: found.append(each))
         return pack(found)

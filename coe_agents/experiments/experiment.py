@@ -70,13 +70,7 @@ class Experiment:
         return (*self.columns[: self.n_keys], *source, *self.columns[self.n_keys :])
 
     def lines(self) -> list[Row]:
-        """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow.
-
-        Example:
-            >>> columns = ("epsilon", "solver", "iterations")
-            >>> Experiment(name="epsilon", title="E", columns=columns, rows=(("1e-04", "greedy", 1.0),)).lines()[:2]
-            [('1e-04', 'here', 'greedy', 1.0), ('1e-04', 'paper', 'greedy', 4.0)]
-        """
+        """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow."""
         k, lines, left = self.n_keys, list[Row](), list(self.paper)
         if not left:
             return list(self.rows)

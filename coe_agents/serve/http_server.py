@@ -130,7 +130,7 @@ def create_server(app: ASGIApp, *, grace: int) -> uvicorn.Server:
 
 def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
     """Serves until SIGINT or SIGTERM; questions in flight are then answered for up to `grace` seconds."""
-    set_up_logs()
+    _set_up_logs()
     signals = (signal.SIGINT, signal.SIGTERM)
     for each in signals:  # uvicorn raises the signal again once it has ended
         signal.signal(each, signal.SIG_IGN)
@@ -148,7 +148,7 @@ def log_warning(
     _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)
 
 
-def set_up_logs() -> None:
+def _set_up_logs() -> None:
     """Writes records of our own from INFO on, and of others from WARNING on, to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))

@@ -32,10 +32,6 @@ class Prompt:
         r"""Returns the prompt: instruction, examples with their first reference, question.
 
         A ConfigurationError if a passage is wanted, and the prompt or a question has none.
-
-        Example:
-            >>> Prompt("Be brief.", "Q: {question}\nA:").text(Question("1", "Of Italy?", ()))
-            'Be brief.\n\nQ: Of Italy?\nA:'
         """
         shown = [f"{self._asked(example, with_context)} {example.references[0]}" for example in examples]
         parts = [self.instruction, *shown, self._asked(question, with_context)]

@@ -55,13 +55,6 @@ class QuestionsOnDisk:
 
         Only questions with an answer are drawn, and with `with_context` only those with a passage. That function raises
         a ConfigurationError if there are not so many.
-
-        Example:
-            >>> numbered = [Question(str(number), f"{number}?", ("!",)) for number in range(9)]
-            >>> found = QuestionsOnDisk("numbers", on_disk(numbered, seed=0), 9, seed=0)
-            >>> shown = found.draw_examples(8)(numbered[3])
-            >>> len(shown), numbered[3] in shown
-            (8, False)
         """
         drawn, wordings = list[Question](), set[str]()
         usable = (
@@ -138,7 +131,7 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, A
     published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
         chosen = split or "validation"
-        return f"{published}, {chosen}", hub_records(published, chosen)
+        return f"{published}, {chosen}", _hub_records(published, chosen)
     if not path.is_file():
         names = ", ".join([*PUBLISHED, "tinyworld"])
         raise ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
@@ -146,7 +139,7 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, A
         raise ConfigurationError(
             f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
         )
-    return source, hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
+    return source, _hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
 
 
 def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Question]]:
@@ -179,7 +172,7 @@ def _name_conflict(records: Iterable[tuple[str, Question]]) -> None:
             ) from error
 
 
-def hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:
+def _hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:
     """Yields the records of a split, and the number of each; `published.path` may be a folder or a Parquet file."""
     try:
         import datasets

@@ -39,15 +39,6 @@ class Store:
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message names them.
         StoreError: On entering, if another process writes there, or the file does not belong to a run.
-
-    Example:
-        >>> import tempfile
-        >>> row = {"id": "1", "agent": "a", "index": 0, "text": "Paris", "error": None}
-        >>> with tempfile.TemporaryDirectory() as folder, Store(Path(folder), {}, {("1", "a"): 1}) as store:
-        ...     before = store.pending_units()
-        ...     store.append(("1", "a"), [row])
-        ...     before, store.pending_units()
-        ([('1', 'a')], [])
     """
 
     def __init__(

@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
-class ScoreName(NamedTuple):
-    """How a score is shown."""
-
+class _ScoreName(NamedTuple):
     label: str
     group: str
     explanation: str
@@ -72,7 +70,7 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """By group and score, in reading order: what reports call it, and what it measures, in a line."""
 
 _NAMES = {
-    score: ScoreName(label, group, explanation)
+    score: _ScoreName(label, group, explanation)
     for group, scores in _TABLE.items()
     for score, (label, explanation) in scores.items()
 }
@@ -93,9 +91,9 @@ BASELINE = (
 """The scores that reports show first."""
 
 
-def name_of(score: str) -> ScoreName:
+def name_of(score: str) -> _ScoreName:
     """Returns how a score is shown; one that is not built in keeps its own name."""
-    return _NAMES.get(score) or ScoreName(score, _OTHER, "registered by another package or by the caller")
+    return _NAMES.get(score) or _ScoreName(score, _OTHER, "registered by another package or by the caller")
 
 
 def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:

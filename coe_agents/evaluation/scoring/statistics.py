@@ -152,7 +152,7 @@ def iter_statistics(
     waiting = iter(questions)
     for first in waiting:
         batch = [
-            fill_answers(question)
+            _fill_answers(question)
             for question in chain([first], islice(waiting, BATCH - 1))
             if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
         ]
@@ -244,7 +244,7 @@ def _compute_statistics(
         )
 
 
-def fill_answers(question: SampledQuestion) -> SampledQuestion:
+def _fill_answers(question: SampledQuestion) -> SampledQuestion:
     """Returns the question with what is compared of each response as its answer; see `compared_answer`."""
     if has_proposals(question.responses):
         compared = [{**response, "answer": compared_answer(response)} for response in question.responses]

@@ -73,7 +73,7 @@ class Units(Mapping[Unit, int]):
 
 
 async def sample(
-    questions: Sequence[Question],
+    questions: Collection[Question] | DiskSequence[Question],
     group: SampledGroup,
     store: _ResponseStore,
     *,

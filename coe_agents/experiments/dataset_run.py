@@ -4,7 +4,7 @@ Questions are asked concurrently; each decision is on the disk before the next o
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -52,7 +52,7 @@ def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None
 
 
 async def decide_all(
-    questions: Sequence[Question],
+    questions: Iterable[Question],
     group: RunGroup,
     store: Store,
     timings: Timings,

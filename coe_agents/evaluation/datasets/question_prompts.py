@@ -1,6 +1,6 @@
 """Owns what is said around a question of a dataset; the shipped wordings are in `prompts.toml`."""
 
-import string
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,14 +39,14 @@ class Prompt:
 
     def _asked(self, question: Question, with_context: bool) -> str:
         if not with_context:
-            return self.question.format(question=question.question)
+            return _fill(self.question, question=question.question)
         if self.with_context is None or question.context is None:
             lacking = "the prompt" if self.with_context is None else f"question {question.id!r}"
             raise ConfigurationError(
                 f"{lacking} has no passage", hint='Omit "--with-context", or pass a dataset and a prompt with one'
             )
         passage = for_prompt(question.context, limit=len(question.context))
-        return self.with_context.format(question=question.question, context=passage)
+        return _fill(self.with_context, question=question.question, context=passage)
 
 
 PLAIN = Prompt(
@@ -75,6 +75,7 @@ def load_prompt(name: str | None = None) -> Prompt:
     return Prompt(**_check_fields(table, path))
 
 
+_FIELD = re.compile(r"\{(question|context)\}")
 _PLACES = {"instruction": set[str](), "question": {"question"}, "with_context": {"question", "context"}}
 
 
@@ -86,18 +87,11 @@ def _check_fields(table: dict[str, Any], path: Path) -> dict[str, str]:
         if name not in _PLACES or not isinstance(text, str):
             fault, remedy = f'there is no field "{name}", or it is not a string', f"The fields are {', '.join(_PLACES)}"
             raise ConfigurationError(f"{path}: {fault}", hint=remedy)
-        if name != "instruction" and _places(text) != _PLACES[name]:
+        if name != "instruction" and {*_FIELD.findall(text)} != _PLACES[name]:
             places = " and ".join(f"{{{place}}}" for place in sorted(_PLACES[name]))
-            raise ConfigurationError(
-                f'{path}: "{name}" must hold {places}, and nothing else in braces', hint="Write {{ and }} for braces"
-            )
+            raise ConfigurationError(f'{path}: "{name}" must hold {places}', hint="Correct it")
     return table
 
 
-def _places(template: str) -> set[str] | None:
-    """Returns the text in braces; None where that is more than a name, which could reach into objects."""
-    try:
-        parts = [part for part in string.Formatter().parse(template) if part[1] is not None]
-    except ValueError:
-        return None
-    return None if any(spec or conversion for *_, spec, conversion in parts) else {str(name) for _, name, *_ in parts}
+def _fill(template: str, **values: str) -> str:
+    return _FIELD.sub(lambda found: values[found[1]], template)

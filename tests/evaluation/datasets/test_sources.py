@@ -52,7 +52,8 @@ def test_truthfulqa_as_published(tmp_path):
     with pytest.raises(DatasetError, match=r'TruthfulQA\.csv:4: "Question" must be'):
         opened(str(path))
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
-    assert opened(str(path)).questions[0].references == ("They pass", "Nothing happens")
+    (question,) = opened(str(path)).questions
+    assert question.references == ("They pass", "Nothing happens")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from typing import Any
 
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import from_plain
-from coe_agents.evaluation.sample_collection import SampledGroup, to_failure
-from coe_agents.evaluation.sample_collection import sample as sample_all
+from coe_agents.evaluation.sample_collection import SampledGroup, ask_each, to_failure
 from coe_agents.evaluation.samples.store import Store, Unit
 from coe_agents.experiments.ray_cluster import Pool, cut_parts, pack, unpack, work_through
 
@@ -57,35 +56,22 @@ class _Asking:
         self._group = create(self._prompts)
 
     async def __call__(self, content: bytes) -> bytes:
-        part = _Part(content)
+        questions, pending, prompts = _read(content)
         self._prompts.clear()
-        self._prompts.update(part.prompts)
-        await sample_all(part.questions, self._group, part)
-        return pack(part.replies)
+        self._prompts.update(prompts)
+        replies = list[tuple[Unit, Rows]]()
+        await ask_each(questions.values(), self._group, pending, lambda *reply: replies.append(reply))
+        return pack(replies)
 
 
 def fail_part(content: bytes, reason: str) -> bytes:
     """Returns a part in which all that was missing failed for this reason."""
-    part = _Part(content)
-    questions = {question.id: question for question in part.questions}
-    return pack([(unit, [to_failure(unit[1], questions[unit[0]], reason)]) for unit in part.pending_units()])
+    questions, pending, _ = _read(content)
+    return pack([((name, agent), [to_failure(agent, questions[name], reason)]) for name, agent in pending])
 
 
-class _Part:
-    """What an actor is to ask; for the runner it is a store."""
-
-    def __init__(self, content: bytes) -> None:
-        asked = unpack(content)
-        self.questions = [from_plain(each["question"]) for each in asked]
-        self.prompts: dict[str, str] = {each["question"]["id"]: each["prompt"] for each in asked}
-        self.replies: list[tuple[Unit, Rows]] = []
-        self._pending = [(each["question"]["id"], name) for each in asked for name in each["agents"]]
-
-    def pending_units(self) -> list[Unit]:
-        return self._pending
-
-    def append(self, unit: Unit, rows: Rows) -> None:
-        self.replies.append((unit, rows))
-
-    def finish(self) -> None:
-        pass
+def _read(content: bytes) -> tuple[dict[str, Question], list[Unit], dict[str, str]]:
+    asked = unpack(content)
+    questions = [from_plain(each["question"]) for each in asked]
+    pending = [(each["question"]["id"], agent) for each in asked for agent in each["agents"]]
+    return {each.id: each for each in questions}, pending, {each["question"]["id"]: each["prompt"] for each in asked}

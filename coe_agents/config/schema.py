@@ -163,9 +163,7 @@ class AgentConfig(ModelSection):
 class CustomPart(_Section):
     """A clusterer or policy of another package: a class or function, called with `options` as keyword arguments.
 
-    Attributes:
-        kind: The name of an entry point, or "package.module:name". Its module is imported, which runs its code.
-        options: The keyword arguments; must contain no key.
+    `kind` is the name of an entry point, or "package.module:name". Its module is imported, which runs its code.
     """
 
     kind: str
@@ -227,9 +225,7 @@ def _check_rules(options: dict[str, Any]) -> dict[str, Any]:
 class ActionsClusterer(_Section):
     """Clusters tool calls by equality, argument by argument; `options` are those of `ActionMatch` but `tools`.
 
-    Attributes:
-        options: "compare", by "tool.argument" or "argument": "exact", "ignore", "any_order", "text", `{within = 0.01}`
-            or `{within_relative = 0.05}`; and "text", "exact" or "loose".
+    "compare" has a rule by "tool.argument" or "argument", one of `_FORMS`; "text" is "exact" or "loose".
     """
 
     kind: Literal["actions"]

@@ -68,12 +68,10 @@ class Compared:
 
     Attributes:
         figures: By name: the value with its 95 % interval; NaN where it is not known for any question.
-        differences: To the first policy, paired, on the questions that both have; empty for the first.
-        n_common: How many questions those are.
+        differences: To the first policy, paired, on the `n_common` questions that both have; empty for the first.
         n_answers: How many answers to them can be judged, of the policy that has fewer.
         token_ratio: How many times the tokens of the first it takes on them; NaN where not known.
         decided_by: The share of questions that each decided.
-        is_cut_short: As in `PolicyOutcomes`.
     """
 
     name: str

@@ -52,12 +52,9 @@ def cluster(address: str | None = None) -> Iterator[None]:
     """Joins a Ray cluster, or starts one on this machine that only loopback reaches; a cluster joined before is kept.
 
     `address` is as Ray has it, such as "10.0.0.1:6379" or "auto"; without it the environment variable RAY_ADDRESS
-    counts, else a cluster is started, without dashboard and usage statistics, and ended with the context. Ray prints
-    messages about lost processes and machines; until the context ends, they go to standard error.
-
-    Raises:
-        ImportError: If Ray is not installed.
-        ConfigurationError: If nothing listens at the address.
+    counts, else a cluster is started, without dashboard and usage statistics, and ended with the context. A
+    ConfigurationError if nothing listens there. Ray prints messages about lost processes and machines; until the
+    context ends, they go to standard error.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     own: dict[str, Any] = {}

@@ -109,15 +109,10 @@ def create_run_group(
 ) -> RunGroup:
     """Returns the graph of a configuration, or tinyworld's (None); agents without a seed of their own take `seed`.
 
-    Args:
-        config: None for tinyworld.
-        seed: For the responses of agents without one.
-        at_once: Concurrent questions; by default 8, and 1 if a model is in this process: the last digits of its
-            log-probabilities depend on the batch, and a resumed run must end with the same file.
-        n_sharing: Number of processes, including this one, that ask the same servers at the same time.
-        people: What becomes of a case that needs a person.
-        correctness: A name of `--correctness` that needs no model; by default what `judging_of` says.
-        is_tinyworld: Whether the questions are tinyworld's.
+    `at_once` questions are asked at a time; by default 8, and 1 if a model is in this process: the last digits of its
+    log-probabilities depend on the batch, and a resumed run must end with the same file. `n_sharing` processes,
+    including this one, ask the same servers at the same time. `people` is what becomes of a case that needs a person.
+    `correctness` is a name of `--correctness` that needs no model; by default it is what `judging_of` says.
     """
     judging = judging_of(config, is_tinyworld=is_tinyworld)
     if correctness is not None:

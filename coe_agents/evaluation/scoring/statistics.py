@@ -143,10 +143,8 @@ def iter_statistics(
     Responses are compared by their `answer`, else by the canonical answer of their text. For the distances between
     clusters, `entailment` is asked two pairs per pair of clusters; the other arguments are as in `ScoringSetup`.
     `weights` are the agents' by name, 1 for those without; they change the measurement and its leading cluster, and
-    questions that only agents of weight 0 answered are left out.
-
-    Raises:
-        ValueError: If `weighting` is "probability" and an agent lacks log-probabilities.
+    questions that only agents of weight 0 answered are left out. A ValueError if `weighting` is "probability" and an
+    agent lacks log-probabilities.
     """
     weight_of = weights or {}
     waiting = iter(questions)

@@ -86,7 +86,9 @@ def run(
             import asyncio
 
             asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
-        elif n_pending := store.n_pending:
+        elif not (n_pending := store.n_pending):
+            store.finish()
+        else:
             from coe_agents.experiments.dataset_run import decide_parts
             from coe_agents.experiments.ray_cluster import cluster
 

@@ -117,7 +117,9 @@ def sample_to(
         with _progress_and_summary(group, len(questions), store, missing) as on_unit:
             if engine is None:
                 asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
-            elif missing:
+            elif not missing:
+                store.finish()
+            else:
                 from coe_agents.experiments.ray_cluster import cluster
                 from coe_agents.experiments.ray_sampling import sample as sample_parts
 

@@ -59,7 +59,7 @@ def show_decision(
     console.print(Padding(lines, (0, 0, 0, 2)))
     tokens = add_usages(decision["tokens"].values())["output_tokens"]
     cost = "tokens not known" if tokens is None else quantity(tokens, "token")
-    sent = [record["n_requests"] for agent in decision["agents"].values() for record in agent.get("sampling", ())]
+    sent = [record.get("n_requests", 0) for agent in decision["agents"].values() for record in agent.get("sampling", ())]
     parts = [quantity(decision["n_rounds"], "round"), *([quantity(sum(sent), "request")] if sent else []), cost]
     console.print(Text(f"  {', '.join(parts)}, {seconds:.2f} s", style="dim"))
 

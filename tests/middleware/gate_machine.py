@@ -229,7 +229,12 @@ class World:
 
     def note_judged(self, ref, amount):
         """What a group of judges let pass, or did not."""
-        group = self.action([one for one in self.turns[ref].calls if one["args"]["ref"] == ref and amount != EVIL])
+        first, *_ = calls = self.turns[ref].calls
+        if ref == of_an_added_call(ref):  # it is judged, too, though no member proposed it
+            calls = [{**first, "args": {**first["args"], "ref": ref, "amount": amount}}]
+        elif amount == EVIL:
+            calls = []
+        group = self.action([one for one in calls if one["args"]["ref"] == ref])
         if group:
             self.judged[thread_id(), ref].add(group)
             if self.ruling(ref, amount) == "approved":

@@ -92,21 +92,6 @@ def test_init_overwrites_only_when_told_to(tmp_path):
     assert len(load_config(path).agents) == 2
 
 
-def test_check_prints_what_it_understood(checked):
-    code, out, err = checked(AGENTS + REST + "[graph]\nmax_rounds = 2\n")
-    assert (code, err) == (0, "")
-    assert "local tinyworld tiny-llama 5 1 1 not needed" in out
-    assert "served openai m at http://127.0.0.1:9/v1 5 1 1 $COE_TEST_KEY, set" in out
-    assert "clusterer normalized" in out
-    assert "policy regime; aleatoric_threshold = 0.5; epistemic_threshold = 0.3" in out
-    assert "graph max_rounds = 2; weighting = auto; divergence = kl" in out
-    bounds = '[graph]\ntoken_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"\n'
-    _, out, _ = checked(AGENTS + REST + bounds)
-    assert "token_budget = 9; deadline = 2.5; strategies = {'conflict': 'diversify'};" in out
-    _, out, _ = checked(AGENTS + REST + "[graph.adaptive]\nstart = 2\nstep = 1\n")
-    assert "adaptive = {'start': 2, 'step': 1, 'confidence': 0.95}" in out
-
-
 def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
     def load(*_, **__):
         raise AssertionError("a model was loaded")

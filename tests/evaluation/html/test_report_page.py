@@ -11,7 +11,6 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
-from coe_agents.evaluation.html.page_data import BLOCK
 from coe_agents.evaluation.html.report_page import create_page
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.scoring.correctness import SameMeaning
@@ -65,19 +64,6 @@ def test_what_it_says_is_what_score_says(run):
     np.testing.assert_allclose(overview["questions"]["epistemic"], found.values["epistemic"], rtol=1e-6, atol=1e-9)
     shown = re.search(r">CoE</abbr></th><td>\s*([\d.]+) <small>", html)[1]
     assert shown == f"{auroc(correct=found.correct, uncertainty=found.values['coe']):.3f}"
-
-
-def test_every_response_is_in_a_block_with_its_cluster(run):
-    html, _ = run
-    blocks = [block(html, f"block-{number}") for number in range(2)]
-    assert [len(each) for each in blocks] == [BLOCK, 20]
-    for detail in [*blocks[0], *blocks[1]]:
-        assert detail["references"] == ["right"]
-        for agent, (_, n_responses, weighting, _, distribution) in enumerate(detail["agents"]):
-            own = [response for response in detail["responses"] if response[0] == agent]
-            assert (sum(response[5] for response in own), weighting) == (n_responses, "probability")
-            for cluster, p in enumerate(distribution):
-                assert sum(response[6] for response in own if response[1] == cluster) == pytest.approx(p, abs=1e-6)
 
 
 class Elements(HTMLParser):

@@ -109,7 +109,7 @@ async def over_calls(n_agents: int, repeats: int, kind: type[Ready]) -> list[lis
         return ask
 
     agents = [ModelAgent(name, model) for name, model in models.items()]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.7)).compile()
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6)).compile()
     calling = graph_of({name: node(model) for name, model in models.items()}).compile()
 
     async def calls(given: dict[str, str]) -> None:
@@ -140,7 +140,7 @@ class Scripted(ScriptedAgent):
 
 def ours(n_agents: int) -> StateGraph[Any, Any, Any, Any]:
     agents = [Scripted(name) for name in names(n_agents)]
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.7))
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6))
 
 
 def empty(n_agents: int) -> StateGraph[Any, Any, Any, Any]:

@@ -36,11 +36,12 @@ from coe_agents.clustering import CachedEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import CRITERIA, SampledQuestion, calibrate, judge_samples
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.sources import on_disk
-from coe_agents.evaluation.run_decisions import DECISIONS, read_run
+from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
+from coe_agents.evaluation.sample_collection import Units
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compare, in_words, outcomes_of
-from coe_agents.experiments.dataset_run import Timings, Units, decide_all
+from coe_agents.experiments.dataset_run import Timings, decide_all
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.policy import Policy
@@ -167,7 +168,7 @@ def live(folder: Path, options: dict[str, Any], clusterer: Clusterer, criterion:
     with warnings.catch_warnings(action="ignore"):
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, **options).compile()
     group = RunGroup(graph, criterion, at_once=AT_ONCE)
-    with Store(folder, {}, Units(questions, seed=0), name=DECISIONS) as store, Timings(folder) as timings:
+    with Store(folder, {}, Units(questions, {DECIDER: 1}, seed=0), name=DECISIONS) as store, Timings(folder) as timings:
         asyncio.run(decide_all(questions, group, store, timings))
     return read_run(folder)
 

@@ -38,9 +38,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import Config, load_config
 from coe_agents.evaluation.datasets import Question, open_questions
-from coe_agents.evaluation.sample_collection import Participant, SampledGroup
+from coe_agents.evaluation.sample_collection import Participant, SampledGroup, Units
+from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.ray_cluster import Pool, cluster
-from coe_agents.experiments.ray_sampling import SampleParts, sample
+from coe_agents.experiments.ray_sampling import sample
 
 ACTORS, SIZE, AT_ONCE = (1, 2, 4), 4, 4
 MACHINE: dict[str, Any] = {"num_cpus": 2, "node_ip_address": "127.0.0.1", "object_store_memory": 80_000_000}
@@ -116,24 +117,23 @@ def create_noting(config: Config, folder: Path, prompts: Mapping[str, str]) -> A
     return group
 
 
+def prompt_of(question: Question) -> str:
+    return question.question
+
+
 def seconds(config: Config, questions: Sequence[Question], n_actors: int) -> tuple[float, float]:
     """Returns how long a job takes, and after how long an actor had started, on average."""
     agents = create_group(config, {}, seed=0, at_once=AT_ONCE).participants
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with SampleParts(folder / "run", {}, questions, agents, size=SIZE) as parts:
+        units = {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
+        with Store(folder / "run", {}, units) as store:
             start = time.time()
             create = partial(create_noting, config, folder)
-            errors = list[str | None]()
-            sample(
-                parts,
-                lambda question: question.question,
-                create,
-                Pool(n_actors),
-                on_unit=lambda unit, error: errors.append(error),
-            )
+            names = [agent.name for agent in agents]
+            sample(questions, prompt_of, create, store, Pool(n_actors), agents=names, size=SIZE)
             whole = time.time() - start
-            if parts.n_missing.total() or any(errors):
+            if store.n_pending or any(map(store.error_of, units)):
                 raise RuntimeError("a reply is missing")
         started = [float(path.read_text()) - start for path in folder.glob("*.started")]
     return whole, sum(started) / len(started)
@@ -234,9 +234,9 @@ def run_all(folder: Path, n_questions: int) -> int:
         n_bytes += len(question.question)
         return question.question
 
-    with SampleParts(folder / "run", {}, found.questions, Repeating.participants, size=100) as parts:
+    with Store(folder / "run", {}, Units(found.questions, {"a": 2}, seed=0)) as store:
         create: Callable[[Mapping[str, str]], SampledGroup] = Repeating
-        sample(parts, prompt, create, Pool(2))
+        sample(found.questions, prompt, create, store, Pool(2), agents=["a"], size=100)
     return n_bytes
 
 

@@ -18,8 +18,8 @@ from coe_agents.evaluation import report, score
 RUNS = [(name, weighting) for name in ("nq_calibn", "triviaqa_calibn") for weighting in ("frequency", "probability")]
 SHOWN = (
     "coe", "coe_js", "coe_hellinger", "coe_wasserstein", "renyi3", "aleatoric", "epistemic", "pooled_semantic_entropy",
-    "vote_share", "pooled_disagreement", "graph_eigenvalues", "eccentricity", "kernel_language_entropy",
-    "self_consistency", "regular_entropy", "length_normalised_entropy", "divergence_subset", "verbal_confidence",
+    "vote_share", "pooled_disagreement",
+    "self_consistency", "regular_entropy", "length_normalised_entropy", "verbal_confidence",
     "best_single_model",
 )  # fmt: skip
 

@@ -32,7 +32,7 @@ from coe_agents.testing import ScriptedAgent
 
 def ours(names):
     agents = [ScriptedAgent(name, ["Paris"] * 4 + [f"City {name}"]) for name in names]
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.7))
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6))
 
 async def main():
     found = {}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
+    from coe_agents.presets import sentences, short_answers
     from coe_agents.rounds import Debate
     from coe_agents.shortcuts import aask, ask
     from coe_agents.tool import create_coe_tool
@@ -43,6 +44,8 @@ __all__ = [
     "create_coe_graph",
     "create_coe_tool",
     "create_sequential_graph",
+    "sentences",
+    "short_answers",
 ]
 
 _NAMES = {
@@ -54,6 +57,7 @@ _NAMES = {
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
+    "presets": ("sentences", "short_answers"),
     "rounds": ("Debate",),
     "shortcuts": ("aask", "ask"),
     "tool": ("create_coe_tool",),

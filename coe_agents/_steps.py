@@ -24,8 +24,6 @@ _IDLE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Waits for a future."""
-
     future: Future[Any]
     seconds: float | None
 
@@ -47,8 +45,6 @@ def invoke(runnable: Any, *arguments: Any) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Does nothing for a while."""
-
     seconds: float
 
 
@@ -82,7 +78,6 @@ def run_steps(steps: Steps[_T]) -> _T:
 
 
 async def arun_steps(steps: Steps[_T]) -> _T:
-    """Returns what the generator returns; see `run_steps`."""
     try:
         step = next(steps)
         while True:
@@ -181,11 +176,7 @@ _THREADS = _Threads()
 
 
 def start_call(call: Callable[..., _T], *args: Any) -> "Future[_T]":
-    """Calls in a thread, in a copy of the present context, and returns the future of what it returns or raises.
-
-    >>> start_call(divmod, 7, 2).result()
-    (3, 1)
-    """
+    """Calls in a thread, in a copy of the present context, and returns the future of what it returns or raises."""
     context, done = contextvars.copy_context(), Future[_T]()
 
     def run() -> None:
@@ -201,11 +192,7 @@ def start_call(call: Callable[..., _T], *args: Any) -> "Future[_T]":
 
 
 def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:
-    """Calls; a call that outlasts `seconds` is left to itself, since a thread cannot be stopped.
-
-    Raises:
-        TimeoutError: If it does.
-    """
+    """Calls; a call that outlasts `seconds` is left to itself, since a thread cannot be stopped."""
     if seconds is None:
         return call()
     return start_call(call).result(seconds)

@@ -9,6 +9,7 @@
     │   └── LabelError          an entailment model whose labels cannot be identified
     ├── ClusteringError         a clusterer whose model failed
     ├── CheckpointError         a checkpoint that another version wrote
+    ├── GroupUnavailableError   a group of which no agent answered
     └── AgentError              an agent that gave no usable responses
         ├── ContextOverflowError    a conversation that is too long for the model
         ├── NoChoiceError           a model that replies with none of the choices it was given
@@ -99,6 +100,12 @@ class ClusteringError(CoEError, RuntimeError):
 
 class CheckpointError(CoEError, RuntimeError):
     """A checkpoint that another version wrote."""
+
+
+class GroupUnavailableError(CoEError, RuntimeError):
+    """A group of which no agent answered: nothing was measured, so that it is no abstention."""
+
+    retryable = True
 
 
 class AgentError(CoEError, RuntimeError):

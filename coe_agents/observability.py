@@ -111,7 +111,12 @@ class CoETelemetry(BaseCallbackHandler):
         self._close(run)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        self._fail(run_id, error)
+        if (run := self._runs.pop(run_id, None)) is None:
+            return
+        if run.span is not None and not is_control_flow(error):
+            # the text of any other error is a client's own, which may quote a key: the agent's span has it, redacted
+            self._blame(run.span, type(error).__name__, str(error) if isinstance(error, CoEError) else "")
+        self._close(run)
 
     def on_chat_model_start(
         self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
@@ -124,8 +129,7 @@ class CoETelemetry(BaseCallbackHandler):
         if (run := self._runs.pop(run_id, None)) is not None:
             self._close(run)
 
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        self._fail(run_id, error)
+    on_llm_error = on_chain_error
 
     def _begin(self, run_id: UUID, parent_run_id: UUID | None, *, node: str | None = None) -> _Run:
         parent = self._runs.get(parent_run_id) if parent_run_id is not None else None
@@ -146,14 +150,6 @@ class CoETelemetry(BaseCallbackHandler):
                 if left is not None and left.span is not None:
                     left.span.set_status(Status(StatusCode.ERROR, "abandoned"))
                     left.span.end()
-
-    def _fail(self, run_id: UUID, error: BaseException) -> None:
-        if (run := self._runs.pop(run_id, None)) is None:
-            return
-        if run.span is not None and not is_control_flow(error):
-            # the text of any other error is a client's own, which may quote a key: the agent's span has it, redacted
-            self._blame(run.span, type(error).__name__, str(error) if isinstance(error, CoEError) else "")
-        self._close(run)
 
     def _blame(self, span: trace.Span, kind: str, message: str) -> None:
         span.set_attribute("error.type", kind)

@@ -15,6 +15,12 @@ from coe_agents.text import for_log, for_prompt, visible
 BRIEF_ANSWER = "Answer the question in one short sentence. If you do not know the answer, say so."
 """A system prompt for general models: short answers are what entailment models compare best."""
 
+ANSWER_ALONE = (
+    "Reply with the answer alone: a name, a number or a few words, without a sentence around it. "
+    "If you do not know the answer, say so."
+)
+"""An instruction for general models: answers that are compared as texts must be nothing but the answer."""
+
 SELF_CHECK_CHOICES = ("True", "False")
 
 VARIANTS = (
@@ -41,15 +47,6 @@ MAX_CONVERSATION = 8000
 def self_check(question: str, answer: str) -> str:
     """Asks whether a proposed answer is right; the reply is one of `SELF_CHECK_CHOICES`."""
     return f"{question}\n<answer>{for_prompt(answer)}</answer>\nIs this answer correct? Reply True or False."
-
-
-def confidence(question: str, answer: str) -> str:
-    """Asks how sure the model is of a proposed answer; the reply is a number from 0 to 100 on a line of its own."""
-    return (
-        f"{question}\n<answer>{for_prompt(answer)}</answer>\n"
-        "How sure are you that this answer is correct, from 0 (surely wrong) to 100 (surely correct)? "
-        "Reply with the number alone, on a line of its own."
-    )
 
 
 def correctness(question: str, answer: str, references: Sequence[str]) -> str:

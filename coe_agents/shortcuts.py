@@ -1,21 +1,22 @@
 """Owns `ask` and `aask`: one call that builds a group, asks it, and returns a `GroupDecision`."""
 
 from collections.abc import Sequence
-from itertools import chain, count
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ModelAgent
-from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.agents._requests.chat_models import free_name
+from coe_agents.clustering import Clusterer
+from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.decision import GroupDecision
 from coe_agents.graph import create_coe_graph
-from coe_agents.policy import Policy, ThresholdPolicy
-from coe_agents.prompts import BRIEF_ANSWER
+from coe_agents.policy import Policy, RegimePolicy
+from coe_agents.presets import short_answers
 from coe_agents.types import Agent
 
-DEFAULT_MAX_COE = 0.7
-"""Nats, a little above log 2: two confident agents outvote a third; a tie is never answered."""
+_LOCAL = "transformers:"
+"""How the name of a model begins that is a folder or a hub id, to be loaded in this process."""
 
 
 def ask(
@@ -23,6 +24,7 @@ def ask(
     models: Sequence[str | BaseChatModel | Agent],
     *,
     n_samples: int = 5,
+    answers: AnswerPreset | None = None,
     clusterer: Clusterer | None = None,
     policy: Policy | None = None,
 ) -> GroupDecision:
@@ -30,22 +32,27 @@ def ask(
 
     Args:
         question: What to ask.
-        models: Names such as "openai:gpt-5-mini" (see LangChain's `init_chat_model`), chat models, or agents of your
-            own. Models are asked for one short sentence (`coe_agents.prompts.BRIEF_ANSWER`).
+        models: Names such as "openai:gpt-5-mini" (see LangChain's `init_chat_model`) or "transformers:FOLDER", chat
+            models, or agents of your own.
         n_samples: Responses from each model; agents keep their own number.
-        clusterer: Decides which responses mean the same; by default `NormalizedMatch`, which suits short answers.
-        policy: Decides whether to answer; by default `ThresholdPolicy(0.7)`.
+        answers: How answers are asked for and compared: `short_answers()` by default; `sentences(judge)` where a name
+            or a number does not do.
+        clusterer: Compares answers, in place of a preset, of which nothing is asked for then.
+        policy: Decides whether to answer; by default `RegimePolicy()`, which answers in consensus only.
 
     Raises:
         TypeError: If `models` holds something else, or is a single one.
         ValueError: If it is empty.
+        GroupUnavailableError: If no model answered: a key or a package is missing, or no server can be reached.
 
     Example:
         >>> from coe_agents.testing import ScriptedAgent
         >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
         'Paris'
     """
-    return GroupDecision.from_state(_graph(models, n_samples, clusterer, policy).invoke({"question": question}))
+    return GroupDecision.from_state(
+        _graph(models, n_samples, answers, clusterer, policy).invoke({"question": question})
+    )
 
 
 async def aask(
@@ -53,16 +60,21 @@ async def aask(
     models: Sequence[str | BaseChatModel | Agent],
     *,
     n_samples: int = 5,
+    answers: AnswerPreset | None = None,
     clusterer: Clusterer | None = None,
     policy: Policy | None = None,
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
-    graph = _graph(models, n_samples, clusterer, policy)
+    graph = _graph(models, n_samples, answers, clusterer, policy)
     return GroupDecision.from_state(await graph.ainvoke({"question": question}))
 
 
 def _graph(
-    models: Sequence[str | BaseChatModel | Agent], n_samples: int, clusterer: Clusterer | None, policy: Policy | None
+    models: Sequence[str | BaseChatModel | Agent],
+    n_samples: int,
+    answers: AnswerPreset | None,
+    clusterer: Clusterer | None,
+    policy: Policy | None,
 ) -> Any:
     if isinstance(models, str) or not isinstance(models, Sequence):
         raise TypeError(
@@ -72,21 +84,22 @@ def _graph(
     agents: list[Agent] = []
     for model in models:
         if isinstance(model, str | BaseChatModel):
-            name = _free_name(model, {agent.name for agent in agents})
-            agents.append(ModelAgent(name, model, n_samples=n_samples, system_prompt=BRIEF_ANSWER))
+            name = free_name(model, {agent.name for agent in agents})
+            agents.append(ModelAgent(name, _model_of(model), n_samples=n_samples))
         else:
             agents.append(model)
     return create_coe_graph(
         agents,
-        clusterer=NormalizedMatch() if clusterer is None else clusterer,
-        policy=ThresholdPolicy(DEFAULT_MAX_COE) if policy is None else policy,
+        answers=short_answers() if answers is None and clusterer is None else answers,
+        clusterer=clusterer,
+        policy=RegimePolicy() if policy is None else policy,
+        on_unavailable="raise",
     ).compile()
 
 
-def _free_name(model: str | BaseChatModel, taken: set[str]) -> str:
-    """Returns the model's own name, as a graph can have it, with a number where it is taken."""
-    known = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
-    full = model if isinstance(model, str) else str(known)
-    name = full.partition(":")[2] or full
-    name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
-    return next(free for free in chain([name], (f"{name}-{number}" for number in count(2))) if free not in taken)
+def _model_of(model: str | BaseChatModel) -> str | BaseChatModel:
+    if not isinstance(model, str) or not model.startswith(_LOCAL):
+        return model
+    from coe_agents.backends import ChatTransformers
+
+    return ChatTransformers(model.removeprefix(_LOCAL))

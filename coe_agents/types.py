@@ -181,6 +181,7 @@ class RoundData(Uncertainty):
         led: The representative of the leading cluster; on a tie those of all leading clusters, sorted by text.
         leading: Each agent's most probable answer, by name. If several of its answers tie, the one that the group
             supports most, then the first by text.
+        entropies: Each agent's semantic entropy, in nats, by name.
         flips: Whether the meaning of that answer changed since the previous round, for each agent that has both.
         adopted: Whether the agent changed to the leading answer of the previous round, for each agent that has both;
             empty unless the round showed the agents the previous answers.
@@ -193,6 +194,7 @@ class RoundData(Uncertainty):
     answer: str | None
     led: list[str]
     leading: dict[str, str]
+    entropies: dict[str, float]
     flips: dict[str, bool]
     adopted: dict[str, bool]
     tokens: int | None
@@ -212,6 +214,7 @@ class AgentRequest(TypedDict):
         first_index: The `index` of the first response, which is the number of responses that the agent has given in
             this round; 0 if omitted. Seeds continue from there, so the responses do not depend on the number of
             requests.
+        instruction: Added to the agent's own system prompt.
         choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
         is_review: Whether the question asks for a verdict in words of its own: equal replies are then expected.
         graded: Whether the agent may return the probability of each choice instead of samples: one response for each
@@ -221,7 +224,7 @@ class AgentRequest(TypedDict):
         parses_calls: Whether who asks parses proposed calls by the tools themselves. The agent then checks only whether
             the tools and arguments exist: their schemas may say less.
 
-    A `ModelAgent` honours the last nine; another agent may ignore them.
+    A `ModelAgent` honours the last ten; another agent may ignore them.
     """
 
     question: str
@@ -231,6 +234,7 @@ class AgentRequest(TypedDict):
     temperature: NotRequired[float]
     timeout: NotRequired[float]
     first_index: NotRequired[int]
+    instruction: NotRequired[str]
     choices: NotRequired[list[str]]
     is_review: NotRequired[bool]
     graded: NotRequired[bool]

@@ -46,6 +46,8 @@ def test_exported_names():
         "create_coe_graph",
         "create_coe_tool",
         "create_sequential_graph",
+        "sentences",
+        "short_answers",
     ]
     for name in coe_agents.__all__:
         assert getattr(coe_agents, name).__name__ == name

@@ -80,5 +80,3 @@ def test_its_command_works(environment, tmp_path):
     assert output(command, "--version", folder=tmp_path) == f"coe-agents {coe_agents.__version__}\n"
     said = json.loads(output(command, "ask", "What is the capital of France?", "--json", folder=tmp_path))
     assert "Paris" in said["answer"]
-    output(command, "config", "init", "coe.toml", folder=tmp_path)  # its template is part of the wheel
-    assert (tmp_path / "coe.toml").read_text() == (ROOT / "coe_agents" / "cli" / "coe.toml").read_text()

@@ -93,11 +93,7 @@ def read_action(action: str) -> list[dict[str, Any]] | None:
 
 
 def find_undeclared(args: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """Returns the first argument, by name, that a tool's schema neither declares nor allows; None without one.
-
-    Raises:
-        ValueError: As in `canonical_action`.
-    """
+    """Returns the first argument, by name, that a tool's schema neither declares nor allows; None without one."""
     ways = _Form(schema, _Room()).ways(schema)
     return next((name for name in sorted(args) if all(schemas_of(name, way) is None for way in ways)), None)
 
@@ -152,12 +148,7 @@ def _canonical(
 
 
 def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
-    """Returns a copy of a JSON value in plain types, in which -0.0 is 0.0; tuples are arrays.
-
-    Raises:
-        TypeError: It is no JSON value.
-        ValueError: A number is not finite, or it is nested deeper than `most` levels.
-    """
+    """Returns a copy of a JSON value of at most `most` levels, in plain types: -0.0 is 0.0, tuples are arrays."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Integral):
@@ -201,7 +192,6 @@ class _Form:
         return any(key in part for schema in stated for way in self.ways(schema) for part in way for key in _FIXED)
 
     def ways(self, schema: Any) -> list[Reading]:
-        """Returns the readings of a schema."""
         if id(schema) not in self._readings:
             self._readings[id(schema)] = schema, readings(schema, self._root, self._room.take)
         return self._readings[id(schema)][1]
@@ -209,11 +199,8 @@ class _Form:
     def _of(self, value: Any, schema: Any, *, is_strict: bool) -> Any:
         """Returns a value under a schema, by the one alternative that it fits.
 
-        Args:
-            value: A JSON value in plain types.
-            schema: Its schema.
-            is_strict: Whether a value that the schema does not allow is a misfit. It matters for alternatives alone:
-                the tool's own validation checks values.
+        `is_strict`: whether a value that the schema does not allow is a misfit. It matters for alternatives alone: the
+        tool's own validation checks values.
         """
         ways = self.ways(schema)
         if len(ways) == 1:

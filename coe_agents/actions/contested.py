@@ -108,8 +108,7 @@ def contested(
 class _Argument:
     """One argument of one call in aligned actions, and its part of the entropy.
 
-    Attributes:
-        parts: The actions that share a value of it, by the place of the first.
+    `parts` are the actions that share a value of it, by the place of the first.
     """
 
     group: AlignedActions

@@ -25,12 +25,9 @@ MISSING: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class AlignedActions:
-    """Different actions that call the same tools; their calls correspond place by place.
+    """Different actions that call the same tools, in canonical order; their calls correspond place by place.
 
-    Attributes:
-        tools: The tool called at each place; () for the action of calling nothing.
-        texts: The actions as they were given, in canonical order.
-        calls: The calls of each action, as `read_action` returns them.
+    `tools` is () for the action of calling nothing.
     """
 
     tools: tuple[str, ...]
@@ -43,8 +40,6 @@ class ArgumentComparison:
     """One argument of one call in which aligned actions differ.
 
     Attributes:
-        tool: The tool called there.
-        name: The argument's name.
         values: Its canonical value in each action, or `MISSING`.
         firsts: The place of the first action whose value is equal, or whose part the value joins: see `first_equals`.
         equal: Whether its values in two actions are equal by its rule, shape `(n_actions, n_actions)`; None where they
@@ -237,8 +232,6 @@ class ActionMatch:
 
 def compare_actions(clusterer: Clusterer | None, tools: Sequence[Any] | None = None) -> ActionMatch:
     """Returns the clusterer of proposals: an `ActionMatch` itself, with its rules, or else one in place of another.
-
-    It reports arguments in the order of the turn's tools.
 
     A clusterer of texts reads calls as prose. To `NormalizedMatch`, "rm -rf a" and "rm rf an a" are the same words.
     """

@@ -1,10 +1,11 @@
-"""Owns the check of a proposal: whether the tools that it calls, and their arguments, exist."""
+"""Owns what is said of proposals: whether their tools and arguments exist, their words, and how far others agree."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coe_agents.actions.canonical import Parser, canonical_action, find_undeclared, read_action, tool_key
+from coe_agents.actions.canonical import Parser, canonical_action, find_undeclared, read_action, to_line, tool_key
 from coe_agents.actions.schemas import read_tools
 from coe_agents.types import Response
 
@@ -15,26 +16,10 @@ NO_CALL = "no call"
 def check_proposal(
     calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any], parsers: Mapping[str, Parser] | None = None
 ) -> str:
-    """Returns the canonical form of a proposal that fits the tools; see `canonical_action`.
+    """Returns the canonical form of a proposal that fits the tools; see `canonical_action` and `check_calls`.
 
-    Without a parser, missing arguments and values of another type are not looked for: the tool's own validation does
-    that.
-
-    Args:
-        calls: What a model proposes to call, each with "name" and "args". It is untrusted.
-        tools: The tools that the model was shown.
-        parsers: As in `canonical_action`.
-
-    Raises:
-        TypeError: As in `check_calls`.
-        ValueError: As in `check_calls` and `canonical_action`.
-
-    Example:
-        >>> pay = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}
-        >>> check_proposal([{"name": "pay", "args": {"amount": 5}}], tools=[pay])
-        Traceback (most recent call last):
-            ...
-        ValueError: the proposal gives "pay" the argument 'amount', which it does not have
+    The calls are untrusted. Without a parser, missing arguments and values of another type are not looked for: the
+    tool's own validation does that.
     """
     check_calls(calls, tools=tools)
     return canonical_action(calls, tools=tools, parsers=parsers)
@@ -77,10 +62,6 @@ def compared_answer(response: Response) -> str:
     Of proposed calls it is the canonical action that is stored as the answer, which was written with the tools' schemas
     or parsers; where none is, that of the calls. A text that would be read as an action is changed: it was not proposed
     as one.
-
-    Raises:
-        TypeError: As in `canonical_action`.
-        ValueError: As in `canonical_action`.
     """
     calls, text = response.get("calls"), response["text"] if response["answer"] is None else response["answer"]
     if calls is None:
@@ -89,12 +70,7 @@ def compared_answer(response: Response) -> str:
 
 
 def describe_action(action: str) -> str:
-    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call".
-
-    Example:
-        >>> describe_action('[{"args":{"sum":5,"to":"ann"},"name":"pay"}]')
-        'pay(sum=5, to="ann")'
-    """
+    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call"."""
     calls = [
         f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
         for call in json.loads(action)
@@ -103,11 +79,35 @@ def describe_action(action: str) -> str:
 
 
 def called_tools(action: str) -> list[str] | None:
-    """Returns the names of the tools that a canonical action calls, each once; None of a text that is no action.
-
-    Example:
-        >>> called_tools('[{"args":{},"name":"pay"}]'), called_tools("[]"), called_tools("Paris")
-        (['pay'], [], None)
-    """
+    """Returns the names of the tools that a canonical action calls, each once; None of a text that is no action."""
     calls = read_action(action)
     return None if calls is None else sorted({call["name"] for call in calls})
+
+
+def argument_agreement(groups: Iterable[Mapping[str, str]], proposer: str) -> dict[str, tuple[float, int]]:
+    """Returns the share of others' values that are the proposer's, and their number, by "tool.argument", least first.
+
+    Only agents that call the same tools are compared.
+
+    Args:
+        groups: For each question the canonical action of each agent, by name.
+        proposer: The agent whose values are compared with those of the others.
+
+    Example:
+        >>> groups = [{"a": '[{"args":{"to":"Ann"},"name":"pay"}]', "b": '[{"args":{"to":"ann"},"name":"pay"}]'}]
+        >>> argument_agreement(groups, "a")
+        {'pay.to': (0.0, 1)}
+    """
+    found: dict[str, list[bool]] = defaultdict(list)
+    for group in groups:
+        actions = {name: read_action(text) or [] for name, text in group.items()}
+        own = actions.pop(proposer, [])
+        for other in actions.values():
+            if [call["name"] for call in own] != [call["name"] for call in other]:
+                continue
+            for call, peer in zip(own, other, strict=True):
+                a, b = ({name: to_line(value) for name, value in one["args"].items()} for one in (call, peer))
+                for name in a.keys() | b.keys():
+                    found[f"{call['name']}.{name}"].append(a.get(name) == b.get(name))
+    shares = {path: (sum(same) / len(same), len(same)) for path, same in sorted(found.items())}
+    return dict(sorted(shares.items(), key=lambda one: one[1][0]))

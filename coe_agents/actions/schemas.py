@@ -28,20 +28,12 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the schema of each tool's arguments, by the tool's name with "_" for "."; of equal names the last.
-
-    Raises:
-        TypeError: See `read_tools`.
-    """
+    """Returns the schema of each tool's arguments, by the tool's name with "_" for "."; of equal names the last."""
     return {name.replace(".", "_"): stated for name, stated in read_tools(tools)}
 
 
 def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Returns each tool's name and the schema of its arguments.
-
-    Raises:
-        TypeError: Something is not a tool: neither a LangChain tool nor a schema with a name.
-    """
+    """Returns each tool's name and the schema of its arguments."""
     several(tools, '"tools"', of="tools", advice="Wrap a single tool in a list")
     found = list[tuple[str, Mapping[str, Any]]]()
     for tool in tools:
@@ -59,16 +51,8 @@ def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
 def readings(schema: Any, root: Any, work: Callable[[], None], within: tuple[int, ...] = ()) -> list[Reading]:
     """Returns every way to read a schema: one for each choice among its alternatives.
 
-    A reference that leads in a circle, or nowhere, says nothing.
-
-    Args:
-        schema: A JSON schema; anything but a mapping says nothing.
-        root: The schema that references point into.
-        work: Called at each step, to end what takes too long.
-        within: The ids of the schemas around it.
-
-    Raises:
-        ValueError: There are more than 1,024 ways, or references lead further than 64 steps.
+    References point into `root`; one that leads in a circle, or nowhere, says nothing. `work` is called at each step,
+    to end what takes too long; `within` are the ids of the schemas around this one.
     """
     work()
     if not isinstance(schema, Mapping) or id(schema) in within:

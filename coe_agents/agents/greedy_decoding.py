@@ -58,11 +58,7 @@ def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGree
 def examine(
     reply: AgentReply, server: Server, send: _Send, deadline: Deadline, *, on_greedy: OnGreedy, temperature: float
 ) -> Steps[AgentReply]:
-    """Returns the reply with the responses that count; `send` asks the `server` that it came from.
-
-    Raises:
-        IgnoredTemperatureError: If the server ignores the temperature, and `on_greedy` is "exclude".
-    """
+    """Returns the reply with the responses that count; `send` asks the `server` that it came from."""
     said = reply["responses"]
     if not _are_copies(said):
         findings.FINDINGS.note_sampling(server)

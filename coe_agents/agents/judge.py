@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from coe_agents import prompts
-from coe_agents.agents._requests.parse import whole_text
+from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents.choice.reading import read_choice
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.clustering.refusals import answer_kind
@@ -76,6 +76,6 @@ class ChatJudge:
     def _verdict(self, prediction: Any) -> bool | None:
         shown = prediction.references[:_MOST_REFERENCES]
         said = {"role": "user", "content": prompts.correctness(prediction.question, prediction.answer, shown)}
-        text = whole_text(self._agent.sample(AgentRequest(question=prediction.question, messages=[said], round=0)))
-        stated = None if text is None else read_choice(text, (_RIGHT, _WRONG))
+        reply = self._agent.sample(AgentRequest(question=prediction.question, messages=[said], round=0))
+        stated = None if is_cut(reply) else read_choice(reply["responses"][0]["text"], (_RIGHT, _WRONG))
         return None if stated is None else stated == _RIGHT

@@ -304,11 +304,12 @@ class ModelAgent:
 
     def _messages(self, request: AgentRequest) -> list[BaseMessage]:
         messages = convert_to_messages(request["messages"])
-        if self.system_prompt is None:
+        parts = [part for part in (self.system_prompt, request.get("instruction")) if part]
+        if not parts:
             return messages
         if isinstance(messages[0], SystemMessage):  # many chat templates refuse a second one
-            return [SystemMessage(f"{self.system_prompt}\n\n{messages[0].text}"), *messages[1:]]
-        return [SystemMessage(self.system_prompt), *messages]
+            parts.append(messages.pop(0).text)
+        return [SystemMessage("\n\n".join(parts)), *messages]
 
     def _seeds(self, request: AgentRequest) -> Callable[[int], int | None]:
         """Returns the seed of each response by number, far from those of other agents, conversations and rounds."""
@@ -328,7 +329,6 @@ class ModelAgent:
         return Deadline(self.timeout)
 
     def _steps(self, request: AgentRequest, config: Mapping[str, Any] | None) -> Steps[AgentReply]:
-        """Returns the reply; does no I/O but its steps."""
         messages, observed, deadline = self._messages(request), tracing_options(config), self._deadline(request)
         temperature = request.get("temperature", self.temperature)
         n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1

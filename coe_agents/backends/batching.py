@@ -51,8 +51,6 @@ class Request(Generic[Result]):
     Attributes:
         prepare: Called while nothing else uses model and tokenizer; its error reaches this request alone.
         finish: Makes the result of the tokens drawn for each seed, in the same way.
-        future: Gets the result.
-        is_given_up: Set by a caller that no longer waits.
     """
 
     prepare: Callable[[], Prepared]

@@ -19,16 +19,6 @@ def bayesian_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
     As `genetic_step`: the logits of the clusters with mass, relative to the leading one's, may move by at most 2 in a
     step; each row has the same seed, so equal rows stay equal and results repeat; SE never rises. Each guided point
     fits a Gaussian process, so this is the slowest solver by far.
-
-    Args:
-        distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
-        seed: The seed of the optimisation.
-
-    Returns:
-        The next distributions, in the same shape.
-
-    Raises:
-        ConfigurationError: The package is not installed.
     """
     try:
         from bayes_opt import BayesianOptimization

@@ -245,11 +245,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return _Call(options, None if tools is None else BoundTools.read(tools, choice))
 
     def _form(self, loaded: Loaded, call: _Call) -> HermesForm | None:
-        """Returns how the replies of a call are written; None for plain text, without tools.
-
-        Raises:
-            ValueError: If the model is not shown the tools, or its calls could not be read.
-        """
+        """Returns how the replies of a call are written; None for plain text, without tools."""
         if call.form is None and call.tools is not None:
             probe = self._render(loaded, [HumanMessage("Hello")], call.tools, tokenize=False)
             if hidden := [name for name in call.tools.names if name not in probe]:
@@ -318,7 +314,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     ) -> Any:
         """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
         template = self._template(loaded, tools)
-        controls = _control_texts(loaded.tokenizer, template)
+        added = [token for token in loaded.tokenizer.added_tokens_decoder.values() if len(token.content) > 1]
+        controls = [token.content for token in added if token.special or token.content in template]
+        controls += [tag for tag in HERMES_TAGS if tag in template and tag not in controls]
         conversation = [{**_defuse(each, controls), "role": each["role"]} for each in to_template_messages(messages)]
         shown = None if tools is None else _defuse([*tools.schemas], controls)
         form = {**form, "chat_template": template, "add_generation_prompt": True, "tools": shown}
@@ -356,13 +354,6 @@ def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[i
     if together[: len(prompt)] == prompt:
         return list(together[len(prompt) :])
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def _control_texts(tokenizer: Any, template: str) -> list[str]:
-    """Returns the special tokens of the tokenizer, and the control tokens and tags of the template."""
-    added = [token for token in tokenizer.added_tokens_decoder.values() if len(token.content) > 1]
-    controls = [token.content for token in added if token.special or token.content in template]
-    return [*controls, *(tag for tag in HERMES_TAGS if tag in template and tag not in controls)]
 
 
 def _defuse(value: Any, controls: Sequence[str]) -> Any:

@@ -37,9 +37,6 @@ class DrawSettings:
         temperature: 0 takes the most probable token.
         top_p: Draws among the most probable tokens that together have at least this probability.
         n_top: How many of the most probable tokens to record at each step.
-        n_new: The most tokens of a response.
-        stop: Strings that end a response.
-        max_batch: The most rows.
     """
 
     temperature: float
@@ -121,9 +118,6 @@ def draw_rows(
     the logits. Where the device's memory is too small, the batch is halved, and the log says so.
 
     The caller holds the lock of `loaded`, and each prompt has at least one token.
-
-    Raises:
-        torch.OutOfMemoryError: If the memory is too small for a single row.
     """
     drawn: list[list[DrawnToken]] = []
     size = settings.max_batch
@@ -183,7 +177,7 @@ def _draw_at_once(
         )
         if not stop.is_thin:
             break
-        kept = stop.rows_left()
+        kept = (~stop.ended).nonzero()[:, 0]
         n_more = out.sequences.shape[1] - mask.shape[1]
         ids, mask = out.sequences[kept], pad(mask[kept], (0, n_more), value=1)
         cache = _select(out.past_key_values, kept)
@@ -225,22 +219,18 @@ class _Stop(StoppingCriteria):
 
     def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
         self._rows, self._ends = rows, ends
-        self._ended = torch.zeros(len(rows), dtype=torch.bool)
+        self.ended = torch.zeros(len(rows), dtype=torch.bool)
         self.is_thin = False
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         last = input_ids[:, -1].tolist()
         ends = [token in self._ends or not row.is_wanted() for token, row in zip(last, self._rows, strict=True)]
-        self._ended |= torch.tensor(ends)
-        n_left = len(ends) - int(self._ended.sum())
+        self.ended |= torch.tensor(ends)
+        n_left = len(ends) - int(self.ended.sum())
         # on "mps", generate reads this a step late, when one token too many has been drawn
         may_thin = len(ends) >= _FEWEST_THINNED and input_ids.device.type != "mps"
         self.is_thin = may_thin and 0 < n_left <= len(ends) / 2
-        return (self._ended | self.is_thin).to(input_ids.device)
-
-    def rows_left(self) -> torch.Tensor:
-        """Returns the places of the rows that have not ended."""
-        return (~self._ended).nonzero()[:, 0]
+        return (self.ended | self.is_thin).to(input_ids.device)
 
 
 class CutRow(NamedTuple):

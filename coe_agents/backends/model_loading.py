@@ -27,7 +27,6 @@ class Loaded:
     Small models share one lock: see `SMALL`.
 
     Attributes:
-        context_length: The most tokens that it takes.
         end_tokens: The ids that end a generated response; none for a classifier.
     """
 

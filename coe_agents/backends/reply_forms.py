@@ -54,12 +54,7 @@ class HermesForm:
 
     @classmethod
     def create(cls, tokenizer: Any, template: str, prompt: str, choice: str | None) -> "HermesForm":
-        """Returns the form of the replies to prompts that end as `prompt` does.
-
-        Raises:
-            ValueError: If the template writes calls in another form; if a call is forced, and the prompt ends within a
-                thought.
-        """
+        """Returns the form of the replies to prompts that end as `prompt` does."""
         if OPENING not in template:
             raise ValueError(
                 f"tool calls must be written as {OPENING} by the chat template; got a template that writes them in "
@@ -101,9 +96,10 @@ class HermesForm:
         while (start := text.find(OPENING, end)) >= 0:
             end = _end_of_call(text, start)
             yield start, end
-        piece = _piece_of_opening(text[end:])
-        if is_cut and len(piece) >= _SHORTEST_PIECE:
-            yield len(text) - len(piece), len(text)
+        for n in range(len(OPENING) - 1, _SHORTEST_PIECE - 1, -1):  # the longest piece of a tag that was cut off
+            if is_cut and text.endswith(OPENING[:n], end):
+                yield len(text) - n, len(text)
+                return
 
     def _end_of_thought(self, text: str) -> int:
         """Returns where the text begins that may hold calls: at its end while the model thinks."""
@@ -111,11 +107,6 @@ class HermesForm:
             return 0
         found = _END_OF_THOUGHT.search(text)
         return found.end() if found else len(text)
-
-
-def _piece_of_opening(text: str) -> str:
-    """Returns the longest beginning of the opening tag that the text ends with."""
-    return next((OPENING[:n] for n in range(len(OPENING) - 1, 0, -1) if text.endswith(OPENING[:n])), "")
 
 
 def _end_of_call(text: str, start: int) -> int:

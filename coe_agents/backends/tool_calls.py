@@ -15,11 +15,9 @@ _OMITTED_BLOCKS = ("tool_call", "tool_call_chunk", "invalid_tool_call", "reasoni
 
 @dataclass(frozen=True, slots=True)
 class BoundTools:
-    """The tools of a request.
+    """The tools of a request, in the schemas of OpenAI's API.
 
-    Attributes:
-        schemas: As OpenAI's API has them.
-        choice: The name of the tool that must be called, "any" for any of them, None where the model chooses.
+    `choice` is the name of the tool that must be called, "any" for any of them, None where the model chooses.
     """
 
     schemas: Sequence[dict[str, Any]]
@@ -27,16 +25,11 @@ class BoundTools:
 
     @property
     def names(self) -> list[str]:
-        """The tools' names."""
         return [schema["function"]["name"] for schema in self.schemas]
 
     @classmethod
     def read(cls, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], choice: Any) -> "BoundTools":
-        """Converts the tools to schemas.
-
-        Raises:
-            ValueError: If there is no tool, one is not a function, or `choice` names none.
-        """
+        """Converts the tools to schemas."""
         if isinstance(tools, str | bytes | Mapping) or not tools:
             raise ValueError(
                 f'"tools" must be a sequence of at least one tool; got {tools!r:.80}. Omit it without tools'
@@ -69,9 +62,6 @@ def to_template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]
     """Returns the conversation as chat templates expect it: arguments are objects, and a tool's result has its name.
 
     A call that could not be read is part of the assistant's text; what the assistant thought before is omitted.
-
-    Raises:
-        ValueError: If a message holds something other than text.
     """
     names = dict[str, str]()
     conversation = []

@@ -2,14 +2,16 @@
 
 import sys
 import time
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coe_agents.cli.inputs import load_quietly
-from coe_agents.cli.options import ConfigOption, Exit, JsonOption
+from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelsOption, SamplesOption
 from coe_agents.cli.terminal import print_json, print_lines
+
+if TYPE_CHECKING:
+    from coe_agents.config.schema import Config
 
 EPILOG = (
     "Exit status: 0 an answer, 3 an abstention, 4 an escalation, 2 a mistake in the command or its configuration, "
@@ -21,6 +23,8 @@ _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Ex
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     config: ConfigOption = None,
+    models: ModelsOption = None,
+    n: SamplesOption = 5,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the group of models a question; show the answer or the refusal first, then the reason."""
@@ -29,11 +33,15 @@ def ask(
     if not question.strip():
         raise typer.BadParameter("it must not be empty", param_hint="'question'")
     start = time.perf_counter()
-    graph = _create_graph(config)
-    if config is None and not as_json:
+    if config is not None and models:
+        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
+    graph = _create_graph(load_quietly(config, models, n_samples=n))
+    if config is None and not models and not as_json:
         from coe_agents.cli.display.decision import show_note
 
-        show_note("tinyworld: small models trained on an invented world. Others: --config FILE.", to_stderr=True)
+        show_note(
+            "tinyworld: small models trained on an invented world. Others: --model or --config FILE.", to_stderr=True
+        )
     result = graph.invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:
@@ -53,7 +61,7 @@ def demo() -> None:
     from coe_agents.tinyworld import ACTIONS, EXAMPLES, tinyworld_tools
     from coe_agents.tinyworld.tools import tool_schemas
 
-    graph, tools = _create_graph(None), {tool.name: tool for tool in tinyworld_tools()}
+    graph, tools = _create_graph(load_quietly(None)), {tool.name: tool for tool in tinyworld_tools()}
 
     def show_asked(request: str, note: str, **options: Any) -> None:
         start = time.perf_counter()
@@ -74,12 +82,11 @@ def demo() -> None:
         show_asked(request, note, tools=[*tool_schemas().values()])
 
 
-def _create_graph(path: Path | None) -> Any:
-    config = load_quietly(path)
+def _create_graph(config: "Config | None") -> Any:
     if config is None:
         from coe_agents.tinyworld import tinyworld_graph  # without what reads configurations, which is slow to import
 
-        return tinyworld_graph().compile()
+        return tinyworld_graph(on_unavailable="raise").compile()
     from coe_agents.config.build import assemble
 
-    return assemble(config).compile()
+    return assemble(config, on_unavailable="raise").compile()

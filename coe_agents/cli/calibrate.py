@@ -189,7 +189,7 @@ def _print_support(calibration: "Calibration") -> None:
 
 def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> None:
     """Prints the arguments that almost never agree: hardly any call with one of them has support."""
-    from coe_agents.actions.agreement import argument_agreement
+    from coe_agents.actions.proposals import argument_agreement
 
     found = argument_agreement(groups, proposer).items()
     rare = [
@@ -206,7 +206,6 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
 def _recalibrate(
     samples: list[Path], scoring: ScoringOptions, current: Path, out: Path, *, risk: float, confidence: float
 ) -> None:
-    """Chooses the threshold of a policy again on samples of `harvest`, and writes the policy."""
     from coe_agents.evaluation.calibration.audits import recalibrate
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.learned_gates import LearnedGate

@@ -1,33 +1,32 @@
 """Owns the commands for configuration files: `config init` and `config check`."""
 
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from coe_agents.cli.options import Exit
+from coe_agents.cli.options import Exit, ModelsOption, SamplesOption
 from coe_agents.cli.terminal import hide, print_lines
-
-EXAMPLE = "coe.toml"
 
 config_app = typer.Typer(help="Write or check a configuration file.", no_args_is_help=True, rich_markup_mode="markdown")
 
 
 @config_app.command()
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(EXAMPLE),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("coe.toml"),
+    models: ModelsOption = None,
+    n: SamplesOption = 5,
 ) -> None:
-    """Write a commented example with a local model, a model served by vLLM, and a model behind an API."""
+    """Write a file for the models that are named, or for two small ones of the hub."""
+    from coe_agents.config.from_models import EXAMPLES, models_to_toml
     from coe_agents.errors import ConfigurationError
 
-    text = resources.files("coe_agents.cli").joinpath(EXAMPLE).read_text(encoding="utf-8")
+    text = models_to_toml(models or EXAMPLES, n_samples=n)
     try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
+        with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise ConfigurationError(f"{path} already exists", hint="Choose another path, or pass --force") from error
+        raise ConfigurationError(f"{path} already exists", hint="Choose another path") from error
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error}", hint="Choose another path") from error
     print_lines(f"Wrote {path}. Edit it, then:")

@@ -37,9 +37,6 @@ def drift(
             "it breaks the stated risk; stop with Ctrl-C."
         ),
     ] = None,
-    false_alarms: Annotated[
-        float, typer.Option(help="With --follow: highest probability of ever being alarmed wrongly, in (0, 1).")
-    ] = 0.05,
     min_seen: Annotated[
         float,
         typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
@@ -57,7 +54,7 @@ def drift(
     if follow is not None:
         if samples:
             raise typer.BadParameter("it reads no samples. Omit them, or omit --follow", param_hint="--follow")
-        _follow(policy, follow, false_alarms=false_alarms, min_seen=min_seen, until_end=until_end, as_json=as_json)
+        _follow(policy, follow, min_seen=min_seen, until_end=until_end, as_json=as_json)
     for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
         if is_given:
             raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
@@ -102,9 +99,7 @@ def drift(
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 
-def _follow(
-    policy: Path, path: Path, *, false_alarms: float, min_seen: float, until_end: bool, as_json: bool
-) -> NoReturn:
+def _follow(policy: Path, path: Path, *, min_seen: float, until_end: bool, as_json: bool) -> NoReturn:
     """Reads labelled cases until they break the risk of a policy, and raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import RiskMonitor
     from coe_agents.evaluation.samples.labelled import follow_cases
@@ -112,7 +107,7 @@ def _follow(
 
     risk = CalibratedPolicy.load(policy).calibration.risk
     try:
-        monitor = RiskMonitor(risk, false_alarms=false_alarms, min_seen=min_seen)
+        monitor = RiskMonitor(risk, min_seen=min_seen)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     cases = list[tuple[str, str | None]]()  # the id of each, and its time where known

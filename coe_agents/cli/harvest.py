@@ -118,12 +118,7 @@ def _waiting(n: int) -> str:
 
 @contextmanager
 def _open(place: str) -> "Iterator[BaseStore]":
-    """Opens a store of SQLite or PostgreSQL that exists.
-
-    Raises:
-        ImportError: The package for it is not installed.
-        StoreError: It cannot be opened or read, or holds something else.
-    """
+    """Opens a store of SQLite or PostgreSQL that exists; a StoreError if it cannot be read, or holds something else."""
     import sqlite3
 
     from coe_agents.errors import StoreError

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 
 
-def load_quietly(path: Path | None) -> "Config | None":
-    """Returns the configuration, None for tinyworld, after setting the environment for models in this process."""
+def load_quietly(path: Path | None, models: Sequence[str] | None = None, *, n_samples: int = 5) -> "Config | None":
+    """Returns the configuration of a file or of named models, None for tinyworld.
+
+    Before it sets the environment for models in this process.
+    """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    if path is None:
+    if path is None and not models:
         if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
             raise ConfigurationError(
                 f"the default group is tinyworld, whose models need {', '.join(missing)} (not installed)",
@@ -42,9 +45,13 @@ def load_quietly(path: Path | None) -> "Config | None":
             )
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
         return None
-    from coe_agents.config.schema import load_config
+    from coe_agents.config.from_models import models_to_toml
+    from coe_agents.config.schema import load_config, read_config
 
-    config = load_config(path)
+    if path is None:
+        config = read_config(models_to_toml(models or (), n_samples=n_samples), Path("--model"))
+    else:
+        config = load_config(path)
     hide(config.secrets)  # in all that is printed from now on
     return config
 
@@ -172,7 +179,7 @@ def ray_options(options: EngineOptions) -> EngineOptions | None:
     if options.engine == "ray":
         clean_up_after_interrupt()
         return options
-    for name in ("address", "actors", "gpus_per_actor", "part_timeout"):
+    for name in ("address", "actors", "gpus_per_actor", "part_timeout", "partition_size"):
         if getattr(options, name):
             raise typer.BadParameter(
                 "it requires --engine ray. Add --engine ray, or omit it", param_hint=f"--{name.replace('_', '-')}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import coe_agents
 from coe_agents.cli.inputs import create_setting, load_quietly
-from coe_agents.cli.options import Criteria, SamplingOptions, ScoringOptions
+from coe_agents.cli.options import SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import sample_to
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -85,8 +85,6 @@ def create_sampled_material(
     *,
     limit: int,
     seed: int,
-    with_context: bool,
-    correctness: Criteria | None,
 ) -> Material:
     """Returns material from the agents of a configuration, by default `reproduce.toml`.
 
@@ -98,7 +96,7 @@ def create_sampled_material(
     names = tuple(agent.name for agent in settings.agents)
     judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
     clusterer = create_clusterer(settings)
-    setting = _with_cache(ScoringSetup(clusterer, create_criterion(correctness or judging.correctness, clusterer)))
+    setting = _with_cache(ScoringSetup(clusterer, create_criterion(judging.correctness, clusterer)))
 
     @cache
     def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
@@ -110,7 +108,6 @@ def create_sampled_material(
             out=folder / "-".join(part for part in parts if part is not None),
             limit=limit,
             seed=seed,
-            with_context=with_context and all(question.context is not None for question in found.questions),
             p_false=temperature is None,
         )
         sample_to(options, found, _varied(settings, temperature, seed=seed))
@@ -166,9 +163,7 @@ def _varied(settings: Config, temperature: float | None, *, seed: int) -> Config
     return config
 
 
-def read_saved_material(
-    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: Criteria | None
-) -> Material:
+def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None) -> Material:
     """Returns material from files of samples; they are judged as `score` does it, and no agent is asked."""
     questions = _read(paths)
     in_files = {response["agent"] for question in questions for response in question.responses}
@@ -181,7 +176,7 @@ def read_saved_material(
             hint=f"The files have {', '.join(sorted(in_files))}",
         )
     names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
-    found, _ = create_setting(ScoringOptions(config=config, correctness=correctness), paths)
+    found, _ = create_setting(ScoringOptions(config=config), paths)
     setting = _with_cache(found)
     source = ", ".join(path.name for path in paths)
     left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}

@@ -31,12 +31,16 @@ ConfigOption = Annotated[
         help="TOML file with agents, clusterer and policy; default: tinyworld, three small models that are shipped.",
     ),
 ]
+ModelsOption = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.'),
+]
+SamplesOption = Annotated[int, typer.Option("--n", min=1, help="How many responses each --model gives.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")]
 SeedOption = Annotated[
     int, typer.Option(help="Random seed for questions and examples, and for agents that have no seed of their own.")
 ]
-PartitionOption = Annotated[int, typer.Option(min=1, help="Questions in each Parquet file of --engine ray.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +86,6 @@ class SamplingOptions(QuestionOptions):
     p_false: Annotated[
         bool,
         typer.Option("--p-false", help="Ask each agent about its own answers: the probability that each is false."),
-    ] = False
-    verbal_confidence: Annotated[
-        bool,
-        typer.Option("--verbal-confidence", help="Ask each agent about its own answers: its confidence in percent."),
     ] = False
 
 
@@ -133,7 +133,7 @@ class EngineOptions:
 
     engine: Annotated[
         Literal["local", "ray"],
-        typer.Option("--engine", help="local: this process; ray: a Ray cluster (coe-agents[ray]), output as Parquet."),
+        typer.Option("--engine", help="local: this process; ray: a Ray cluster (coe-agents[ray])."),
     ] = "local"
     address: Annotated[
         str | None,
@@ -144,11 +144,10 @@ class EngineOptions:
     ] = None
     gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
     part_timeout: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            help="Seconds after which another actor tries a part, three in all; default: 3600.",
-        ),
+        float | None, typer.Option(min=1, help="Seconds after which another actor tries a part; default: 3600.")
+    ] = None
+    partition_size: Annotated[
+        int | None, typer.Option(min=1, help="Questions in a part, which an actor takes; default: 100, of `run` 10.")
     ] = None
 
 
@@ -158,7 +157,7 @@ ProposerOption = Annotated[
         "--proposer", help="Judge the first response of this agent, by the support of the others, not the group's."
     ),
 ]
-_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."
+_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz]), or the folder of a run."
 SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
 OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
 ResamplesOption = Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")]

@@ -22,9 +22,6 @@ def report(
     ],
     scoring: ScoringOptions,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
-    title: Annotated[
-        str | None, typer.Option(help="Heading of the page; default: the name of the folder or files.")
-    ] = None,
     resamples: ResamplesOption = 1000,
 ) -> None:
     """Write one HTML page that needs no network: of saved responses, or of one run or two side by side.
@@ -38,17 +35,15 @@ def report(
     decided = [(path / DECISIONS).is_file() for path in run]
     note = None
     if any(decided):
-        page, count = _of_runs(run, title, resamples=resamples, are_decided=all(decided))
+        page, count = _of_runs(run, resamples=resamples, are_decided=all(decided))
     else:
-        page, count, note = _of_samples(run, scoring, title, resamples=resamples)
+        page, count, note = _of_samples(run, scoring, resamples=resamples)
     write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
     print_lines(note)
 
 
-def _of_samples(
-    paths: list[Path], scoring: ScoringOptions, title: str | None, *, resamples: int
-) -> tuple[str, int, str | None]:
+def _of_samples(paths: list[Path], scoring: ScoringOptions, *, resamples: int) -> tuple[str, int, str | None]:
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.html.report_page import create_page
 
@@ -57,14 +52,14 @@ def _of_samples(
         page = create_page(
             without_rulings(questions, argument="run"),
             setting,
-            title=", ".join(path.resolve().name for path in paths) if title is None else title,
+            title=", ".join(path.resolve().name for path in paths),
             n_resamples=resamples,
             note=judging.note(),
         )
         return page, len(questions), judging.note()
 
 
-def _of_runs(paths: list[Path], title: str | None, *, resamples: int, are_decided: bool) -> tuple[str, int]:
+def _of_runs(paths: list[Path], *, resamples: int, are_decided: bool) -> tuple[str, int]:
     from coe_agents.evaluation.run_decisions import read_run
     from coe_agents.experiments.run_page import create_run_page
 
@@ -76,7 +71,5 @@ def _of_runs(paths: list[Path], title: str | None, *, resamples: int, are_decide
         )
     names = names_of(paths)
     runs = [read_run(path) for path in paths]
-    page = create_run_page(
-        runs, title=" and ".join(names) if title is None else title, names=names, n_resamples=resamples
-    )
+    page = create_run_page(runs, title=" and ".join(names), names=names, n_resamples=resamples)
     return page, len({key for run in runs for key in (*run.items, *run.errors)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from coe_agents.cli.options import ConfigOption, Criteria, LimitOption, SeedOption
+from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
 from coe_agents.cli.terminal import print_lines
 
 if TYPE_CHECKING:
@@ -54,13 +54,6 @@ def reproduce(
     ] = None,
     limit: LimitOption = 200,
     seed: SeedOption = 0,
-    with_context: Annotated[
-        bool, typer.Option("--with-context", help="Show passages if the dataset has them.")
-    ] = False,
-    correctness: Annotated[
-        Criteria | None,
-        typer.Option(help="When an answer is right; default: as for score."),
-    ] = None,
 ) -> None:
     """Reproduce a table or figure of the paper next to the published numbers, as CSV and as a picture."""
     n_datasets = len(dataset or ())
@@ -76,11 +69,9 @@ def reproduce(
 
     if samples:
         chosen = tuple(agents.split(",")) if agents else None
-        material: Material = read_saved_material(samples, chosen, config=config, correctness=correctness)
+        material: Material = read_saved_material(samples, chosen, config=config)
     else:
-        material = create_sampled_material(
-            config, dataset, out / "runs", limit=limit, seed=seed, with_context=with_context, correctness=correctness
-        )
+        material = create_sampled_material(config, dataset, out / "runs", limit=limit, seed=seed)
     names = _all_of(material) if name == "all" else [name]
     from coe_agents.cli.display.tables import show_experiment
     from coe_agents.experiments.output import write_to

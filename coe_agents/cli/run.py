@@ -40,9 +40,6 @@ def run(
             "with one. Default: as `sample` records it, reference; for tinyworld its entailment model."
         ),
     ] = None,
-    partition_size: Annotated[
-        int, typer.Option(min=1, help="With --engine ray: questions that are decided before their decisions are kept.")
-    ] = 10,
 ) -> None:
     """Ask the group as configured, with rounds, adaptive sampling and escalation, and keep every decision.
 
@@ -51,7 +48,7 @@ def run(
     ray = ray_options(engine)
     settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.experiments.dataset_run import Timings, Units, decide_all, keep_prices
+    from coe_agents.experiments.dataset_run import Timings, decide_all, keep_prices
     from coe_agents.experiments.run_group import create_run_group
     from coe_agents.tinyworld.questions import find_questions
 
@@ -67,12 +64,13 @@ def run(
     group = create_run_group(settings, **options)
     depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
     from coe_agents.cli.display.progress import progress
-    from coe_agents.evaluation.run_decisions import DECISIONS, read_run
+    from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
+    from coe_agents.evaluation.sample_collection import Units
     from coe_agents.evaluation.samples.store import Store
 
     n_all = len(questions)
     with (
-        Store(out, depends, Units(questions, seed=seed), name=DECISIONS) as store,
+        Store(out, depends, Units(questions, {DECIDER: 1}, seed=seed), name=DECISIONS) as store,
         Timings(out) as timings,
         resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
         progress({"questions": (n_all - store.n_pending, n_all)}, what=("question", "questions")) as advance,
@@ -88,14 +86,17 @@ def run(
             import asyncio
 
             asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
-        elif n_pending := store.n_pending:
+        elif not (n_pending := store.n_pending):
+            store.finish()
+        else:
             from coe_agents.experiments.dataset_run import decide_parts
             from coe_agents.experiments.ray_cluster import cluster
 
             with cluster(ray.address):
-                n_parts = -(-n_pending // partition_size)
+                size = ray.partition_size or 10
+                n_parts = -(-n_pending // size)
                 pool, create = create_pool(ray, settings, create_run_group, n_parts=n_parts, **options)
-                decide_parts(questions, create, store, timings, pool, size=partition_size, on_row=on_row)
+                decide_parts(questions, create, store, timings, pool, size=size, on_row=on_row)
     _show_end(out, n_all)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from coe_agents.cli.options import (
     EngineOptions,
     Exit,
     JsonOption,
-    PartitionOption,
     SamplingOptions,
     ScoringOptions,
     expand_options,
@@ -27,14 +26,11 @@ from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from coe_agents.config.sampling_group import SelfCheck
     from coe_agents.config.schema import Config
     from coe_agents.evaluation.datasets import Question
     from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
     from coe_agents.evaluation.sample_collection import SampledGroup
-    from coe_agents.evaluation.samples.store import Unit
+    from coe_agents.evaluation.samples.store import Store, Unit
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -42,14 +38,14 @@ SAMPLE_EPILOG = (
 )
 
 
-def sample_questions(sampling: SamplingOptions, engine: EngineOptions, partition_size: PartitionOption = 100) -> None:
+def sample_questions(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
     from coe_agents.tinyworld.questions import find_questions
 
     found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
-    sample_to(sampling, found, config, engine=ray, partition_size=partition_size)
+    sample_to(sampling, found, config, engine=ray)
 
 
 sample = expand_options(sample_questions)
@@ -61,11 +57,10 @@ def evaluate(
     scoring: ScoringOptions,
     engine: EngineOptions,
     as_json: JsonOption = False,
-    partition_size: PartitionOption = 100,
 ) -> None:
     """Run `sample`, then `score`; both --clusterer and --correctness are by default what the run records."""
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        sample_questions(sampling, engine, partition_size)
+        sample_questions(sampling, engine)
     names_all = scoring.clusterer is not None and scoring.correctness != "judge"
     scoring = replace(scoring, config=None if names_all else sampling.config)
     show_scores([sampling.out], scoring, as_json=as_json)
@@ -77,12 +72,13 @@ def sample_to(
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
-    partition_size: int = 100,
 ) -> None:
     """Asks the agents of a configuration the questions of a set, and stores the responses in the folder `options.out`.
 
     `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
     """
+    import asyncio
+
     from coe_agents.evaluation.datasets.question_prompts import load_prompt
 
     seed, passages = options.seed, options.with_context
@@ -99,9 +95,8 @@ def sample_to(
     from coe_agents.config.sampling_group import create_group  # slow to import: mistakes above are reported first
     from coe_agents.evaluation.origin import JUDGED
 
-    fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}
-    self_checks = [field for field, is_wanted in fields.items() if is_wanted]
-    asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "self_checks": self_checks, "passages": passages}
+    p_false = options.p_false
+    asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "p_false": p_false, "passages": passages}
     group = create_group(config, prompts, **asked)
     texts = ((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
     pairs = (f"{json.dumps(name)}: {json.dumps(text)}" for name, text in texts)
@@ -112,51 +107,36 @@ def sample_to(
         "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": _digest("{", pairs, "}")},
         **group.settings,
     }
-    if engine is None:
-        _run(group, questions, settings, options.out)
-        return
-    from coe_agents.experiments.ray_cluster import cluster
-    from coe_agents.experiments.ray_sampling import SampleParts
-    from coe_agents.experiments.ray_sampling import sample as sample_parts
-
-    with (
-        SampleParts(
-            options.out, settings, questions, group.participants, size=partition_size, numbers=self_checks
-        ) as parts,
-        _progress_and_summary(group, len(questions), parts.path, parts.n_missing) as advance,
-    ):
-        if parts.n_unfinished:
-            with cluster(engine.address):
-                pool, create = create_pool(engine, config, create_group, n_parts=parts.n_unfinished, **asked)
-                sample_parts(parts, prompt, create, pool, on_unit=advance)
-
-
-def _run(group: "SampledGroup", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
-    import asyncio
-
+    from coe_agents.evaluation.sample_collection import Units
     from coe_agents.evaluation.sample_collection import sample as sample_all
-    from coe_agents.evaluation.sample_collection import units_of
     from coe_agents.evaluation.samples.store import Store
 
-    with Store(out, settings, units_of(questions, group.participants)) as store:
-        missing = Counter(agent for _, agent in store.pending_units())
-        with _progress_and_summary(group, len(questions), store.path, missing) as advance:
+    units = Units(questions, {agent.name: agent.n_samples for agent in group.participants}, seed=seed)
+    with Store(options.out, settings, units) as store:
+        missing = Counter(agent for name, agent in units if not store.is_kept((name, agent)))
+        with _progress_and_summary(group, len(questions), store, missing) as on_unit:
+            if engine is None:
+                asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
+            elif not missing:
+                store.finish()
+            else:
+                from coe_agents.experiments.ray_cluster import cluster
+                from coe_agents.experiments.ray_sampling import sample as sample_parts
 
-            def on_unit(unit: "Unit") -> None:
-                missing[unit[1]] -= 1
-                advance(unit, store.error_of(unit))
-
-            asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
+                with cluster(engine.address):
+                    size = engine.partition_size or 100
+                    n_parts = -(-max(missing.values()) // size)
+                    pool, create = create_pool(engine, config, create_group, n_parts=n_parts, **asked)
+                    sample_parts(questions, prompt, create, store, pool, agents=[*missing], size=size, on_unit=on_unit)
 
 
 @contextmanager
 def _progress_and_summary(
-    group: "SampledGroup", n_questions: int, path: "Path", missing: Counter[str]
-) -> "Iterator[Callable[[Unit, str | None], None]]":
+    group: "SampledGroup", n_questions: int, store: "Store", missing: Counter[str]
+) -> "Iterator[Callable[[Unit], None]]":
     """Shows the progress of a run; at its end prints where the responses are, and what failed.
 
-    The function counts a unit, and its error if it failed. `missing` counts the units that each agent lacks; the caller
-    keeps it up to date.
+    The function counts a unit that the store has now. `missing` are the units that each agent lacked.
     """
     from coe_agents.cli.display.progress import progress
 
@@ -165,14 +145,16 @@ def _progress_and_summary(
     n_failed, first_errors = Counter[str](), dict[str, str]()
     with resumable(lambda: quantity(missing.total(), "reply is", "replies are")), progress(totals) as show:
 
-        def advance(unit: "Unit", error: str | None) -> None:
+        def advance(unit: "Unit") -> None:
+            error, (_, agent) = store.error_of(unit), unit
+            missing[agent] -= 1
             if error is not None:
-                n_failed[unit[1]] += 1
-                first_errors.setdefault(unit[1], error)
-            show(unit[1], error is not None)
+                n_failed[agent] += 1
+                first_errors.setdefault(agent, error)
+            show(agent, error is not None)
 
         yield advance
-    print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(path))}")
+    print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(store.path))}")
     for name in (agent.name for agent in agents if n_failed[agent.name]):
         print_lines(f"{clean(name)} failed {times(n_failed[name])}; the first error: {clean(first_errors[name])}")
     if n_failed:

@@ -97,7 +97,6 @@ def _n_processes(wanted: int | None, setup: "ScoringSetup", options: ScoringOpti
 
 
 def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
-    """Returns estimators by the last part of "package.module:name"; entry points are found without being named."""
     from coe_agents.extensions import find_extension, load_extension
 
     found: dict[str, Estimator] = {}

@@ -36,11 +36,7 @@ def print_lines(text: str | None, *, to_stderr: bool = False) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Prints one JSON object, in ASCII.
-
-    Raises:
-        ValueError: If a number in it is not finite.
-    """
+    """Prints one JSON object, in ASCII; a ValueError if a number in it is not finite."""
     secrets = _HIDDEN | secrets_of_environment()
     print(json.dumps(redact_all(value, secrets), allow_nan=False).replace("\x7f", "\\u007f"))
 

@@ -132,9 +132,7 @@ class BidirectionalEntailment:
 class _Search:
     """The clusters of one question, as far as they are known; one key represents all responses with the same text.
 
-    Attributes:
-        waiting: The keys without a cluster, in order.
-        labels: The cluster of each other key.
+    `waiting` are the keys without a cluster, in order.
     """
 
     def __init__(self, keys: list[str], texts: list[str], question: str) -> None:

@@ -67,22 +67,7 @@ class CachedEntailment:
 
 
 class CountingEntailment:
-    """An entailment model that passes every request on to `model` and counts it; safe to share between threads.
-
-    Attributes:
-        n_pairs: The pairs asked so far.
-        n_calls: The calls of `predict` so far.
-
-    Example:
-        >>> import numpy as np
-        >>> class Yes:
-        ...     def predict(self, pairs):
-        ...         return np.tile([0.0, 0.0, 1.0], (len(pairs), 1))
-        >>> model = CountingEntailment(Yes())
-        >>> _ = model.predict([("A cat sleeps.", "An animal sleeps."), ("It rains.", "It is wet.")])
-        >>> model.n_pairs, model.n_calls
-        (2, 1)
-    """
+    """An entailment model that passes every request on to `model` and counts it; safe to share between threads."""
 
     def __init__(self, model: EntailmentModel) -> None:
         self.model = model

@@ -1,6 +1,7 @@
 """Owns the protocols of clusterers and entailment models, and the checks of their arguments and results."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,7 +13,6 @@ ENTAILMENT_LABELS = ("contradiction", "neutral", "entailment")
 """The order of the columns that every `EntailmentModel` returns."""
 
 CONTRADICTION, NEUTRAL, ENTAILMENT = range(3)
-_STRINGS = frozenset({str})
 
 
 @runtime_checkable
@@ -65,8 +65,6 @@ def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
     """Returns `texts` as a list; raises TypeError where it is a string itself, or holds anything but strings."""
     several(texts, name, of="strings", advice="Wrap a single string in a list", kind=Iterable)
     listed = list(texts)
-    if _STRINGS.issuperset(map(type, listed)):
-        return listed
     for i, text in enumerate(listed):
         if not isinstance(text, str):
             raise TypeError(
@@ -104,3 +102,22 @@ def to_rows(returned: Any, n_rows: int, n_columns: int | None, *, where: str, ad
         wanted = f"({n_rows}, {n_columns or 'any'})"
         raise ValueError(f"{where} must return numbers of shape {wanted}; got shape {rows.shape}. {advice}")
     return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPreset:
+    """How answers are asked for, which part of a response is the answer, and which answers mean the same.
+
+    `ask`, `create_coe_graph` and a configuration take it as a whole, since its parts fit each other.
+
+    Attributes:
+        kind: Its name in decisions, runs and calibrations.
+        instruction: Added to each agent's own prompt, except where a turn has `choices` or `tools`; "" adds nothing.
+        canonicalize: From a response's text to the answer that is compared.
+        clusterer: Decides which answers mean the same.
+    """
+
+    kind: str
+    instruction: str
+    canonicalize: Callable[[str], str]
+    clusterer: Clusterer

@@ -71,14 +71,6 @@ def cluster_with_former(
     """Clusters as `cluster_responses`, and finds the clusters of texts of a former round among those of the responses.
 
     The former texts are placed last, so that they represent no cluster that a response could join.
-
-    Returns:
-        The labels of the responses, and those of the former texts.
-
-    Example:
-        >>> from coe_agents.clustering import NormalizedMatch
-        >>> cluster_with_former(["Paris", "Lyon"], ["LYON", "Nice"], question="Where?", clusterer=NormalizedMatch())
-        ([0, 1], [1, 2])
     """
     batch, asked = check_batch([responses], [question])
     labels = _cluster_batch(batch, [list(former)], asked, clusterer)[0]

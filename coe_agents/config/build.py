@@ -30,6 +30,7 @@ from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
+from coe_agents.graph.nodes.coordinator import OnUnavailable
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import (
@@ -37,6 +38,7 @@ from coe_agents.policy import (
     AgentWeights,
     Policy,
 )
+from coe_agents.presets import preset
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
@@ -57,28 +59,38 @@ _Escalate: TypeAlias = Callable[[Arbiter | None], Any]
 _Graph: TypeAlias = StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]
 
 
-def assemble(config: Config | None, *, seed: int = 0, escalation: _Escalate | None = None) -> _Graph:
+def assemble(
+    config: Config | None,
+    *,
+    seed: int = 0,
+    escalation: _Escalate | None = None,
+    on_unavailable: OnUnavailable = "abstain",
+) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
-    Args:
-        config: None for tinyworld.
-        seed: Of tinyworld's agents; those of a configuration have their own.
-        escalation: From the configured arbiter, or None, to what decides escalated cases instead.
-
-    Raises:
-        ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
+    `seed` is of tinyworld's agents; those of a configuration have their own. `escalation` makes of the configured
+    arbiter, or None, what decides escalated cases instead. Parts that cannot be combined are a ConfigurationError with
+    a line for each mistake.
     """
     if config is None:
-        return tinyworld_graph(seed=seed, escalation=escalation and escalation(None))
+        of_none: Any = escalation and escalation(None)
+        return tinyworld_graph(seed=seed, escalation=of_none, on_unavailable=on_unavailable)
     of_graph = dict(_OF_GRAPH)
     if escalation is not None:
         of_graph["escalation"] = lambda of: escalation(_create_escalation(of))
     creates: list[_Create] = [create_agents, create_clusterer, create_policy, *of_graph.values()]
     parts = _all([partial(create, config) for create in creates])
-    return _connect(config, *parts)
+    return _connect(config, on_unavailable, *parts)
 
 
-def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, policy: Policy, *of_graph: Any) -> _Graph:
+def _connect(
+    config: Config,
+    on_unavailable: OnUnavailable,
+    agents: list[ModelAgent],
+    clusterer: Clusterer,
+    policy: Policy,
+    *of_graph: Any,
+) -> _Graph:
     adaptive = config.graph.adaptive
     options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
@@ -89,7 +101,10 @@ def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, pol
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     try:
-        return create_coe_graph(agents, clusterer=clusterer, policy=policy, **options)
+        comparing: dict[str, Any] = {"clusterer": clusterer}
+        if config.answers is not None:
+            comparing = {"answers": preset(config.answers.kind, clusterer)}
+        return create_coe_graph(agents, **comparing, policy=policy, on_unavailable=on_unavailable, **options)
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
@@ -119,15 +134,9 @@ def create_clusterer(config: Config) -> Clusterer:
 
 
 def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer:
-    """Returns the clusterer of a section.
+    """Returns the clusterer of a section, be it of a configuration or of what a run recorded.
 
-    Args:
-        section: Of a configuration, or of what a run recorded.
-        folder: Where modules of the user's are looked for.
-
-    Raises:
-        ImportError: A package that it needs is not installed.
-        ValueError: A field is at fault; the message begins with its name.
+    Modules of the user's are looked for in `folder`. Of a field that is at fault the ValueError begins with its name.
     """
     match section:
         case schema.CustomPart():
@@ -203,8 +212,7 @@ def load_divergence(config: Config) -> Divergence:
         return function
 
 
-def load_tools(config: Config) -> list[dict[str, Any]] | None:
-    """Returns the schemas of the tools that a configuration names; None if it names none."""
+def _load_tools(config: Config) -> list[dict[str, Any]] | None:
     name = config.graph.tools
     if name is None:
         return None
@@ -253,7 +261,7 @@ _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
     "divergence": load_divergence,
     "coordination": _check_solver,
-    "tools": load_tools,
+    "tools": _load_tools,
     "weights": load_weights,
 }
 """What a graph needs besides agents, clusterer and policy."""
@@ -372,14 +380,16 @@ class Configuration:
     policy: Policy
     settings: Config = field(repr=False)
 
-    def create_graph(self) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
+    def create_graph(
+        self, *, on_unavailable: OnUnavailable = "abstain"
+    ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
         """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
         parts = _all([partial(create, self.settings) for create in _OF_GRAPH.values()])
-        return _connect(self.settings, self.agents, self.clusterer, self.policy, *parts)
+        return _connect(self.settings, on_unavailable, self.agents, self.clusterer, self.policy, *parts)
 
 
 def load(path: str | Path) -> Configuration:
@@ -389,11 +399,14 @@ def load(path: str | Path) -> Configuration:
         ConfigurationError: If the file cannot be read or is invalid; the message names file, line and field.
 
     Example:
-        >>> from importlib import resources
-        >>> with resources.as_file(resources.files("coe_agents.cli") / "coe.toml") as path:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "coe.toml")
+        ...     _ = path.write_text('agents = [{name = "a", provider = "tinyworld", model = "tiny-llama"}]')
         ...     config = load(path)
-        >>> [agent.name for agent in config.agents], config.policy
-        (['llama', 'qwen'], ThresholdPolicy(0.7, otherwise='abstain'))
+        >>> [agent.name for agent in config.agents], config.settings.answers.kind
+        (['a'], 'short')
     """
     settings = load_config(Path(path))
     creates: list[_Create] = [create_agents, create_clusterer, create_policy]

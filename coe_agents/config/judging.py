@@ -49,11 +49,7 @@ def describe(config: Config) -> str | dict[str, Any]:
 
 
 def create_named_clusterer(name: str) -> Clusterer:
-    """Returns the clusterer that needs no model, that of tool calls, tinyworld's, or one of the user's.
-
-    Raises:
-        ValueError: There is none of this name, or it cannot be created.
-    """
+    """Returns the clusterer of a name: one without a model, tinyworld's, or one of the user's; else a ValueError."""
     if name not in NAMES and find_extension("clusterer", name) is None:
         raise ValueError(describe_unknown("clusterer", NAMES, name))
     table = _TINYWORLD if name == "tinyworld" else {"kind": name}

@@ -133,17 +133,10 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 def read_key(variable: str, whose: str = "") -> str:
-    """Returns the key that an environment variable holds; `whose` follows the variable in messages.
+    """Returns the key that an environment variable holds, else a ValueError; `whose` follows the variable in messages.
 
-    Raises:
-        ValueError: It holds none. What was given as the name is not shown where it may be the key itself: names of
-            variables are capitals, digits and "_" by custom; keys rarely are.
-
-    Example:
-        >>> read_key("sk-0123456789")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-            ...
-        ValueError: must be the NAME of an environment variable; got text that is not shown, as it may be the key ...
+    What was given as the name is not shown where it may be the key itself: names of variables are capitals, digits and
+    "_" by custom; keys rarely are.
     """
     key = os.environ.get(variable, "")
     if not key.strip() and _VARIABLE.fullmatch(variable) is None:

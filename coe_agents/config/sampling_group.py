@@ -1,10 +1,11 @@
 """Owns the agents of a sampling run: how they are asked, and which of their settings the run stores."""
 
-from collections.abc import Collection, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import coe_agents
-from coe_agents.agents.self_assessment import ask_p_false, ask_verbal_confidence
+from coe_agents.agents.self_assessment import ask_p_false
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.config.build import create_agents
 from coe_agents.config.models import default_at_once
@@ -14,13 +15,12 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
+from coe_agents.presets import preset
 from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import tinyworld_agents
 from coe_agents.types import AgentReply, AgentRequest, Response
 
-SelfCheck = Literal["p_false", "verbal_conf"]
 _STORED = ["name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars", "on_greedy"]
-_SELF_CHECKS = {"p_false": ask_p_false, "verbal_conf": ask_verbal_confidence}
 
 
 def create_group(
@@ -30,20 +30,19 @@ def create_group(
     seed: int,
     at_once: int | None = None,
     n_sharing: int = 1,
-    self_checks: Collection[SelfCheck] = (),
+    p_false: bool = False,
     passages: bool = False,
 ) -> SampledGroup:
-    """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
+    """Returns the agents of a configuration, or tinyworld's (None); those without a seed of their own take `seed`.
 
     Args:
         config: None for tinyworld.
         prompts: The prompt of each question, by id.
         seed: For the responses of agents without one.
-        at_once: Concurrent questions to each agent; by default 8, and 1 for a model in this process: the
-            last digits of its log-probabilities depend on the batch, and a resumed run must end with the same file.
+        at_once: Concurrent questions to each agent; by default as in `create_run_group`.
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
-        self_checks: Fields of the samples that each agent fills by answering about its own answers.
-        passages: Whether self-checks show the passage of a question.
+        p_false: Whether each agent says of its own answers how probably they are false.
+        passages: Whether it is then shown the passage of a question.
     """
     if config is None:
         agents = tinyworld_agents(seed=seed)
@@ -57,45 +56,55 @@ def create_group(
         raise ConfigurationError("two agents have the same name", hint="Give each agent its own name")
     secrets = frozenset().union(*map(secrets_of, agents), *map(secrets_of, config.agents if config else ()))
 
+    answers = None if config is None or config.answers is None else preset(config.answers.kind, NormalizedMatch())
+
     async def ask(name: str, question: Question) -> AgentReply:
         message = {"role": "user", "content": prompts[question.id]}
         request = AgentRequest(question=question.question, messages=[message], round=0)
         if question.tools is not None:
             request["tools"] = check_tools(question.tools, where=f'"tools" of the question {question.id!r}')
+        elif answers is not None:
+            request["instruction"] = answers.instruction
         try:
-            return await by_name[name].asample(request)
+            reply = await by_name[name].asample(request)
+            if answers is not None and question.tools is None:
+                for row in reply["responses"]:
+                    row["answer"] = answers.canonicalize(row["text"])
+            return reply
         except InvalidReplyError as error:
             if error.reply is None:
                 raise
-            reply: AgentReply = error.reply  # its invalid proposals are what was asked for
-            return reply
+            return cast("AgentReply", error.reply)  # its invalid proposals are what was asked for
 
     async def annotate(name: str, question: Question, rows: list[dict[str, Any]]) -> None:
         shown = question.question
         if passages and question.context is not None:
             shown = f"{for_prompt(question.context, limit=len(question.context))}\n{shown}"
         answers = [response_text(cast("Response", row)) for row in rows]
-        for field in self_checks:
-            results = {
-                answer: await _SELF_CHECKS[field](by_name[name], shown, answer)
-                for answer in dict.fromkeys(answers)
-                if answer_kind(answer) == "answer"
-            }
-            for row, answer in zip(rows, answers, strict=True):
-                row[field] = results.get(answer)
+        results = {
+            answer: await ask_p_false(by_name[name], shown, answer)
+            for answer in dict.fromkeys(answers)
+            if answer_kind(answer) == "answer"
+        }
+        for row, answer in zip(rows, answers, strict=True):
+            row["p_false"] = results.get(answer)
 
     participants, stored = list[Participant](), list[dict[str, Any]]()
     for agent, model in zip(agents, models, strict=True):
         n_at_once = (at_once or default_at_once(model["provider"])) // n_sharing
         participants.append(Participant(agent.name, agent.n_samples, max(1, n_at_once)))
         stored.append({**{name: getattr(agent, name) for name in _STORED}, **model})
-    settings: dict[str, Any] = {"coe_agents": coe_agents.__version__, "agents": stored}
-    if self_checks:
-        settings["self_checks"] = list(self_checks)
+    settings: dict[str, Any] = {
+        "coe_agents": coe_agents.__version__,
+        "agents": stored,
+        "answers": "" if answers is None else answers.kind,
+    }
+    if p_false:
+        settings["p_false"] = True
     return SampledGroup(
         participants=tuple(participants),
         ask=ask,
-        annotate=annotate if self_checks else None,
+        annotate=annotate if p_false else None,
         settings=redact_all(settings, secrets),
         secrets=secrets,
     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, Union, cast, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -21,6 +21,7 @@ from pydantic import (
     ValidationError,
     create_model,
     field_validator,
+    model_validator,
 )
 
 from coe_agents.actions import AnyOrder, Exact, Ignore, Text, Within
@@ -162,9 +163,7 @@ class AgentConfig(ModelSection):
 class CustomPart(_Section):
     """A clusterer or policy of another package: a class or function, called with `options` as keyword arguments.
 
-    Attributes:
-        kind: The name of an entry point, or "package.module:name". Its module is imported, which runs its code.
-        options: The keyword arguments; must contain no key.
+    `kind` is the name of an entry point, or "package.module:name". Its module is imported, which runs its code.
     """
 
     kind: str
@@ -192,15 +191,7 @@ _WITHIN = {"within": "absolute", "within_relative": "relative"}
 
 
 def read_rules(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keyword arguments of `ActionMatch`.
-
-    Raises:
-        ValueError: If an option is not known, or a rule is not one.
-
-    Example:
-        >>> read_rules({"compare": {"transfer.amount": {"within": 0.01}, "note": "ignore"}})
-        {'compare': {'transfer.amount': Within(absolute=0.01, relative=0.0), 'note': Ignore()}}
-    """
+    """Returns the keyword arguments of `ActionMatch`; a ValueError if an option is not known, or a rule is not one."""
     for name in options.keys() - {"compare", "text"}:
         raise ValueError(f'"{name}" is not an option of "actions". Its options are compare and text')
     text = {"text": one_of(options["text"], '"text"', ("exact", "loose"))} if "text" in options else {}
@@ -234,9 +225,7 @@ def _check_rules(options: dict[str, Any]) -> dict[str, Any]:
 class ActionsClusterer(_Section):
     """Clusters tool calls by equality, argument by argument; `options` are those of `ActionMatch` but `tools`.
 
-    Attributes:
-        options: "compare", by "tool.argument" or "argument": "exact", "ignore", "any_order", "text", `{within = 0.01}`
-            or `{within_relative = 0.05}`; and "text", "exact" or "loose".
+    "compare" has a rule by "tool.argument" or "argument", one of `_FORMS`; "text" is "exact" or "loose".
     """
 
     kind: Literal["actions"]
@@ -257,6 +246,28 @@ class EmbeddingClusterer(ModelSection):
     kind: Literal["embedding"]
     provider: str = Field(min_length=1)
     threshold: float = Field(gt=0, le=1)
+
+
+class AnswersConfig(_Section):
+    """A preset of answers: `coe_agents.short_answers` or `coe_agents.sentences`.
+
+    Attributes:
+        kind: Names, numbers and few words, or sentences.
+        model: Of sentences: the NLI model that compares them, as of `EntailmentClusterer`.
+        judge: Of sentences: a chat model that compares them in its place.
+    """
+
+    kind: Literal["short", "sentences"]
+    model: str | None = None
+    judge: ModelSection | None = None
+
+    def clusterer(self) -> "NormalizedClusterer | EntailmentClusterer | JudgeClusterer":
+        """What compares the answers."""
+        if self.kind == "short":
+            return NormalizedClusterer(kind="normalized")
+        if self.judge is not None:
+            return JudgeClusterer(kind="llm", **self.judge.model_dump())
+        return EntailmentClusterer(kind="entailment", **({} if self.model is None else {"model": self.model}))
 
 
 class PolicyConfig(_Section):
@@ -309,7 +320,6 @@ class GraphConfig(_LimitsSection):
 
     @property
     def bounds(self) -> Bounds:
-        """The bounds of a run."""
         return Bounds(**{name: getattr(self, name) for name in LIMITS})
 
 
@@ -350,17 +360,35 @@ else:
     ]
 
 
+def _usual_policy() -> PolicyConfig:
+    policy: PolicyConfig = _policy_section("regime", KINDS["regime"])(kind="regime")
+    return policy
+
+
 class Config(_Section):
-    """A whole file, with its path and text for error messages."""
+    """A whole file, with its path and text for error messages.
+
+    Without `answers` and `clusterer` short answers are asked for; without `policy` consensus is answered.
+    """
 
     agents: list[AgentConfig] = Field(min_length=1)
-    clusterer: ClustererSection
-    policy: PolicySection
+    answers: AnswersConfig | None = None
+    clusterer: ClustererSection = Field(default=cast("Any", None))
+    policy: PolicySection = Field(default_factory=_usual_policy)
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _compare(self) -> Self:
+        if "clusterer" not in self.model_fields_set:
+            self.answers = self.answers or AnswersConfig(kind="short")
+            self.clusterer = self.answers.clusterer()
+        elif self.answers is not None:
+            raise ValueError("[answers] comes with its own clusterer. Omit [clusterer], or [answers]")
+        return self
 
     @property
     def folder(self) -> Path:
@@ -381,7 +409,6 @@ class Config(_Section):
         return {part.name: price.model_dump() for part in parts if (price := part.price_per_million) is not None}
 
     def seed_agents(self, seed: int) -> None:
-        """Gives the agents without a seed of their own this one."""
         for agent in self.agents:
             if agent.seed is None and "seed" not in agent.options:
                 agent.seed = seed
@@ -406,23 +433,26 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,
     ("judge",): ModelSection,
+    ("answers",): AnswersConfig,
+    ("answers", "judge"): ModelSection,
     ("graph",): GraphConfig,
     ("graph", "adaptive"): AdaptiveConfig,
 }
 
 
 def load_config(path: Path) -> Config:
-    """Reads and checks a TOML file.
-
-    Raises:
-        ConfigurationError: If it cannot be read, is not TOML, or is invalid; the message names file and line.
-    """
+    """Reads and checks a TOML file; a ConfigurationError names the file and the line of a mistake."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             f"{path} cannot be read: {error}", hint='Check the path; "coe-agents config init" writes an example'
         ) from error
+    return read_config(text, path)
+
+
+def read_config(text: str, path: Path) -> Config:
+    """Checks the text of a TOML file, which errors call `path`."""
     try:
         table = parse_toml(text)
     except ValueError as error:
@@ -440,9 +470,7 @@ def load_config(path: Path) -> Config:
             faults.append(_fault(path, text, place, _describe(fault, place)))
         secrets = secrets_of(SimpleNamespace(**table))
         faults = [redact(fault, secrets) for fault in faults]
-        raise ConfigurationError(
-            "\n".join(faults), hint='"coe-agents config init" writes an example of every field'
-        ) from error
+        raise ConfigurationError("\n".join(faults), hint='"coe-agents config init" writes an example') from error
     config._path, config._text = path, text
     return config
 
@@ -483,12 +511,7 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
 
 
 def line_of(text: str, location: Sequence[str | int]) -> int:
-    r"""Returns the line (from 1) of the deepest part of `location` that the TOML text spells out.
-
-    Example:
-        >>> line_of('[[agents]]\nname = "a"\n[policy]\nmax_coe = -1', ("policy", "threshold", "max_coe"))
-        4
-    """
+    r"""Returns the line (from 1) of the deepest part of `location` that the TOML text spells out."""
     wanted = [str(part) for part in location]
     best, best_line, table = 0, 1, list[str]()
     arrays: dict[str, int] = {}

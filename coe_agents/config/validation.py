@@ -9,16 +9,11 @@ from coe_agents.config import schema
 from coe_agents.config.build import assemble, create_judge
 from coe_agents.config.schema import Config, ModelSection
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import RegimePolicy
-from coe_agents.text import quantity
+from coe_agents.policy import RegimePolicy, ThresholdPolicy
 
 
 def check(config: Config) -> list[str]:
-    """Returns notes on a valid configuration; calls and loads no model.
-
-    Raises:
-        ConfigurationError: If the configuration is invalid, with a line for each mistake.
-    """
+    """Returns notes on a valid configuration; calls and loads no model. Mistakes are lines of a ConfigurationError."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         faults = list[str]()
@@ -54,10 +49,7 @@ def _unreachable_regimes(config: Config) -> Iterator[str]:
     if policy.kind != "regime":
         return
     regimes = RegimePolicy(**policy.model_dump(exclude={"kind"})).unreachable(n_agents=n_agents)
-    if regimes and n_agents == 1:
-        message = 'with one agent the epistemic part is always 0. Add agents, or set kind = "threshold"'
-        yield config.fault(message, "policy", "epistemic_threshold")
-    elif regimes:
+    if regimes and n_agents > 1:
         message = (
             f"with {n_agents} agents the epistemic part is at most {math.log(n_agents):.3f} on KL's scale, so "
             f"{' and '.join(regimes)} cannot be reached. Lower the threshold"
@@ -67,16 +59,10 @@ def _unreachable_regimes(config: Config) -> Iterator[str]:
 
 def _notes(config: Config) -> Iterator[str]:
     policy, graph = config.policy, config.graph
-    uniform = graph.weights is None and len({agent.weight for agent in config.agents}) == 1
-    # resampling doubles the responses of each round: 1 + 2 + 4 + ...
-    wanted = graph.adaptive.max_samples if graph.adaptive is not None else None
     max_rounds, max_coe = graph.bounds.max_rounds or 1, getattr(policy, "max_coe", None)
-    n_responses = (2**max_rounds - 1) * sum(wanted or agent.n_samples for agent in config.agents)
-    most = math.log(n_responses) if uniform and graph.divergence == "kl" else math.inf
-    if max_coe is not None and max_coe >= most:
-        responses = quantity(n_responses, "response")
-        message = f"CoE of {responses} is at most {most:.3f} nats, so this policy answers all but ties"
-        yield config.fault(message, "policy", "max_coe")
+    weights = [agent.weight for agent in config.agents]
+    if max_coe is not None and (passed := ThresholdPolicy(max_coe).caution(weights)):
+        yield config.fault(passed, "policy", "max_coe")
     taken: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
     taken |= {("actions", regime): action for regime, action in (getattr(policy, "actions", None) or {}).items()}
     again = [place for place, action in taken.items() if action == "another_round"]

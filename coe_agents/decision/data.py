@@ -74,6 +74,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
 
     Attributes:
         choices: The only replies that counted, as the input named them; None where any reply counted.
+        answers: The kind of the preset by which answers were asked for and read, "short" or "sentences"; None without.
         answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
             answered. None if nothing was measured.
         regime: None, too, where fewer agents than `min_agents` answered.
@@ -92,6 +93,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
     """
 
     choices: list[str] | None
+    answers: str | None
     answer_kind: AnswerKind | None
     divergence: str | None
     interval: list[float] | None
@@ -106,11 +108,6 @@ class DecisionData(Answer, Proposed, Uncertainty):
 
 
 def view(decision: Mapping[str, Any], shape: type[_Shape]) -> _Shape:
-    """Returns what a decision, or a measurement as data, has of another shape; `shape` is a `TypedDict`.
-
-    Example:
-        >>> view({"action": "answer", "answer": "Paris", "coe": 0.0}, Answer)
-        {'action': 'answer', 'answer': 'Paris'}
-    """
+    """Returns what a decision, or a measurement as data, has of another shape; `shape` is a `TypedDict`."""
     found: Any = {name: decision[name] for name in shape.__annotations__ if name in decision}
     return found  # type: ignore[no-any-return]

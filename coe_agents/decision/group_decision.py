@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from coe_agents import checks
 from coe_agents.decision.data import AgentData, AgentTokens, DecisionData, view
-from coe_agents.decision.plots import SHOWN, draw_decision, svg_plane
+from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds, svg_plane
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
@@ -18,6 +18,7 @@ from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Samplin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 HEADINGS: Mapping[str, str] = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
 
@@ -48,6 +49,7 @@ class GroupDecision:
     reason: str
     decided_by: str = "group"
     choices: list[str] | None = None
+    answers: str | None = None
     answer_kind: AnswerKind | None = None
     calls: list[dict[str, Any]] | None = None
     contested: dict[str, Any] | None = None
@@ -148,6 +150,51 @@ class GroupDecision:
         thresholds = {"aleatoric_threshold": aleatoric_threshold, "epistemic_threshold": epistemic_threshold}
         return draw_decision(self, self._title, **thresholds)
 
+    def to_frame(self) -> DataFrame:
+        """Returns the trajectory as a table for pandas: a row for each agent in each round.
+
+        The columns are "round" (from 0), "strategy", "agent", its leading "answer" and its semantic "entropy" in nats,
+        whether it "flipped" since the round before and "adopted" the group's answer; and, of the group, its "coe",
+        "aleatoric" and "epistemic" part, "regime", "group_answer" and "tokens".
+
+        Raises:
+            ImportError: If pandas is not installed.
+
+        Example:
+            >>> from coe_agents import ask
+            >>> from coe_agents.testing import ScriptedAgent
+            >>> frame = ask("?", [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"])]).to_frame()
+            >>> frame[["agent", "answer", "entropy"]].values.tolist()
+            [['a', 'x', 0.0], ['b', 'x', 0.0]]
+        """
+        try:
+            from pandas import DataFrame
+        except ModuleNotFoundError as error:
+            raise ImportError("to_frame needs pandas; pip install 'coe-agents[plots]'") from error
+        return DataFrame(
+            {
+                **{name: data[name] for name in ("round", "strategy")},
+                "agent": agent,
+                "answer": answer,
+                "entropy": data.get("entropies", {}).get(agent),
+                "flipped": data["flips"].get(agent),
+                "adopted": data["adopted"].get(agent),
+                **{name: data[name] for name in ("coe", "aleatoric", "epistemic", "regime")},
+                "group_answer": data["answer"],
+                "tokens": data["tokens"],
+            }
+            for data in self.trajectory
+            for agent, answer in data["leading"].items()
+        )
+
+    def plot_rounds(self) -> Figure:
+        """Draws each agent's entropy, and CoE with its parts, round by round.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+        """
+        return draw_rounds(self)
+
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.is_answer else "#9a6700"
         reasons = " ".join(for_page(each) for each in self._reasons)
@@ -190,23 +237,17 @@ def create_decision(
     measured: Mapping[str, Any] | None,
     *,
     choices: list[str] | None,
+    answers: str | None,
     calls: list[dict[str, Any]] | None,
     failed_agents: dict[str, str],
     spent: Sequence[AgentTokens],
     trajectory: list[RoundData],
     conformity: float | None,
 ) -> DecisionData:
-    """Returns the decision.
+    """Returns the decision as data.
 
-    Args:
-        settled: The fields of `coe_agents.policy.Decision`, and who decided.
-        measured: The fields of `coe_agents.policy.Measurement`; None if nothing was measured.
-        choices: The only replies that counted.
-        calls: The tool calls to run.
-        failed_agents: Why agents failed in the last round, by name.
-        spent: What each request cost.
-        trajectory: The record of each round.
-        conformity: See `coe_agents.rounds.trajectory.conformity`.
+    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`,
+    None if nothing was measured.
     """
     found = measured or {}
     usages: dict[str, list[Usage]] = {}
@@ -221,6 +262,7 @@ def create_decision(
     }
     decided: dict[str, Any] = {
         "choices": choices,
+        "answers": answers,
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
         "support": dict(zip(found.get("representatives", ()), found.get("support", ()), strict=True)),
@@ -250,11 +292,7 @@ def share(value: Any, where: str) -> float | None:
 
 
 def check_decision(decision: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read.
-
-    Raises:
-        TypeError, ValueError: If it does.
-    """
+    """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read."""
     for key in keys:
         checks.require(key in decision, f'a decision must have the key "{key}"', [*decision], _ADVICE)
         if key in _CHECKS:
@@ -294,7 +332,7 @@ def _rounds(trajectory: Any, where: str) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "action": partial(checks.one_of, known=get_args(FinalAction)),
-    **dict.fromkeys(("answer", "reason", "decided_by", "divergence"), _text),
+    **dict.fromkeys(("answer", "reason", "decided_by", "divergence", "answers"), _text),
     "regime": partial(checks.one_of, known=get_args(Regime)),
     **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),
     "conformity": share,

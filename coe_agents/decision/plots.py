@@ -60,6 +60,28 @@ def plot_regimes(
     return figure
 
 
+def draw_rounds(decision: GroupDecision) -> Figure:
+    """Draws the trajectory of a decision; see `GroupDecision.plot_rounds`."""
+    figure = _figure(9.0, 3.4)
+    agents, group = figure.subplots(1, 2, sharex=True)
+    rounds = [data["round"] + 1 for data in decision.trajectory]
+    for name in sorted({name for data in decision.trajectory for name in data["entropies"]}):
+        entropies = [data["entropies"].get(name, float("nan")) for data in decision.trajectory]
+        agents.plot(rounds, entropies, marker="o", label=for_terminal(name, 30))
+    for name, marker in (("coe", "o"), ("aleatoric", "s"), ("epistemic", "^")):
+        values = [float("nan") if (value := data.get(name)) is None else value for data in decision.trajectory]
+        group.plot(rounds, values, marker=marker, label="CoE" if name == "coe" else name)
+    for axes, title in ((agents, "semantic entropy of each agent"), (group, "uncertainty of the group")):
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("round")
+        axes.set_ylabel("nats")
+        axes.set_xticks(rounds)
+        axes.set_ylim(bottom=0)
+        for text in axes.legend(frameon=False, fontsize=9).get_texts():
+            text.set_parse_math(False)
+    return figure
+
+
 def _draw_plane(
     axes: Axes, decisions: Iterable[GroupDecision], *, aleatoric_threshold: float, epistemic_threshold: float
 ) -> None:

@@ -45,11 +45,9 @@ class Examination:
 
     @property
     def is_well(self) -> bool:
-        """Whether there are no problems, and the temperature of every agent has an effect."""
         return not self.problems and not any(report and report.ignores_temperature for report in self.agents.values())
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the object that `doctor --json` prints."""
         agents: dict[str, Any] = {}
         for name, report in self.agents.items():
             fields = {} if report is None else {**asdict(report), "n_in_one_request": report.n_in_one_request}

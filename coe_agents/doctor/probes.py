@@ -50,9 +50,9 @@ class AgentReport:
     Attributes:
         seconds: From the request to the last sample, without `load_seconds`, the loading of a model in this process.
         on_greedy: How its responses count if its temperature has no effect.
-        ignores_temperature: Whether its temperature has no effect; None if unknown.
+        ignores_temperature: None if unknown.
         probe: What probes of an ignored temperature showed; None if there were none.
-        n_requests: Number of requests, without those probes; 1 if the server honours `n`.
+        n_requests: Without those probes; 1 if the server honours `n`.
         logprobs: Whether all, some or none of the responses have log-probabilities.
         n_distinct: Number of different texts among the responses.
     """
@@ -96,7 +96,7 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Problem:
         except IgnoredTemperatureError as error:
             sampling, usage, n_distinct = error.sampling, error.usage, 1
     except Exception as error:
-        return to_problem(error, agent)
+        return _to_problem(error, agent)
     n_received, n_without = sampling["n_received"], sampling["logprobs_missing"]
     return AgentReport(
         temperature=agent.temperature,
@@ -124,7 +124,7 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
     return {name: call.result() if call in done else None for name, call in calls.items()}
 
 
-def to_problem(error: Exception, holder: object) -> Problem:
+def _to_problem(error: Exception, holder: object) -> Problem:
     """Returns an error of a model or its client without secrets, with its remedy."""
     secrets = secrets_of(holder, error)
     message = error.args[0] if isinstance(error, CoEError) else str(error)  # the hint is the remedy
@@ -133,9 +133,7 @@ def to_problem(error: Exception, holder: object) -> Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
-    """An entailment model's most probable label for a pair, and its probability."""
-
+class _Judgement:
     label: str
     probability: float
 
@@ -145,14 +143,14 @@ class EntailmentReport:
     """The results of an entailment model for an obvious entailment and an obvious contradiction.
 
     Attributes:
-        labels: The labels of the model, in its order; None for a chat model.
-        n_unclear: Number of pairs for which a chat model stated no label; None for other models.
+        labels: In the order of the model; None for a chat model.
+        n_unclear: Pairs for which a chat model stated no label; None for other models.
     """
 
     model: str
     labels: list[str] | None
-    entailed: Judgement
-    contradicted: Judgement
+    entailed: _Judgement
+    contradicted: _Judgement
     seconds: float
     device: str | None
     n_unclear: int | None = None
@@ -180,7 +178,7 @@ def probe_of(clusterer: Clusterer) -> tuple[str, Callable[[], EntailmentReport |
     if isinstance(model, EntailmentModel):
         return "entailment", lambda: probe_entailment(model)
     if isinstance(clusterer, EmbeddingSimilarity):
-        return "embedding", lambda: probe_embedding(clusterer)
+        return "embedding", lambda: _probe_embedding(clusterer)
     return None
 
 
@@ -193,7 +191,7 @@ def probe_entailment(model: EntailmentModel) -> EntailmentReport | Problem:
         loaded = load() if load is not None else None
         entailed, contradicted = model.predict([(PREMISE, ENTAILED), (PREMISE, CONTRADICTED)])
     except Exception as error:
-        return to_problem(error, model)
+        return _to_problem(error, model)
     labels = None if loaded is None or chat else [str(label) for label in loaded.model.config.id2label.values()]
     return EntailmentReport(
         model=_name_of(chat or model),
@@ -206,13 +204,12 @@ def probe_entailment(model: EntailmentModel) -> EntailmentReport | Problem:
     )
 
 
-def probe_embedding(clusterer: EmbeddingSimilarity) -> EmbeddingReport | Problem:
-    """Compares three answers by the embeddings of a clusterer."""
+def _probe_embedding(clusterer: EmbeddingSimilarity) -> EmbeddingReport | Problem:
     start = time.perf_counter()
     try:
         cosines = clusterer.cosines([ANSWER, PARAPHRASE, OTHER])[0]
     except Exception as error:
-        return to_problem(error, clusterer)
+        return _to_problem(error, clusterer)
     return EmbeddingReport(
         model=_name_of(clusterer.embeddings),
         threshold=clusterer.threshold,
@@ -222,9 +219,9 @@ def probe_embedding(clusterer: EmbeddingSimilarity) -> EmbeddingReport | Problem
     )
 
 
-def _judgement(row: Any) -> Judgement:
+def _judgement(row: Any) -> _Judgement:
     column = int(row.argmax())
-    return Judgement(label=_LABELS[column], probability=float(row[column]))
+    return _Judgement(label=_LABELS[column], probability=float(row[column]))
 
 
 def _name_of(model: object) -> str:

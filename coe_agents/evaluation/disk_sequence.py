@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import groupby
 from operator import itemgetter
-from typing import TypeVar, overload
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 _BATCH = 256
 
 
-class DiskSequence(Sequence[T]):
+class DiskSequence(Generic[T]):
     """Values in the order of their keys, in a temporary file that ends with the object; equal keys are one value.
 
     The file is one of `open_scratch`; while it is written it takes about three times the size of the values. Memory
@@ -24,8 +24,8 @@ class DiskSequence(Sequence[T]):
 
     Example:
         >>> numbers = DiskSequence([3, 1, 2, 3], key=lambda n: bytes([n]), encode=str, decode=int)
-        >>> list(numbers), numbers[1], numbers[1:], len(numbers), list(numbers.first(2))
-        ([1, 2, 3], 2, [2, 3], 3, [1, 2])
+        >>> list(numbers), len(numbers), list(numbers.first(2)), numbers.place_of(bytes([3]))
+        ([1, 2, 3], 3, [1, 2], 2)
     """
 
     def __init__(
@@ -61,23 +61,13 @@ class DiskSequence(Sequence[T]):
     def __len__(self) -> int:
         return self._n
 
-    @overload
-    def __getitem__(self, place: int) -> T: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[T]: ...
-    def __getitem__(self, place: int | slice) -> T | list[T]:
-        if isinstance(place, int):
-            place = range(self._n)[place]
-            return self._between(place, place + 1)[0]
-        start, stop, step = place.indices(self._n)
-        return self._between(start, stop)[::step] if step > 0 else self[:][place]
-
     def __iter__(self) -> Iterator[T]:
         for start in range(0, self._n, _BATCH):
-            yield from self._between(start, min(start + _BATCH, self._n))
+            stop = min(start + _BATCH, self._n)
+            found = self._file.execute("SELECT text FROM kept WHERE place > ? AND place <= ?", (start, stop)).fetchall()
+            yield from (self._decode(text) for (text,) in found)
 
     def first(self, n: int | None) -> "DiskSequence[T]":
-        """Returns the first `n` values, all for None, in the same file."""
         if n is None or n >= self._n:
             return self
         part = copy(self)
@@ -85,17 +75,12 @@ class DiskSequence(Sequence[T]):
         return part
 
     def place_of(self, key: bytes) -> int | None:
-        """Returns the place of the value with a key; None if no value has it."""
         place = bisect_left(range(self._n), key, key=self._key_at)
         return place if place < self._n and self._key_at(place) == key else None
 
     def _key_at(self, place: int) -> bytes:
         (key,) = self._file.execute("SELECT key FROM kept WHERE place = ?", (place + 1,)).fetchone()
         return bytes(key)
-
-    def _between(self, start: int, stop: int) -> list[T]:
-        found = self._file.execute("SELECT text FROM kept WHERE place > ? AND place <= ?", (start, stop))
-        return [self._decode(text) for (text,) in found]
 
 
 def open_scratch() -> sqlite3.Connection:

@@ -21,9 +21,8 @@ class Judging:
     """How the answers of a run are judged.
 
     Attributes:
-        clusterer: What puts equal answers together: a name as `--clusterer` takes it, or the table [clusterer] of a
-            configuration.
-        correctness: When an answer is right, as `--correctness` names it.
+        clusterer: A name as `--clusterer` takes it, or the table [clusterer] of a configuration.
+        correctness: As `--correctness` names it.
         recorded: What the run recorded, where its answers are judged in another way.
     """
 
@@ -32,7 +31,6 @@ class Judging:
     recorded: "Judging | None" = None
 
     def to_json(self) -> dict[str, Any]:
-        """As settings and reports hold it; "recorded" is there only where it differs."""
         found: dict[str, Any] = {"clusterer": self.clusterer, "correctness": self.correctness}
         return found if self.recorded is None else {**found, "recorded": self.recorded.to_json()}
 
@@ -58,11 +56,13 @@ class Origin:
     Attributes:
         agents: How each agent was asked, by name.
         prompt: What was said around a question, as JSON; "" for nothing, None where not known.
+        answers: The kind of the preset by which answers were asked for; "" for none, None where not known.
         judging: How the answers are judged; None where not known.
     """
 
     agents: Mapping[str, AskedAgent] = field(default_factory=dict)
     prompt: str | None = None
+    answers: str | None = None
     judging: Judging | None = None
 
 
@@ -102,6 +102,7 @@ def _read(folder: Path) -> Origin:
         return Origin(
             agents={agent["name"]: _asked(agent) for agent in settings.get("agents", [])},
             prompt=_prompt_in_words(settings["prompt"]) if "prompt" in settings else None,
+            answers=settings.get("answers", "" if "prompt" in settings else None),
             judging=_to_judging(**settings[JUDGED]) if JUDGED in settings else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -41,8 +41,6 @@ class Item:
     """What a run decided about one question.
 
     Attributes:
-        id: Its id in the dataset.
-        question: As it was asked.
         action: "answer", "abstain" or "escalate", after all.
         correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
         verdicts: Whether the group's leading answer was right after each round; None where there was none.
@@ -68,7 +66,6 @@ class Item:
 
     @property
     def leading_correct(self) -> float | None:
-        """Whether the group's leading answer is right, given or not."""
         if self.is_answered:
             return self.correct
         return self.verdicts[-1] if self.verdicts else None
@@ -101,7 +98,6 @@ class Item:
 
     @property
     def conformity(self) -> float | None:
-        """The share of agents that changed to the leading answer in a debate; None without a debate."""
         conformity: float | None = self.decision["conformity"]
         return conformity
 
@@ -116,7 +112,6 @@ class Run:
     """A folder that `coe-agents run` wrote.
 
     Attributes:
-        name: The folder's name.
         items: By id, in the order of the file.
         errors: The reason of each question that failed, by id; they are not in `items`.
         settings: All that the decisions depend on.
@@ -156,15 +151,14 @@ def read_run(folder: Path) -> Run:
             if row["error"] is not None:
                 errors[row["id"]] = str(row["error"])
                 continue
-            items[row["id"]] = to_item(row, seconds.get(row["id"]))
+            items[row["id"]] = _to_item(row, seconds.get(row["id"]))
         except (KeyError, ValueError) as error:
             raise _broken(path, number, error) from error
     settings = _read(folder / SETTINGS, hint="Restore it, or rerun coe-agents run in another folder")
     return Run(folder.resolve().name, items, errors, settings, _prices(folder / PRICES))
 
 
-def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
-    """Returns what a line of `DECISIONS` says; a ValueError if it is not such a line."""
+def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
     try:
         item = Item(
             id=row["id"],

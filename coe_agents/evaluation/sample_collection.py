@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from coe_agents.clustering import canonical_answer
 from coe_agents.errors import describe_error
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.samples.store import Unit, is_failure
+from coe_agents.evaluation.datasets.question import draw_key
+from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.samples.store import Store, Unit, is_failure
 from coe_agents.text import quantity, safe_message
 from coe_agents.types import AgentReply, Response, create_response
 
@@ -45,47 +47,65 @@ class SampledGroup:
     secrets: Collection[str] = frozenset()
 
 
-class ResponseStore(Protocol):
-    """Where replies are kept, such as a `Store`."""
+class Units(Mapping[Unit, int]):
+    """What a run consists of, as `Store` takes it, in the order of the questions; nothing of them is in memory."""
 
-    def pending_units(self) -> list[Unit]: ...
-    def append(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None: ...
-    def finish(self) -> None: ...
+    def __init__(self, questions: DiskSequence[Question], n_rows: Mapping[str, int], *, seed: int) -> None:
+        self._questions, self._n_rows, self._seed = questions, n_rows, seed
 
+    def __getitem__(self, unit: Unit) -> int:
+        name, agent = unit
+        if self._questions.place_of(draw_key("asked", self._seed, name)) is None:
+            raise KeyError(unit)
+        return self._n_rows[agent]
 
-def units_of(questions: Sequence[Question], agents: Sequence[Participant]) -> dict[Unit, int]:
-    """Returns what a run consists of, as `Store` takes it: by question, then by agent."""
-    return {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
+    def __iter__(self) -> Iterator[Unit]:
+        return ((question.id, agent) for question in self._questions for agent in self._n_rows)
+
+    def __len__(self) -> int:
+        return len(self._questions) * len(self._n_rows)
 
 
 async def sample(
-    questions: Sequence[Question],
+    questions: Iterable[Question],
     group: SampledGroup,
-    store: ResponseStore,
+    store: Store,
     *,
     on_unit: Callable[[Unit], None] = lambda unit: None,
 ) -> None:
-    """Asks every agent, at its own pace, the questions that the store lacks, keeps every reply, and sorts the store.
+    """Asks every agent the questions that the store lacks, keeps every reply, and sorts the store.
 
     A failure, also of `annotate`, is kept as a row whose `error` gives the reason; it is not an answer, and the next
     run asks again. An invalid proposal has an `error`, too, but it is a response: it is not asked for again. The store
-    is made for the `units_of` these questions and agents; `on_unit` is called when it has one more. If it cannot be
+    is made for the `Units` of these questions and agents; `on_unit` is called when it has one more. If it cannot be
     written, an OSError is raised, and earlier replies are kept.
     """
-    pending = set(store.pending_units())
+
+    def note(unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None:
+        store.append(unit, rows)
+        on_unit(unit)
+
+    await ask_each(questions, group, set(store.pending_units()), note)
+    store.finish()
+
+
+async def ask_each(
+    questions: Iterable[Question],
+    group: SampledGroup,
+    pending: Collection[Unit],
+    note: Callable[[Unit, list[dict[str, Any]]], None],
+) -> None:
+    """Asks every agent, at its own pace, what is pending, and passes the rows of each reply on."""
 
     async def work(agent: Participant, waiting: Iterator[Question]) -> None:
         for question in waiting:
-            rows = await _rows(agent, question, group)
-            store.append((question.id, agent.name), rows)
-            on_unit((question.id, agent.name))
+            note((question.id, agent.name), await _rows(agent, question, group))
 
     works: list[Coroutine[Any, Any, None]] = []
     for agent in group.participants:
         waiting = iter([question for question in questions if (question.id, agent.name) in pending])
         works += [work(agent, waiting) for _ in range(agent.at_once)]
     await run_all(works)
-    store.finish()
 
 
 async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.evaluation.metrics import expected_calibration_error
 from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all, to_plain
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.evaluation.scoring.estimators import CONFIDENCES
 from coe_agents.evaluation.scoring.scores import Scores
 from coe_agents.evaluation.workers import ALONE, Workers
 
@@ -24,9 +22,9 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
         "paper_aurac" and "rejection_accuracy" by retention, each as [value, low, high] with a 95 % interval; for the
-        other scores "auroc_difference" and "aurac_difference", paired; "ece" for those that are a claimed
-        probability. "n_ties" counts the scored questions where several answers share the lead; each counts by the share
-        of these that is right, so "accuracy" is an expected one. "details" says what was left out, and why.
+        other scores "auroc_difference" and "aurac_difference", paired. "n_ties" counts the scored questions where
+        several answers share the lead; each counts by the share of these that is right, so "accuracy" is an expected
+        one. "details" says what was left out, and why.
 
         Where one agent's proposal is judged, "proposer" names it, and "n_without_proposal" in "details" counts the
         questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
@@ -89,9 +87,6 @@ def _figures(
     figures: dict[str, Any] = {}
     for name, found in estimates.items():
         figures[name] = _shown(found, differences.get(name, {}))
-        if name in CONFIDENCES:
-            claimed = np.clip(1.0 - scores[name], 0.0, 1.0)
-            figures[name]["ece"] = expected_calibration_error(correct=correct, confidence=claimed)
     return {"n_scored": n_scored, "accuracy": float(correct.mean()) if n_scored else None, "scores": figures}
 
 

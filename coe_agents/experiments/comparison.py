@@ -68,12 +68,10 @@ class Compared:
 
     Attributes:
         figures: By name: the value with its 95 % interval; NaN where it is not known for any question.
-        differences: To the first policy, paired, on the questions that both have; empty for the first.
-        n_common: How many questions those are.
+        differences: To the first policy, paired, on the `n_common` questions that both have; empty for the first.
         n_answers: How many answers to them can be judged, of the policy that has fewer.
         token_ratio: How many times the tokens of the first it takes on them; NaN where not known.
         decided_by: The share of questions that each decided.
-        is_cut_short: As in `PolicyOutcomes`.
     """
 
     name: str
@@ -98,7 +96,6 @@ class Comparison:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns it as JSON has it; what is not known is null."""
         return {
             "reference": self.policies[0].name,
             "n_resamples": self.n_resamples,
@@ -124,11 +121,7 @@ def _to_json(figures: Mapping[str, Estimate]) -> dict[str, dict[str, float | Non
 
 
 def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
-    """Returns what a run's policy did.
-
-    Raises:
-        SamplesError: If it decided no question.
-    """
+    """Returns what a run's policy did; a SamplesError if it decided no question."""
     if not run.items:
         reason = next(iter(run.errors.values()), None)
         raise SamplesError(
@@ -232,7 +225,6 @@ def _n_answers(outcomes: Sequence[Item]) -> int:
 
 
 def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
-    """Returns the quotient of the mean tokens of the questions for which they are known; NaN if either is 0."""
     means = []
     for side in (outcomes, others):
         known = [outcome.tokens for outcome in side if outcome.tokens is not None]
@@ -322,7 +314,6 @@ def _times(each: Compared, first: Compared) -> str:
 
 
 def _referred(each: Compared) -> str:
-    """Returns what share the references decided: without them coverage would be lower, and risk higher."""
     share = each.decided_by.get(PERSON, 0.0)
     place = "of the questions in a person's place, and are always right"
     return f" The references decided {share:.1%} {place}." if share else ""

@@ -3,22 +3,19 @@
 Questions are asked concurrently; each decision is on the disk before the next one, in one file.
 """
 
-import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
-from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.question import draw_key, from_plain
-from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.run_decisions import DECIDER, PRICES, SECONDS
 from coe_agents.evaluation.sample_collection import run_all
-from coe_agents.evaluation.samples.store import Store, Unit
-from coe_agents.experiments.ray_cluster import Part, Pool, pack, unpack, work_through
+from coe_agents.evaluation.samples.store import Store
+from coe_agents.experiments.ray_cluster import Pool, cut_parts, pack, unpack, work_through
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.files import append, write
 
@@ -41,37 +38,9 @@ class Timings:
         self._file.close()
 
     def append(self, id: str, seconds: float) -> None:
-        """Notes how long a question took; the last note of a question counts.
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Notes how long a question took; the last note of a question counts."""
         line = json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n"
         append(self._file.fileno(), line, path=self._path)
-
-
-class Units(Mapping[Unit, int]):
-    """What a run consists of, as `Store` takes it: a line for each question; nothing of them is in memory.
-
-    Args:
-        questions: In the order of `seed`.
-        seed: Of the run.
-    """
-
-    def __init__(self, questions: DiskSequence[Question], *, seed: int) -> None:
-        self._questions, self._seed = questions, seed
-
-    def __getitem__(self, unit: Unit) -> int:
-        name, agent = unit
-        if agent != DECIDER or self._questions.place_of(draw_key("asked", self._seed, name)) is None:
-            raise KeyError(unit)
-        return 1
-
-    def __iter__(self) -> Iterator[Unit]:
-        return ((question.id, DECIDER) for question in self._questions)
-
-    def __len__(self) -> int:
-        return len(self._questions)
 
 
 def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None:
@@ -83,28 +52,24 @@ def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None
 
 
 async def decide_all(
-    questions: Sequence[Question],
+    questions: Iterable[Question],
     group: RunGroup,
     store: Store,
     timings: Timings,
     *,
     on_row: Callable[[Row], None] = lambda row: None,
 ) -> None:
-    """Asks the group the questions that the store lacks, keeps every decision, and sorts the store.
-
-    Raises:
-        OSError: If a file cannot be written; earlier decisions are kept.
-    """
+    """Asks the group the questions that the store lacks, keeps every decision, and sorts the store."""
 
     def note(row: Row, seconds: float) -> None:
         keep(store, timings, row, seconds)
         on_row(row)
 
-    await decide_each(pending_questions(questions, store), group, note)
+    await _decide_each(pending_questions(questions, store), group, note)
     store.finish()
 
 
-async def decide_each(questions: Iterable[Question], group: RunGroup, note: Callable[[Row, float], None]) -> None:
+async def _decide_each(questions: Iterable[Question], group: RunGroup, note: Callable[[Row, float], None]) -> None:
     """Asks the group all questions, and passes each line on with its seconds before the next question is asked."""
     waiting = iter(questions)
 
@@ -141,27 +106,14 @@ def decide_parts(
 
     The questions are read as actors take them. `create` makes the group in each actor; Ray carries it there, so it
     holds no key. The file is the same as that of a run in one process. What is in hand when the driver is killed is
-    asked again. Questions that no actor finished have failed.
-
-    Raises:
-        StoreError: If the cluster failed; finished parts are kept.
-        ConfigurationError: If an actor cannot make the group, such as without a key in its environment.
-        OSError: If a file cannot be written.
+    asked again. Questions that no actor finished have failed. Errors are those of `work_through`.
     """
-    parts = _to_ask(pending_questions(questions, store), size)
-    for _, content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
+    parts = cut_parts(map(asdict, pending_questions(questions, store)), size)
+    for content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
         for row, seconds in unpack(content):
             keep(store, timings, row, seconds)
             on_row(row)
     store.finish()
-
-
-def _to_ask(questions: Iterable[Question], size: int) -> Iterator[Part]:
-    waiting = iter(questions)
-    for number in count():
-        if not (part := list(map(asdict, islice(waiting, size)))):
-            return
-        yield number, pack(part)
 
 
 def fail_questions(content: bytes, reason: str) -> bytes:
@@ -172,12 +124,10 @@ def fail_questions(content: bytes, reason: str) -> bytes:
 
 
 class _Deciding:
-    def __init__(self, create: Callable[[], RunGroup], *, runner: asyncio.Runner | None = None) -> None:
+    def __init__(self, create: Callable[[], RunGroup]) -> None:
         self._group = create()
-        self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
-    def __call__(self, content: bytes) -> bytes:
-        questions = list(map(from_plain, unpack(content)))
+    async def __call__(self, content: bytes) -> bytes:
         found = list[tuple[Row, float]]()
-        self._runner.run(decide_each(questions, self._group, lambda *each: found.append(each)))
+        await _decide_each(map(from_plain, unpack(content)), self._group, lambda *each: found.append(each))
         return pack(found)

@@ -30,17 +30,12 @@ class Experiment:
     """One table or figure of the paper, or one beyond it, with the numbers found here.
 
     Attributes:
-        name: What `coe-agents reproduce` calls it, and its files.
-        title: One line.
+        name: What `coe-agents reproduce` calls it, and its files: ASCII letters, digits, "-" and "_".
         columns: The heads; the first `n_keys` identify a row.
         rows: Ours.
         draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches. None: no picture.
-        n_keys: How many columns identify a row.
         settings: What the numbers depend on, in the order in which they are shown.
         notes: What a reader must know to read them.
-
-    Raises:
-        ValueError: If `name` has other characters than ASCII letters, digits, "-" and "_": files are named by it.
     """
 
     name: str
@@ -71,18 +66,11 @@ class Experiment:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The columns of `lines`: the keys, whose number it is, and the rest."""
         source = ("source",) if self.paper else ()
         return (*self.columns[: self.n_keys], *source, *self.columns[self.n_keys :])
 
     def lines(self) -> list[Row]:
-        """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow.
-
-        Example:
-            >>> columns = ("epsilon", "solver", "iterations")
-            >>> Experiment(name="epsilon", title="E", columns=columns, rows=(("1e-04", "greedy", 1.0),)).lines()[:2]
-            [('1e-04', 'here', 'greedy', 1.0), ('1e-04', 'paper', 'greedy', 4.0)]
-        """
+        """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow."""
         k, lines, left = self.n_keys, list[Row](), list(self.paper)
         if not left:
             return list(self.rows)
@@ -100,22 +88,12 @@ def plain(value: float) -> Cell:
 
 
 def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
-    """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number.
-
-    Example:
-        >>> paper_rows("divergences", ("solver", "divergence", "CoE after", "gain"))[0]
-        ('greedy', 'kl', None, 0.39)
-    """
+    """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number."""
     return tuple(tuple(row.get(column) for column in columns) for row in _numbers().get(name, {}).get("rows", ()))
 
 
 def band(cell: Cell) -> tuple[float, float]:
-    """Returns the ends of what the paper gives as "low to high".
-
-    Example:
-        >>> band("0.92 to 0.95")
-        (0.92, 0.95)
-    """
+    """Returns the ends of what the paper gives as "low to high"."""
     low, high = str(cell).split(" to ")
     return float(low), float(high)
 

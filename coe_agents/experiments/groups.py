@@ -45,12 +45,10 @@ class JudgedGroup:
 
     @property
     def n_ties(self) -> int:
-        """The questions where several answers share the lead."""
         return sum(each.is_tied for each in self.statistics)
 
     @property
     def size(self) -> str:
-        """How many questions and ties there are, in words."""
         return f"{quantity(len(self.statistics), 'question')}, {quantity(self.n_ties, 'tie')}"
 
     def values(self, estimator: str) -> FloatArray | None:
@@ -64,7 +62,6 @@ class JudgedGroup:
         return [float(values.mean()) for values in map(self.values, estimators) if values is not None]
 
     def auroc(self, estimator: str) -> float:
-        """Returns the AUROC of a score; NaN where a question lacks it, or all answers are right or all wrong."""
         values = self.values(estimator)
         return float("nan") if values is None else auroc(correct=self.correct, uncertainty=values)
 
@@ -74,11 +71,8 @@ def judge_group(
 ) -> JudgedGroup:
     """Clusters and judges the responses of some agents, in a cluster space of their own.
 
-    A question is left out unless all of them responded and its correctness is known. Of each agent the first
-    `n_samples` responses count; None: all.
-
-    Raises:
-        ValueError: No question is left.
+    A question is left out unless all of them responded and its correctness is known; a ValueError if none is left. Of
+    each agent the first `n_samples` responses count; None: all.
     """
     chosen = of_agents(questions, agents, n_samples=n_samples)
     known = [(each, verdict) for each, verdict in setup.judge(chosen) if verdict is not None]

@@ -29,10 +29,7 @@ def contamination(
     """Returns semantic entropy by what the model knows; a unit is one question asked of one model.
 
     The SE of a model that was taught two answers is aleatoric, as it should be. The SE of a model that never saw the
-    fact results from not knowing, but U_A counts it as aleatoric, too.
-
-    Raises:
-        ValueError: No belief is known.
+    fact results from not knowing, but U_A counts it as aleatoric, too. A ValueError if no belief is known.
     """
     units: dict[str, list[tuple[float, float, float, bool]]] = {state: [] for state in _STATES}
     for agent in agents:

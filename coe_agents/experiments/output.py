@@ -18,11 +18,7 @@ _HEAD = 0.45
 
 
 def write_to(experiment: Experiment, folder: Path) -> list[Path]:
-    """Writes an experiment as CSV, and its picture as PNG and SVG, into a folder; returns the files.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Writes an experiment as CSV, and its picture as PNG and SVG, into a folder; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / f"{experiment.name}.csv"
     write(table, to_csv(experiment).encode(errors="replace"))
@@ -43,11 +39,7 @@ def to_csv(experiment: Experiment) -> str:
 
 
 def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
-    """Draws an experiment with its title above and what it was run under below it; returns the files, if any.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Draws an experiment with its title above and what it was run under below it; returns the files, if any."""
     if experiment.draw is None:
         return []
     try:

@@ -1,5 +1,6 @@
 """Owns the connection to a Ray cluster, and a pool of its actors that works through parts."""
 
+import asyncio
 import json
 import logging
 import os
@@ -9,10 +10,10 @@ import time
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from coe_agents import errors
@@ -26,10 +27,10 @@ _ATTEMPTS = 3
 _LATE = -1.0
 """What stands for the end of an actor's time once it is over."""
 
-Part = tuple[int, bytes]
-"""A part's number, and its input or its result."""
-Work = Callable[[bytes], bytes]
-"""Computes the result of a part from its input."""
+_Part = tuple[int, bytes]
+"""A part's number, and its input."""
+Work = Callable[[bytes], Coroutine[Any, Any, bytes]]
+"""Computes the result of a part from its input; always in one event loop, since clients are bound to theirs."""
 GiveUp = Callable[[bytes, str], bytes]
 """Makes the result of a part that no actor finished, from its input and the reason."""
 
@@ -50,15 +51,10 @@ class Pool:
 def cluster(address: str | None = None) -> Iterator[None]:
     """Joins a Ray cluster, or starts one on this machine that only loopback reaches; a cluster joined before is kept.
 
-    Ray prints messages about lost processes and machines; until the context ends, they go to standard error.
-
-    Args:
-        address: As Ray has it, such as "10.0.0.1:6379" or "auto"; default: the environment variable RAY_ADDRESS, else
-            one is started, without dashboard and usage statistics, and ended with the context.
-
-    Raises:
-        ImportError: If Ray is not installed.
-        ConfigurationError: If nothing listens at the address.
+    `address` is as Ray has it, such as "10.0.0.1:6379" or "auto"; without it the environment variable RAY_ADDRESS
+    counts, else a cluster is started, without dashboard and usage statistics, and ended with the context. A
+    ConfigurationError if nothing listens there. Ray prints messages about lost processes and machines; until the
+    context ends, they go to standard error.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     own: dict[str, Any] = {}
@@ -81,6 +77,13 @@ def cluster(address: str | None = None) -> Iterator[None]:
             ray.shutdown()
 
 
+def cut_parts(values: Iterable[object], size: int) -> Iterator[bytes]:
+    """Yields so many values of JSON after the other, packed, when a part is asked for."""
+    waiting = iter(values)
+    while part := list(islice(waiting, size)):
+        yield pack(part)
+
+
 def pack(value: object) -> bytes:
     """Returns JSON as a part carries it, compressed."""
     return zlib.compress(json.dumps(value).encode())
@@ -96,7 +99,7 @@ def n_nodes() -> int:
     return sum(node["Alive"] for node in _ray().nodes())
 
 
-def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> Iterator[Part]:
+def work_through(parts: Iterable[bytes], create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> Iterator[bytes]:
     """Yields the result of each part once, in the order in which they finish.
 
     The parts are read as they are needed: at any time one is in hand for each actor, and one more is prepared. So
@@ -116,7 +119,7 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool, 
     ray = _ray()
     with _Workers(create, pool, give_up) as workers:
         try:
-            yield from workers.map(chain((first,), upcoming))
+            yield from workers.map(enumerate(chain((first,), upcoming)))
         except ray.exceptions.RayError as error:
             line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise StoreError(
@@ -130,6 +133,7 @@ class MapWorker:
     def __init__(self, create: bytes) -> None:
         self._create = create
         self._work: Work | None = None
+        self._runner = asyncio.Runner()
 
     def start(self) -> None:
         """Returns once the actor runs."""
@@ -139,7 +143,7 @@ class MapWorker:
         try:
             if self._work is None:
                 self._work = _ray().cloudpickle.loads(self._create)()
-            return self._work(content), None
+            return self._runner.run(self._work(content)), None
         except Exception as error:  # whatever a user's clusterer or client raises: the driver raises it again
             return b"", _to_json(error)
 
@@ -156,7 +160,7 @@ class _Workers:
                 f'"create" must be picklable, as it is called in the actors; got {type(error).__name__}: {error}. '
                 "Create clients, locks and files inside it"
             ) from error
-        self._actors: dict[Any, Part | None] = {}
+        self._actors: dict[Any, _Part | None] = {}
         """The part of each actor; None for one that is not started yet, or idle."""
         self._ends: dict[Any, float] = {}
         """When the time of each actor that has a part is over."""
@@ -173,8 +177,8 @@ class _Workers:
         for actor in self._actors:
             self._end(actor)
 
-    def map(self, parts: Iterator[Part]) -> Iterator[Part]:
-        lost, idle = list[Part](), list[Any]()
+    def map(self, parts: Iterator[_Part]) -> Iterator[bytes]:
+        lost, idle = list[_Part](), list[Any]()
         prepared = next(parts, None)
         for _ in range(self._pool.n_actors):
             self._start()
@@ -191,9 +195,9 @@ class _Workers:
                     self._give(idle.pop(), prepared)
                     prepared = next(parts, None)
             if part is not None and result is not None:
-                yield part[0], result
+                yield result
 
-    def _next_ended(self) -> tuple[Any, Part | None, bytes | None]:
+    def _next_ended(self) -> tuple[Any, _Part | None, bytes | None]:
         """Returns an actor, the part it had (None if it has started), and the result.
 
         A lost actor is None, and so is the result, unless the part is given up.
@@ -222,7 +226,7 @@ class _Workers:
         self._actors[actor] = None
         self._awaited[actor.start.remote()] = actor
 
-    def _give(self, actor: Any, part: Part) -> None:
+    def _give(self, actor: Any, part: _Part) -> None:
         self._actors[actor] = part
         self._ends[actor] = time.monotonic() + self._pool.seconds
         self._awaited[actor.work.remote(part[1])] = actor
@@ -250,7 +254,7 @@ class _Workers:
     def _busy(self) -> bool:
         return any(self._actors.values())
 
-    def _count_loss(self, part: Part | None, error: Exception, *, is_late: bool) -> bytes | None:
+    def _count_loss(self, part: _Part | None, error: Exception, *, is_late: bool) -> bytes | None:
         number = None if part is None else part[0]
         self._n_lost[number] += 1
         if part is None:

@@ -90,14 +90,12 @@ class Saved:
         return rows, [places[label] for label in labels]
 
     def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
-        """Returns what so many responses come to."""
         found: Measurement = self._once(measure, counts, of, n_resamples=0)
         aleatoric, epistemic = regime_thresholds(of.policy)
         parts = found.aleatoric, found.comparable_epistemic
         return replace(found, regime=regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic))
 
     def is_settled(self, counts: Counts, left: Mapping[str, int], of: ReplayedPolicy) -> bool:
-        """Returns whether no further response can be expected to change the decision."""
         if of.adaptive is None or not isinstance(of.policy, SettlingPolicy):
             return False
         found = self._once(forecast, counts, of, left, confidence=of.adaptive.confidence)
@@ -198,7 +196,12 @@ class _Replay:
                 self._rules,
                 asked=self._asked,
                 answered={name for name, _ in self._counts_now},
-                spent=Spent(number, self._tokens()),
+                spent=Spent(
+                    number,
+                    self._tokens(),
+                    n_responses=sum(n for _, n in self._counts_now),
+                    n_agents=len(self._counts_now),
+                ),
             )
             if decision.action != "another_round" or measurement is None:
                 self._counts["arbiter"] += of.has_arbiter and decision.action == "escalate"

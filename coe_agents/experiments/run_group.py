@@ -40,7 +40,6 @@ class RunGroup:
 
     Attributes:
         graph: A compiled CoE graph.
-        criterion: Decides whether an answer is right.
         at_once: How many questions are asked concurrently.
         settings: All that its decisions depend on, without keys and addresses.
         prices: Price per million tokens of each agent that has one, as {"input": ..., "output": ...}.
@@ -108,20 +107,12 @@ def create_run_group(
     correctness: str | None = None,
     is_tinyworld: bool = False,
 ) -> RunGroup:
-    """Returns the graph of a configuration, or tinyworld's; agents without a seed of their own take `seed`.
+    """Returns the graph of a configuration, or tinyworld's (None); agents without a seed of their own take `seed`.
 
-    Args:
-        config: None for tinyworld.
-        seed: For the responses of agents without one.
-        at_once: Concurrent questions; by default 8, and 1 if a model is in this process: the last digits of its
-            log-probabilities depend on the batch, and a resumed run must end with the same file.
-        n_sharing: Number of processes, including this one, that ask the same servers at the same time.
-        people: What becomes of a case that needs a person.
-        correctness: A name of `--correctness` that needs no model; by default what `judging_of` says.
-        is_tinyworld: Whether the questions are tinyworld's.
-
-    Raises:
-        ConfigurationError: If the graph cannot be built, or would wait for a person.
+    `at_once` questions are asked at a time; by default 8, and 1 if a model is in this process: the last digits of its
+    log-probabilities depend on the batch, and a resumed run must end with the same file. `n_sharing` processes,
+    including this one, ask the same servers at the same time. `people` is what becomes of a case that needs a person.
+    `correctness` is a name of `--correctness` that needs no model; by default it is what `judging_of` says.
     """
     judging = judging_of(config, is_tinyworld=is_tinyworld)
     if correctness is not None:

@@ -25,15 +25,8 @@ def create_run_page(
 ) -> str:
     """Returns the page of one run, or of two side by side, HTML in one piece; it may hold lone surrogates.
 
-    Args:
-        runs: One or two, from `coe_agents.evaluation.run_decisions.read_run`. The first of two is the reference.
-        title: The heading.
-        names: What the runs are called, all different; their folders' names unless given.
-        n_resamples: Of the bootstrap behind every interval.
-
-    Raises:
-        ImportError: Jinja is not installed.
-        ValueError: If there is neither one run nor two, or one of them decided no question.
+    The first of two is the reference. `names` are what they are called, all different; their folders' names unless
+    given. `n_resamples` is of the bootstrap behind every interval.
     """
     require(1 <= len(runs) <= 2, '"runs" must hold one run or two', len(runs), "Compare two at a time")
     check_jinja()
@@ -101,12 +94,10 @@ class RunRows:
         self._ids = list(dict.fromkeys(key for run in runs for key in (*run.items, *run.errors)))
 
     def states(self, place: int) -> list[str]:
-        """Returns what became of each question in one of the runs."""
         run = self._runs[place]
         return [_state(run, key) for key in self._ids]
 
     def overview(self) -> dict[str, Any]:
-        """Returns what the page needs at once."""
         lines = [[_line(run, key) for key in self._ids] for run in self._runs]
         texts = {key: item.question for run in reversed(self._runs) for key, item in run.items.items()}
         return {
@@ -118,7 +109,6 @@ class RunRows:
         }
 
     def blocks(self) -> list[str]:
-        """Returns what happened in each question, `BLOCK` questions each."""
         return [
             pack([[_detail(run, key) for run in self._runs] for key in self._ids[start : start + BLOCK]])
             for start in range(0, len(self._ids), BLOCK)

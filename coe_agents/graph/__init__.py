@@ -6,7 +6,6 @@ from coe_agents.graph.chains import create_sequential_graph
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import Event
 from coe_agents.graph.nodes.escalation import candidates
-from coe_agents.graph.outcome import create_outcome_graph
 from coe_agents.graph.recording import Recording
 from coe_agents.graph.state import CoEInput, CoEOutput
 
@@ -19,6 +18,5 @@ __all__ = [
     "Recording",
     "candidates",
     "create_coe_graph",
-    "create_outcome_graph",
     "create_sequential_graph",
 ]

@@ -9,6 +9,7 @@ from langgraph.types import RetryPolicy
 
 from coe_agents.checks import has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, canonical_answer
+from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
 from coe_agents.graph.context import CoEContext, RunSettings
 from coe_agents.graph.fan_out import TopUps, fan_out
@@ -16,7 +17,7 @@ from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import Canonicalize, cluster_node
-from coe_agents.graph.nodes.coordinator import coordinator_node
+from coe_agents.graph.nodes.coordinator import OnUnavailable, coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.nodes.measure import measure_node
@@ -26,7 +27,7 @@ from coe_agents.graph.recording import Recorder, Recording
 from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import Policy, RegimePolicy
+from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
 from coe_agents.policy.calibrated import AskedAgent
@@ -48,8 +49,9 @@ _OWN_NODES = ("prepare", "cluster", "measure", "coordinator", "another_round", "
 def create_coe_graph(
     agents: Sequence[Agent],
     *,
-    clusterer: Clusterer,
+    clusterer: Clusterer | None = None,
     policy: Policy,
+    answers: AnswerPreset | None = None,
     max_rounds: int = 1,
     token_budget: int | None = None,
     deadline: float | None = None,
@@ -68,6 +70,7 @@ def create_coe_graph(
     max_question_chars: int = 100_000,
     tools: Sequence[Any] | None = None,
     recording: Recording | None = None,
+    on_unavailable: OnUnavailable = "abstain",
 ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
@@ -85,14 +88,18 @@ def create_coe_graph(
         agents: The participants, with distinct names.
         clusterer: Decides which responses mean the same.
         policy: Decides what to do; any object with `decide`. See `coe_agents.policy` for its optional hooks.
+        answers: How answers are asked for, read and compared: `short_answers()` or `sentences(judge)`, in place of
+            `clusterer` and `canonicalize`.
         max_rounds: After this many rounds "another_round" becomes "abstain".
-        token_budget: The same, once all agents together have used this many tokens, input and output, or a number that
-            their servers do not tell. A round that has begun is finished, so the last one may exceed the budget.
-        deadline: The same, after this many seconds for the question. Agents that are still sampling get the time that
-            is left: a `ModelAgent` then returns what it has; another agent is cut off half a second later in an
-            asynchronous run, and cannot be stopped in a synchronous one. If the policy answers, the answer is given
-            even after the deadline. Time between a decision and the next round, such as waiting for a person, does not
-            count; time lost to a crash in a round does.
+        token_budget: The most tokens of all agents together, input and output: a further round, or further responses
+            of an adaptive one, are asked for as far as the tokens of those before it say that they fit, and none where
+            servers tell no tokens. Where not one response of each agent fits, the policy's `otherwise` is done. The
+            first request of each agent is always sent.
+        deadline: "another_round" becomes the policy's `otherwise` after this many seconds for the question. Agents that
+            are still sampling get the time that is left: a `ModelAgent` then returns what it has; another agent is cut
+            off half a second later in an asynchronous run, and cannot be stopped in a synchronous one. If the policy
+            answers, the answer is given even after the deadline. Time between a decision and the next round, such as
+            waiting for a person, does not count; time lost to a crash in a round does.
         strategies: How another round is asked, by the regime that led to it: "resample", "diversify", "debate",
             "clarify", an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for
             "ambiguous" and "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
@@ -126,14 +133,18 @@ def create_coe_graph(
             schemas. Where an input has `choices`, none are shown.
         recording: Which cases are recorded, for people to rule on, in the store with which the graph is compiled; None
             records none.
+        on_unavailable: Where no agent answered: "abstain", with `coe` None and the reason; or "raise".
 
     Raises:
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
         ValueError: If the parts do not fit together.
 
+    A run raises `GroupUnavailableError` where no agent answered and `on_unavailable` is "raise".
+
     Warns:
-        UserWarning: A `RegimePolicy` has a threshold out of reach, or a `CalibratedPolicy` was calibrated with another
-            clusterer (by its class), divergence or group, or with other weights.
+        UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, or a
+            `CalibratedPolicy` was calibrated with another clusterer (by its class), divergence or group, or with other
+            weights.
 
     Example:
         >>> from coe_agents import ThresholdPolicy
@@ -142,7 +153,9 @@ def create_coe_graph(
         >>> graph.compile().invoke({"question": "What is the capital of France?"})["decision"]["action"]
         'answer'
     """
+    clusterer, canonicalize = _comparing(answers, clusterer, canonicalize)
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
+    one_of(on_unavailable, '"on_unavailable"', get_args(OnUnavailable), advice='"raise" raises an error')
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
@@ -152,13 +165,14 @@ def create_coe_graph(
         clusterer=type(clusterer).__name__,
         divergence=divergence_name(divergence),
         weights=weight_of,
+        answers="" if answers is None else answers.kind,
     )
-    policy, cautions = _fit_policy(policy, group)
+    policy, cautions = _fit_policy(policy, group, max_rounds)
     for caution in cautions:
         warnings.warn(caution, stacklevel=2)
     bounds = Bounds(max_rounds=max_rounds, token_budget=token_budget, deadline=deadline)
     bounds = bounds.change(**dict(zip(THRESHOLDS[1:], regime_thresholds(policy), strict=True)))
-    settings = RunSettings(weight_of, policy, Rules(bounds=bounds, min_agents=min_agents))
+    settings = RunSettings(weight_of, policy, Rules(bounds=bounds, min_agents=min_agents), answers)
     table = Strategies(strategies)
     may_clarify = clarify or table.may_clarify
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
@@ -200,7 +214,7 @@ def create_coe_graph(
     if escalation is not None:
         ends = {end: f"ruling: {end}" for end in _ENDS}
         graph.add_node("escalation", of_this_version(escalation_node(escalation, names)), destinations=ends)
-    coordinator = OneForm(coordinator_node(settings, strategies=table, routes=routes))
+    coordinator = OneForm(coordinator_node(settings, strategies=table, routes=routes, on_unavailable=on_unavailable))
     graph.add_node("coordinator", of_this_version(coordinator), destinations=routes)
     graph.add_edge(START, "prepare")
     if adaptive is None:
@@ -221,6 +235,21 @@ def create_coe_graph(
 
 def _asks(names: Sequence[str], how: str = "") -> dict[Hashable, str]:
     return {f"asks {name}{how}": name for name in names}
+
+
+def _comparing(
+    answers: AnswerPreset | None, clusterer: Clusterer | None, canonicalize: Canonicalize | None
+) -> tuple[Clusterer, Canonicalize | None]:
+    if answers is None:
+        if clusterer is None:
+            raise TypeError('the graph needs "answers" or a "clusterer". Pass answers=short_answers(), for example')
+        return clusterer, canonicalize
+    what, advice = "a preset", "Pass short_answers() or sentences(judge)"
+    instance(answers, AnswerPreset, '"answers"', what=what, advice=advice)
+    if clusterer is not None or canonicalize is not canonical_answer:
+        given = "canonicalize" if clusterer is None else "clusterer"
+        raise TypeError(f'"answers" comes with its own "{given}"; got both. Omit one of them')
+    return answers.clusterer, answers.canonicalize
 
 
 def _check_parts(
@@ -287,12 +316,18 @@ def _check_group(
     return own
 
 
-def _fit_policy(policy: Policy, group: AskedGroup) -> tuple[Policy, list[str]]:
+def _fit_policy(policy: Policy, group: AskedGroup, max_rounds: int) -> tuple[Policy, list[str]]:
     """Returns the policy for a group, and what the user should know about the two."""
     cautions = list[str]()
-    if isinstance(policy, RegimePolicy) and (unreachable := policy.unreachable(n_agents=len(group.agents))):
-        agents = quantity(len(group.agents), "agent")
+    n_agents = len(group.agents)
+    if isinstance(policy, RegimePolicy) and n_agents > 1 and (unreachable := policy.unreachable(n_agents=n_agents)):
+        agents = quantity(n_agents, "agent")
         cautions.append(f"with {agents}, {policy!r} can never see the regimes {', '.join(unreachable)}")
+    if isinstance(policy, ThresholdPolicy) and (passed := policy.caution(list(group.weights.values()))):
+        cautions.append(passed)
+    if isinstance(policy, FixedRounds) and max_rounds < policy.n:
+        need = f'"max_rounds" must be at least {policy.n} for {policy!r}'
+        raise ValueError(f"{need}; got {max_rounds}. Pass max_rounds={policy.n}")
     held, differences = hold_to_group(policy, group)
     if differences:
         cautions.append(f"{UNKEPT}: {'; '.join(differences)}")

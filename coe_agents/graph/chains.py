@@ -31,12 +31,7 @@ class Step(Answer, Uncertainty):
 
 
 class SequenceInput(TypedDict, total=False):
-    """The first question, or a conversation whose last human text it is.
-
-    Attributes:
-        question: The question.
-        messages: The conversation; the agents see the question only.
-    """
+    """The first question, or a conversation whose last human text it is; the agents see the question only."""
 
     question: Annotated[str, EphemeralValue]
     messages: Annotated[list[AnyMessage], add_messages]
@@ -67,11 +62,7 @@ class SequenceOutput(TypedDict, total=False):
 
 
 class SequenceState(SequenceInput, SequenceOutput, total=False):
-    """All channels of the graph.
-
-    Attributes:
-        asked: The question of the next step.
-    """
+    """All channels of the graph; `asked` is the question of the next step."""
 
     asked: str
 

@@ -9,6 +9,7 @@ from langgraph.runtime import get_runtime
 from pydantic import ConfigDict
 
 from coe_agents.checks import number
+from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy
@@ -72,7 +73,6 @@ class CallersLimits(CoEContext):
     """
 
     def changes(self) -> dict[str, Any]:
-        """Returns the limits, as plain data."""
         limits = {name: value for name, value in self.to_dict().items() if name != "deadline"}
         return {"limits": limits} if limits else {}
 
@@ -95,14 +95,15 @@ class RunSettings:
 
     Attributes:
         weights: The weight of each agent that is asked, by name.
-        policy: Decides.
         rules: What holds whatever the policy says. The thresholds of its bounds are those of the regime that is
             reported.
+        answers: How answers in words of their own are asked for and read; None for no preset.
     """
 
     weights: Mapping[str, float]
     policy: Policy
     rules: Rules
+    answers: AnswerPreset | None = None
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -126,11 +127,7 @@ class RunSettings:
         return self.change(changes) if changes else self
 
     def change(self, changes: Mapping[str, Any]) -> "RunSettings":
-        """Returns the settings with the changes of a context.
-
-        Raises:
-            ValueError: If they do not fit the graph.
-        """
+        """Returns the settings with the changes of a context."""
         thresholds = {name: changes[name] for name in THRESHOLDS if name in changes}
         limits = Bounds(**changes["limits"]) if "limits" in changes else None
         return replace(
@@ -165,11 +162,7 @@ class RunSettings:
 
 
 def read_changes(settings: RunSettings) -> dict[str, Any]:
-    """Returns what the context of the present run changes, once it is known to fit; called inside a run.
-
-    Raises:
-        ValueError: If it does not fit the graph.
-    """
+    """Returns what the context of the present run changes, once it is known to fit; called inside a run."""
     context = get_runtime().context
     if not isinstance(context, CoEContext):  # none, or that of a parent graph, which means something else
         return {}

@@ -14,7 +14,6 @@ from coe_agents.graph.context import RunSettings
 from coe_agents.graph.round_state import agents_counted_as, graded_agents, measurement_of, new_responses, spent_of
 from coe_agents.graph.state import AskedRequest, CoEState
 from coe_agents.policy.base import SettlingPolicy
-from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.measurement import forecast
 from coe_agents.policy.settle import is_settled
 from coe_agents.rounds import AdaptiveSampling
@@ -33,7 +32,7 @@ def fan_out(
     def ask_all(state: CoEState) -> list[Send]:
         now = settings.of(state)
         overrides = overrides_of(state, now)
-        return to_sends(state, now.bounds, {name: first(name, own) for name, own in overrides.items()})
+        return to_sends(state, now, {name: first(name, own) for name, own in overrides.items()})
 
     return ask_all
 
@@ -47,9 +46,9 @@ def overrides_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, 
     return {name: {**usual, **own} for name, own in named.items()}
 
 
-def to_sends(state: CoEState, bounds: Bounds, overrides: Mapping[str, Mapping[str, Any]]) -> list[Send]:
+def to_sends(state: CoEState, settings: RunSettings, overrides: Mapping[str, Mapping[str, Any]]) -> list[Send]:
     """Returns the requests of the round, with these changes for each agent."""
-    turn = state["turn"]
+    turn, bounds = state["turn"], settings.bounds
     base = AskedRequest(
         question=turn["question"],
         messages=turn["conversation"],
@@ -63,6 +62,8 @@ def to_sends(state: CoEState, bounds: Bounds, overrides: Mapping[str, Mapping[st
         base["is_review"] = True
     if turn["tools"] is not None:
         base["tools"] = turn["tools"]
+    if turn.get("answers") is not None and settings.answers is not None and settings.answers.instruction:
+        base["instruction"] = settings.answers.instruction
     if bounds.deadline is not None:
         base |= {"started": state["clock"]["started"], "seconds": bounds.deadline - state["clock"]["elapsed"]}
     return [Send(name, {**base, **own}) for name, own in overrides.items()]
@@ -100,20 +101,19 @@ class TopUps:
             planned = self._planned(name, overrides[name])
             if planned is not None and given[name] < planned and name not in graded:
                 left[name] = planned - given[name]
+        spent = spent_of(state)
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
         may_ask = (
-            state["measured"] is not None
-            and len(answering) >= now.quorum
-            and not now.bounds.end_of_requests(spent_of(state))
+            state["measured"] is not None and len(answering) >= now.quorum and not now.bounds.end_of_requests(spent)
         )
         if not left or not may_ask or self._settled(state, left, now):
             return "enough"
+        wanted = {name: self._adaptive.n_samples(n, left=left[name]) for name, n in given.items() if name in left}
         again = {
-            name: {**overrides[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
-            for name, n in given.items()
-            if name in left
+            name: {**overrides[name], "n_samples": n, "first_index": given[name]}
+            for name, n in now.bounds.fit(wanted, spent).items()
         }
-        return to_sends(state, now.bounds, again)
+        return to_sends(state, now, again)
 
     def _planned(self, name: str, overrides: Mapping[str, Any]) -> int | None:
         """Returns the most responses of an agent in a round; None if it gives as many as it likes at once."""

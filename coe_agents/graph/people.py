@@ -5,7 +5,7 @@ support, as plain data: langchain need not be installed.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
@@ -92,14 +92,7 @@ class _Decisions(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """An action on which a person is to decide.
-
-    Attributes:
-        name: Its name: a tool's, for example.
-        args: Its arguments.
-        description: What the person should know, as Markdown.
-        allowed: The types of decisions that may be taken.
-    """
+    """An action on which a person is to decide, by a decision of an `allowed` type; `description` is Markdown."""
 
     name: str
     args: dict[str, Any]
@@ -170,12 +163,8 @@ def ask_for_decisions(
 ) -> list[Review]:
     """Asks a person about all actions at once, until the reply holds a fitting decision on each; see `ask`.
 
-    Args:
-        actions: The actions.
-        check: Raises ValueError if a decision does not fit its action.
-        problem_in_args: Whether the fault of a reply is also shown among the arguments, where an interface shows it
-            that hides descriptions.
-        anew: See `ask`.
+    `check` raises ValueError if a decision does not fit its action. With `problem_in_args` the fault of a reply is also
+    shown among the arguments, where an interface shows it that hides descriptions.
     """
 
     def read(reply: _Decisions) -> list[Review]:
@@ -233,11 +222,10 @@ def check_checkpointer() -> None:
 
 
 def faults(error: ValidationError) -> str:
-    """Returns what is wrong, field by field, without the given values."""
+    """Returns what is wrong, field by field, without the given values and the names of our classes."""
     found = error.errors(include_input=False, include_context=False, include_url=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: {_message(fault)}" for fault in found)
-
-
-def _message(fault: Mapping[str, Any]) -> str:
-    """Returns pydantic's message, unless that one names a class of ours."""
-    return "Input should be an object" if fault["type"].startswith("model_") else str(fault["msg"])
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: "
+        f"{'Input should be an object' if fault['type'].startswith('model_') else fault['msg']}"
+        for fault in found
+    )

@@ -10,12 +10,18 @@ from coe_agents.policy import Decision, Measurement
 from coe_agents.policy.bounds import Spent
 from coe_agents.policy.measurement import AgentMeasurement
 from coe_agents.rounds.trajectory import conformity, round_data
-from coe_agents.types import Response, RoundData, add_counts, add_usages
+from coe_agents.types import Response, RoundData, add_counts, add_usages, usable
 
 
 def spent_of(state: CoEState) -> Spent:
     """Returns the cost of a question so far."""
-    return Spent(state["round"], tokens_used(state), seconds_used(state))
+    return Spent(
+        state["round"],
+        tokens_used(state),
+        seconds_used(state),
+        n_responses=len(usable(state["responses"])) + len(usable(state["former_responses"])),
+        n_agents=len({row["agent"] for row in new_responses(state)}),
+    )
 
 
 def begin_round(elapsed: float = 0.0) -> Clock:

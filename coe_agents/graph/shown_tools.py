@@ -22,16 +22,7 @@ MOST_CHARS = 400_000
 
 
 def check_tools(given: Any, *, where: str) -> list[dict[str, Any]]:
-    """Returns tools as OpenAI's function schemas.
-
-    Args:
-        given: LangChain tools, functions, or schemas of any provider's.
-        where: Where they were given, for the error.
-
-    Raises:
-        TypeError: They are not a list of tools.
-        ValueError: The list is empty or too long, two tools have one name, or the schemas are not JSON or too long.
-    """
+    """Returns tools as OpenAI's function schemas; `where` they were given is for the error."""
     example = '{"type": "function", "function": {"name": "pay", "parameters": {...}}}'
     if not isinstance(given, list | tuple):
         raise TypeError(f"{where} must be a list of tools; got {type(given).__name__}. Write [{example}]")

@@ -18,8 +18,6 @@ class AskedRequest(AgentRequest):
     """What an agent's node is given.
 
     Attributes:
-        state_version: The `STATE_VERSION` that wrote it.
-        asked_agents: The agents that are asked at the same time.
         started: When the round began; see `Clock`.
         seconds: How long after that the deadline passes.
     """
@@ -80,12 +78,12 @@ class Turn(TypedDict):
     """What one turn was asked with; no later turn of the thread uses it.
 
     Attributes:
-        state_version: The `STATE_VERSION` that wrote the state.
-        context: What the `CoEContext` of this turn changes.
         question: The question. That of the input is dropped after the first step; so are the next three.
         choices: The only replies that count; None where any reply counts.
         is_review: Whether the question asks for a verdict in words of its own.
         tools: The tools of the input, or the graph's own; None where the turn shows none.
+        answers: The kind of the graph's preset of answers; None without one, and where `choices`, tools or a review
+            say what a reply is.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: later messages belong to a later turn.
     """
@@ -96,6 +94,7 @@ class Turn(TypedDict):
     choices: list[str] | None
     is_review: bool
     tools: list[dict[str, Any]] | None
+    answers: str | None
     conversation: list[dict[str, Any]]
     last_seen: str | None
 
@@ -130,14 +129,9 @@ class CoEState(CoEInput, CoEOutput, total=False):
     """All channels of the graph; the nodes of the agents write only `responses` and `usages`.
 
     Attributes:
-        turn: What the turn was asked with.
-        round: The round being asked, from 0.
-        plan: How it is asked.
-        clock: How long it has taken.
         usages: The tokens of requests, and how they were sampled.
         measured: The fields of the `Measurement`; None if nothing could be measured.
         verdict: What the policy decided, before it is carried out.
-        trajectory: The outcome of each round so far.
         former_labels: The cluster of each text that led in the round before.
     """
 

@@ -53,8 +53,6 @@ class _Vouched(TypedDict):
 
     Attributes:
         action_key: The key of the action that they are together; see `new_action`.
-        ids: Their ids.
-        decided_by: "group" or "person".
         mark: By which this council knows that it wrote this; see `make_mark`.
     """
 

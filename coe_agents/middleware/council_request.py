@@ -61,9 +61,6 @@ class TurnRequest:
         """Returns what a member is asked: the driver's system prompt and messages, its tools, and the usual settings.
 
         Calls that were withheld are left out, and why: a member that read them might propose them, too.
-
-        Raises:
-            ValueError: If a message holds something that OpenAI's format has no form for; a failure of each member.
         """
         unset = agent.unset if isinstance(agent, ModelAgent) else ()
         usual: Any = {name: value for name, value in _USUAL.items() if name in unset}
@@ -93,8 +90,6 @@ class TurnRequest:
             return self._receive(context.run(handler, self._for_driver()))
 
     async def aask_driver(self, handler: AsyncHandler) -> ModelResponse[Any]:
-        """Returns the driver's response; see `ask_driver`."""
-
         async def ask() -> ModelResponse[Any]:
             return await handler(self._for_driver())
 
@@ -120,7 +115,6 @@ class TurnRequest:
         return next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
 
     def proposals(self, message: AIMessage, response: ModelResponse[Any], replies: Replies) -> Proposals:
-        """Returns the proposals of the turn."""
         # the driver's model turned out to give structured answers without a tool
         is_own_way = response.structured_response is not None and not message.tool_calls
         return Proposals(

@@ -31,7 +31,6 @@ class PendingProposal(TypedDict):
         structured_response: The structured answer; None without one.
         outputs: The names of the tools by which a structured answer is given.
         tools: The schemas of the tools that it calls.
-        decision: The council's decision.
         action_key: The key of the action; see `new_action`.
         mark: By which the council knows that it wrote this; see `make_mark`.
     """
@@ -51,9 +50,7 @@ class ReviewedProposal:
 
     Attributes:
         update: Of the agent's state: messages, the structured answer, where the agent continues.
-        decision: The council's decision, with the person's.
         calls: The calls that may run, as they may run.
-        message_id: The id of the message that holds them.
     """
 
     update: dict[str, Any]
@@ -138,7 +135,6 @@ def _contents(pending: PendingProposal) -> dict[str, Any]:
 
 
 def _proposed(pending: PendingProposal) -> AIMessage:
-    """Returns the withheld message."""
     return next(message for message in reversed(pending["messages"]) if isinstance(message, AIMessage))
 
 

@@ -75,7 +75,6 @@ class CouncilResult:
     """What follows from the proposals of one turn.
 
     Attributes:
-        decision: The decision.
         message: The message that goes on, unchanged: the driver's or, in "choose", a member's; None if none does.
         is_readable: Whether the driver's own message is a proposal that a person could approve.
     """
@@ -90,10 +89,8 @@ class Proposals:
     """The proposals of one turn.
 
     Attributes:
-        driver: The driver's message.
         replies: The reply of each member, or what was raised instead, by name; of those that were asked.
         tools: The tools that all were shown, as OpenAI's function schemas.
-        question: The last text of the user.
         parsers: As in `coe_agents.actions.canonical_action`.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
@@ -113,9 +110,6 @@ class Deliberation:
     """Decides on the proposals of one turn.
 
     Args:
-        agents: The members.
-        mode: "verify" or "choose".
-        policy: Decides on the measurement.
         clusterer: Compares the proposals; by default `ActionMatch`.
         min_votes: How many members must vote for what goes on, whatever the policy says.
     """
@@ -212,7 +206,6 @@ class Deliberation:
         return [agent.name for agent in self._agents if agent.weight > 0 and agent.name not in proposals.replies]
 
     def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Measurement, Decision]:
-        """Returns the decision, and what it is on."""
         clusterer = compare_actions(self._clusterer, proposals.tools)
         judged = responses[0]["answer"] if self._mode == "verify" else None
         actions = {row["answer"] or "" for row in responses if row["error"] is None}
@@ -293,11 +286,7 @@ def _read_driver(proposals: Proposals) -> Response:
 
 
 def check_reply(reply: Any) -> AgentReply:
-    """Returns the reply of a member if it has the form of one; its responses are read one by one later.
-
-    Raises:
-        InvalidReplyError: It has not.
-    """
+    """Returns the reply of a member if it has the form of one; its responses are read one by one later."""
     match reply:
         case {
             "responses": [_, *_],

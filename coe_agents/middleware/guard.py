@@ -91,7 +91,6 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         raise NotImplementedError
 
     def _gates(self, name: str) -> bool:
-        """Returns whether a tool is gated."""
         raise NotImplementedError
 
     def _outputs(self, state: Any) -> Collection[str]:

@@ -29,12 +29,7 @@ Purpose = Literal["vouched", "waits", "verdict", "answer"]
 def make_mark(purpose: Purpose, gate: str, message_id: str | None, calls: Sequence[ToolCall], decided: Any) -> str:
     """Returns the mark of calls of a message, on the thread of the present run.
 
-    Args:
-        purpose: What the mark allows; a mark for one purpose is not valid for another.
-        gate: The name of the gate.
-        message_id: The id of the message that holds the calls.
-        calls: The calls, as they were proposed.
-        decided: What was decided on them, as JSON.
+    A mark for one `purpose` is not valid for another; `decided` is what was decided on the calls, as JSON.
     """
     named = [[call.get("id"), call["name"], call["args"]] for call in calls]
     text = to_text([purpose, gate, thread_id(), message_id, named, decided])

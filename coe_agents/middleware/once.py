@@ -35,12 +35,7 @@ _INTERRUPTED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class VouchedAction:
-    """The calls that were vouched for together.
-
-    Attributes:
-        key: From `new_action`.
-        ids: The ids of its calls.
-    """
+    """The calls that were vouched for together, by their ids; `key` is from `new_action`."""
 
     key: str
     ids: frozenset[str]
@@ -66,10 +61,7 @@ class _Started:
 def new_action(gate: str, message_id: str | None, call_id: str | None = None) -> str:
     """Returns the key of an action that is decided on: equal for equal ones of one thread, also in another process.
 
-    Args:
-        gate: The name of the gate.
-        message_id: The id of the message that holds the action.
-        call_id: The id of the call, where a single one is the action.
+    `call_id` is that of the call where a single one is the action.
     """
     configurable = ensure_config().get("configurable", {})
     if (saver := configurable.get(CONFIG_KEY_CHECKPOINTER)) is None:
@@ -84,8 +76,7 @@ def new_action(gate: str, message_id: str | None, call_id: str | None = None) ->
 def n_places(*, is_async: bool) -> float:
     """Returns how many calls of the present run can be at their tools at the same time.
 
-    Args:
-        is_async: Whether the run has the asynchronous form, in which they are not bounded by threads.
+    In the asynchronous form, threads do not bound them.
     """
     default = math.inf if is_async else min(32, (os.cpu_count() or 1) + 4)  # as many threads as LangGraph's pool has
     return ensure_config().get("max_concurrency") or default
@@ -107,12 +98,8 @@ class Register:
     ) -> Steps[str | None]:
         """Returns why a call may not run, or None if it may; waits until all calls of its action are at their tools.
 
-        Args:
-            action: That the call belongs to.
-            call_id: The id of the call.
-            invocation: The same object in all retries inside one invocation of a tool, and in nothing else; None where
-                nothing is retried.
-            store: Of the run.
+        `invocation` is the same object in all retries inside one invocation of a tool, and in nothing else; None where
+        nothing is retried.
         """
         try:
             if store is not None and action.key not in self._started:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from coe_agents.policy.base import Decision, Policy
 from coe_agents.policy.calibrated import CalibratedPolicy
+from coe_agents.policy.fixed_rounds import FixedRounds
 from coe_agents.policy.measurement import Measurement, measure
 from coe_agents.policy.saved import AgentWeights
 from coe_agents.policy.settle import settle
@@ -21,6 +22,7 @@ __all__ = [
     "AgentWeights",
     "CalibratedPolicy",
     "Decision",
+    "FixedRounds",
     "Measurement",
     "Policy",
     "RegimePolicy",

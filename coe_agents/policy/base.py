@@ -96,10 +96,6 @@ def change_thresholds(policy: Policy, thresholds: Mapping[str, float]) -> Policy
     """Returns the policy with these thresholds.
 
     Those of the regime that the policy does not have change only the regime that is reported.
-
-    Raises:
-        ValueError: If the policy compares something with a threshold of this name and does not let it change, or has no
-            "max_coe".
     """
     own = policy.thresholds if isinstance(policy, Tunable) else ()
     for name in thresholds:

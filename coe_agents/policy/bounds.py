@@ -35,11 +35,20 @@ class Spent:
         round: The present round, from 0.
         tokens: Of all requests, input and output; None where not known.
         seconds: Of the rounds, without the time in which a person is awaited.
+        n_responses: How many responses were given.
+        n_agents: How many agents a further round asks.
     """
 
     round: int = 0
     tokens: float | None = 0
     seconds: float = 0.0
+    n_responses: int = 0
+    n_agents: int = 0
+
+    @property
+    def per_response(self) -> float:
+        """How many tokens, input and output, a response has taken on average; 0 where that is not known."""
+        return (self.tokens or 0.0) / self.n_responses if self.n_responses else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +76,8 @@ class Bounds:
     )
     max_rounds: int | None = _bound('After this many rounds "another_round" becomes "abstain".')
     token_budget: int | None = _bound(
-        "No round begins after all agents together have used this many tokens, input and output, or an unknown number."
+        "The tokens of all agents together, input and output. A further round is made smaller where it would use more "
+        "than what is left, as far as those before it tell, or not begun; nor is it where a server tells no tokens."
     )
     deadline: float | None = _bound("The seconds for the question; see `create_coe_graph`.")
 
@@ -93,9 +103,12 @@ class Bounds:
 
     def end_of_rounds(self, spent: Spent) -> str | None:
         """Returns which bound forbids another round, with its numbers; None if one is allowed."""
-        if self.max_rounds is not None and spent.round + 1 >= self.max_rounds:
-            return f"no round is left after {self.max_rounds}"
-        return self.end_of_requests(spent)
+        return self.end_by_number(spent) or self.end_of_requests(spent)
+
+    def end_by_number(self, spent: Spent) -> str | None:
+        """Returns a clause if the last round has been asked, else None."""
+        is_last = self.max_rounds is not None and spent.round + 1 >= self.max_rounds
+        return f"no round is left after {self.max_rounds}" if is_last else None
 
     def end_of_requests(self, spent: Spent) -> str | None:
         """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
@@ -103,7 +116,23 @@ class Bounds:
             return f"it is not known how many tokens are used of a token_budget of {self.token_budget}"
         if self.token_budget is not None and spent.tokens is not None and spent.tokens >= self.token_budget:
             return f"no tokens are left: {spent.tokens} are used of a token_budget of {self.token_budget}"
+        left, needed = self.tokens_left(spent), spent.per_response * spent.n_agents
+        if left is not None and left < needed:
+            few = f"{left:.0f} are left of a token_budget of {self.token_budget}"
+            return f"too few tokens are left: {few}, and a response of each agent takes about {needed:.0f}"
         return self.end_of_time(spent)
+
+    def tokens_left(self, spent: Spent) -> float | None:
+        """Returns how many tokens the budget leaves, at least 0; None without a budget, or where it is not known."""
+        if self.token_budget is None or spent.tokens is None:
+            return None
+        return max(0.0, self.token_budget - spent.tokens)
+
+    def fit(self, wanted: Mapping[str, int], spent: Spent) -> dict[str, int]:
+        """Returns how many responses each agent is asked for: fewer than wanted where the tokens left are too few."""
+        left, needed = self.tokens_left(spent), spent.per_response * sum(wanted.values())
+        share = 1.0 if left is None or needed <= left else left / needed
+        return {agent: n if share == 1.0 else max(1, int(n * share)) for agent, n in wanted.items()}
 
     def end_of_time(self, spent: Spent) -> str | None:
         """Returns a clause if the deadline has passed, else None."""

@@ -58,13 +58,7 @@ class AskedAgent:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedAgent(AskedAgent):
-    """How an agent was sampled when the policy was calibrated.
-
-    Attributes:
-        min_responses: Its fewest responses to a question.
-        max_responses: Its most.
-        weighting: How they counted.
-    """
+    """How an agent was sampled when the policy was calibrated: with its fewest and most responses to a question."""
 
     min_responses: int
     max_responses: int
@@ -140,6 +134,7 @@ class Calibration:
         no_call: Of proposals that call nothing; None where there were none.
         weights: The weights of the agents by name with which the questions were measured; None: equal ones.
         prompt: What was said to the agents around a question, as JSON; "" for nothing, None where that is not known.
+        answers: The kind of the preset by which they were asked for answers; "" for none, None where not known.
     """
 
     risk: float
@@ -163,6 +158,7 @@ class Calibration:
     no_call: GroupThreshold | None = None
     weights: Mapping[str, float] | None = None
     prompt: str | None = None
+    answers: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
@@ -184,7 +180,9 @@ class Calibration:
         )
         if self.weights is not None:
             check_weights(self.weights)
-        _require(self.prompt is None or isinstance(self.prompt, str), '"prompt" must be a string or null', self.prompt)
+        for name in ("prompt", "answers"):
+            value = getattr(self, name)
+            _require(value is None or isinstance(value, str), f'"{name}" must be a string or null', value)
 
     @property
     def judges_coe(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration
+from coe_agents.policy.fixed_rounds import FixedRounds
 
 _Policy = TypeVar("_Policy")
 UNKEPT = "the calibrated risk does not hold"
@@ -16,11 +17,8 @@ class AskedGroup:
     """A group as a guarantee sees it.
 
     Attributes:
-        agents: By name.
-        clusterer: The name of the clusterer's class.
-        divergence: Of the measured CoE.
-        weights: Of the agents, by name.
         prompt: What is said to them around a question; "" for nothing.
+        answers: The kind of the preset by which they are asked for answers; "" for none.
     """
 
     agents: Mapping[str, AskedAgent]
@@ -28,6 +26,7 @@ class AskedGroup:
     divergence: str
     weights: Mapping[str, float] = field(default_factory=dict)
     prompt: str = ""
+    answers: str = ""
 
 
 def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
@@ -41,6 +40,9 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     found = [f"{part} {now} differs from {then} at calibration" for part, now, then in parts if now != then]
     if calibration.prompt not in (None, group.prompt):
         found.append("the questions are asked in other words than at calibration")
+    if calibration.answers not in (None, group.answers):
+        now, then = (kind or "none" for kind in (group.answers, calibration.answers))
+        found.append(f"the preset of answers, {now}, differs from {then} at calibration")
     for name, agent in group.agents.items():
         if name in calibration.agents:
             found += _differences_of(name, agent, calibration.agents[name])
@@ -52,6 +54,9 @@ def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str
 
     Where it differs, a `CalibratedPolicy` is replaced by one that claims no risk.
     """
+    if isinstance(policy, FixedRounds):
+        held, found = hold_to_group(policy.then, group)
+        return type(policy)(policy.n, then=held), found
     if not isinstance(policy, CalibratedPolicy):
         return policy, []
     found = differences(policy.calibration, group)

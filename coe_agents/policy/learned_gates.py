@@ -64,11 +64,7 @@ class LearnedGate:
 
 
 def distributions_of(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
-    """The agents' probabilities of each cluster, shape `(n_agents, n_clusters)`.
-
-    Raises:
-        KeyError: An agent was not measured.
-    """
+    """The agents' probabilities of each cluster, shape `(n_agents, n_clusters)`."""
     rows = (measurement.agents[name].distribution for name in agents)
     return np.array([[row.get(text, 0.0) for text in measurement.representatives] for row in rows])
 
@@ -148,11 +144,7 @@ class SupportGate:
 
 
 def support_features(measurement: Measurement, proposer: str, others: Sequence[str]) -> np.ndarray:
-    """Returns what a `SupportGate` reads, shape `(2 len(others) + 3,)`, all in [0, 1].
-
-    Raises:
-        KeyError: An agent was not measured.
-    """
+    """Returns what a `SupportGate` reads, shape `(2 len(others) + 3,)`, all in [0, 1]."""
     proposal = measurement.representatives.index(measurement.proposals[proposer])
     shares = distributions_of(measurement, others)
     tools = [called_tools(text) for text in measurement.representatives] if measurement.calls is not None else []

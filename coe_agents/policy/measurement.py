@@ -91,6 +91,7 @@ class Measurement:
         history: The rounds before this one, in order.
         forecast: The range of the measurement after the remaining responses, for `is_settled` of a policy; else None.
             Its parts are on the scale of the comparable ones.
+        tokens_left: How many tokens the run's budget leaves for further rounds; None without one.
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
             `coe_agents.uncertainty.regimes.epistemic_scale`.
@@ -120,6 +121,7 @@ class Measurement:
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
     forecast: CoEForecast | None = None
+    tokens_left: float | None = None
     divergence: str = "kl"
     epistemic_scale: float = 1.0
 
@@ -287,24 +289,8 @@ def forecast(
     The epistemic part, also in the total, is on the scale of "kl": `comparable_coe` and `comparable_epistemic` of a
     `Measurement`, with which thresholds are compared. Names and the order of agents and responses change nothing.
 
-    Args:
-        responses: As in `measure`.
-        labels: As in `measure`.
-        n_more: How many more each agent will give, by name; 0 for agents not named.
-        weights: As in `measure`.
-        weighting: As in `measure`.
-        divergence: As in `measure`.
-        confidence: In (0, 1).
-
-    Raises:
-        ValueError: As `measure` and `coe_forecast`.
-
-    Example:
-        >>> from coe_agents.testing import create_response
-        >>> said = [create_response(name, "Paris") for name in "aaabbb"]
-        >>> found = forecast(said, [0] * 6, {"a": 2, "b": 2})
-        >>> found.total[0] == 0.0 < found.total[1]
-        True
+    The arguments are those of `measure` and, in `n_more`, how many more each agent will give, by name; 0 for agents not
+    named.
     """
     names, agents, normalized = weighed_agents(responses, weights)
     log_probs, _ = log_probabilities(responses, weighting)

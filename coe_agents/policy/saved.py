@@ -63,18 +63,7 @@ def check_weights(weights: object) -> None:
 
 
 def load_saved(path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, form: str, hint: str) -> _T:
-    """Returns what `build` makes of a saved object.
-
-    Args:
-        path: Its file.
-        build: Takes the object, in which "format" is `form`; it may raise what a wrong value leads to.
-        what: What is saved there, for messages.
-        form: The name of the format.
-        hint: How to get such a file.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or holds something else.
-    """
+    """Returns what `build` makes of a saved object."""
     try:
         record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
     except (OSError, ValueError) as error:

@@ -39,7 +39,6 @@ class Rules:
         limits: Of the caller, at least as strict; None where the caller sets none. The policy is not told.
         min_agents: How many agents must answer; None for a majority of those that are asked.
         min_votes: How many agents other than its proposer must vote for what is answered; None for no such number.
-        answerable: The kinds that may be answered.
     """
 
     bounds: Bounds = field(default_factory=lambda: Bounds(max_rounds=1))
@@ -93,8 +92,11 @@ def settle(
     instance(decision, Decision, where, what="a Decision", advice=advice)
     decision = _within(without_tie(decision, measurement, policy), measurement, rules.limits, policy)
     if decision.action == "another_round":
-        bound = rules.bounds.end_of_rounds(spent) or (rules.limits and rules.limits.end_of_rounds(spent))
-        return _abstain(decision.reason, bound) if bound else replace(decision, answer=None)
+        for bounds in filter(None, (rules.bounds, rules.limits)):
+            if bound := bounds.end_of_rounds(spent):
+                action = "abstain" if bounds.end_by_number(spent) else otherwise(policy)
+                return Decision("abstain" if action == "another_round" else action, None, f"{decision.reason}; {bound}")
+        return replace(decision, answer=None)
     if decision.action != "answer":
         return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer
@@ -114,11 +116,8 @@ def settle(
 def is_settled(policy: Policy, measurement: Measurement, limits: Bounds | None = None) -> bool:
     """Returns whether no further response can be expected to change what `settle` returns.
 
-    Args:
-        policy: Only one with the hook `SettlingPolicy` can be settled.
-        measurement: With its `forecast`.
-        limits: Of the caller. They do not matter where the policy does not answer: more responses could only change
-            its mind.
+    Only a policy with the hook `SettlingPolicy` can be settled; it is given the measurement with its `forecast`. The
+    limits of the caller do not matter where the policy does not answer: more responses could only change its mind.
     """
     if not isinstance(policy, SettlingPolicy) or not policy.is_settled(measurement):
         return False

@@ -1,9 +1,11 @@
 """Owns the policies that compare uncertainty with thresholds in nats: `ThresholdPolicy` and `RegimePolicy`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import get_args
+
+import numpy as np
 
 from coe_agents.checks import one_of
 from coe_agents.policy.base import (
@@ -15,9 +17,10 @@ from coe_agents.policy.base import (
     check_threshold,
     without_tie,
 )
-from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Measurement
 from coe_agents.policy.wording import coe_in_words
 from coe_agents.types import Action, Regime
+from coe_agents.uncertainty import entropy
 from coe_agents.uncertainty import regime as regime_at
 
 REGIMES: tuple[Regime, ...] = get_args(Regime)
@@ -29,8 +32,8 @@ class ThresholdPolicy(Tunable):
     Args:
         max_coe: The threshold in nats, compared with `comparable_coe` of the measurement: under a divergence other than
             "kl" the epistemic part is rescaled first. With 0, all responses of all agents must be in one cluster. With
-            uniform weights CoE is at most log(n_clusters), so the log of the number of responses answers everything
-            except ties.
+            uniform weights CoE is at most log(n_clusters). Sure agents that are split in two have at most log(2): a
+            threshold above that answers some splits, of which a graph warns. `math.inf` answers all but ties.
         otherwise: "abstain", "escalate" or "another_round".
 
     Example:
@@ -54,6 +57,24 @@ class ThresholdPolicy(Tunable):
             return without_tie(answered, measurement, self)
         return Decision(self.otherwise, None, f"{coe_in_words(measurement, with_parts=True)} exceeds {limit}")
 
+    def caution(self, weights: Sequence[float]) -> str | None:
+        """Returns a clause where agents of these weights that are split in two never exceed the threshold, else None.
+
+        Sure agents that are split in two have at most the CoE max over subsets S of H(w_S, 1 - w_S), in nats; it is
+        computed for up to 16 agents, and log(2) for more.
+        """
+        trusted = np.array([weight for weight in weights if weight > 0])
+        sums = np.zeros(1)
+        for share in trusted / trusted.sum() if len(trusted) <= 16 else ():
+            sums = np.concatenate([sums, sums + share])
+        highest = float(entropy(np.stack([sums, 1.0 - sums], axis=-1)).max()) if len(sums) > 1 else math.log(2)
+        if len(trusted) < 2 or not highest <= self.max_coe < math.inf:
+            return None
+        return (
+            f"a max_coe of {self.max_coe:g} answers agents that are split in two, whose CoE is at most {highest:.3f} "
+            "nats. Lower it; or answer in consensus only, by a RegimePolicy; or make it infinite, if this is meant"
+        )
+
     def is_settled(self, measurement: Measurement) -> bool:
         """Returns whether CoE is expected to stay on its side of the threshold, and below it the leading answer."""
         if measurement.forecast is None:
@@ -67,6 +88,9 @@ class ThresholdPolicy(Tunable):
 
 class RegimePolicy(Tunable):
     """Acts by the regime (Section 4 of the paper): (aleatoric, epistemic) against two thresholds.
+
+    By default it answers in consensus only, which no split between agents passes: docs/results/defaults.md has what it
+    answers of real responses, and how much of that is wrong.
 
     Args:
         aleatoric_threshold: In nats; above it the agents count as uncertain within themselves.
@@ -84,8 +108,8 @@ class RegimePolicy(Tunable):
 
     def __init__(
         self,
-        aleatoric_threshold: float,
-        epistemic_threshold: float,
+        aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
+        epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
         *,
         actions: Mapping[Regime, Action] | None = None,
     ) -> None:

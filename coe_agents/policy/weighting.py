@@ -20,11 +20,7 @@ Weighting = Literal["auto", "frequency", "probability"]
 def weighed_agents(
     responses: Sequence[Response], weights: Mapping[str, float] | None
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Returns the agents' names by first appearance, the place of each response's agent there, and their weights.
-
-    Raises:
-        ValueError: If all weights are 0.
-    """
+    """Returns the agents' names by first appearance, the place of each response's agent there, and their weights."""
     places: dict[str, int] = {}
     agents = np.array([places.setdefault(response["agent"], len(places)) for response in responses])
     names = list(places)
@@ -38,9 +34,6 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
     """Returns length-normalised log-probabilities, 0 for each response of an agent that counts by frequency.
 
     Also returns which agents count by probability. A log-probability that is not finite counts as none.
-
-    Raises:
-        ValueError: If "probability" is asked for and an agent lacks log-probabilities.
     """
     known = [(response["logprob"], response["n_tokens"]) for response in responses]
     normalized = [None if log is None or not n or not math.isfinite(log) else log / n for log, n in known]
@@ -66,12 +59,7 @@ def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
 
 
 def rank_texts(support: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Returns texts with their support, the best supported first; equal support goes by text.
-
-    Example:
-        >>> rank_texts([("Paris", 0.25), ("Lyon", 0.25), ("Nice", 0.5)])
-        [('Nice', 0.5), ('Lyon', 0.25), ('Paris', 0.25)]
-    """
+    """Returns texts with their support, the best supported first; equal support goes by text."""
     return sorted(support, key=lambda each: (-round(each[1] / TIE), each[0]))
 
 
@@ -94,9 +82,5 @@ def places_of(names: Sequence[str]) -> np.ndarray:
 
     Clusters numbered by the places of their representatives enter sums and random draws in an order that depends on
     texts alone.
-
-    Example:
-        >>> places_of(["Paris", "Lyon", "Nice"]).tolist()
-        [2, 0, 1]
     """
     return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"))

@@ -39,9 +39,7 @@ class _Claim(NamedTuple):
 def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> str:
     """Returns one clause about who says what, without a full stop; "" without agents.
 
-    Args:
-        measurement: The measurement.
-        n_agents: How many agents were asked; those not in the measurement did not answer. By default all are in it.
+    Of `n_agents` that were asked, those that are not in the measurement did not answer.
 
     Example:
         >>> from coe_agents.policy import measure
@@ -80,15 +78,7 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
 
 
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
-    """Returns CoE as reported and, under a divergence other than "kl", the value compared with a threshold.
-
-    Example:
-        >>> from coe_agents.policy import measure
-        >>> from coe_agents.testing import create_response
-        >>> said = [create_response("a", "Canberra"), create_response("b", "Sydney")]
-        >>> coe_in_words(measure(said, [0, 1], divergence="js"), with_parts=True)
-        'CoE 0.216 (aleatoric 0.000, epistemic 0.216 under js), rescaled to 0.693,'
-    """
+    """Returns CoE as reported and, under a divergence other than "kl", the value compared with a threshold."""
     by = "" if measurement.divergence == "kl" else f" under {measurement.divergence}"
     parts = f" (aleatoric {measurement.aleatoric:.3f}, epistemic {measurement.epistemic:.3f}{by})" if with_parts else ""
     coe = f"CoE {measurement.coe:.3f}{parts or by}"

@@ -108,7 +108,6 @@ class Diversify:
             require("{question}" in variant, must, variant, "Write it where the question belongs")
 
     def __call__(self, context: RoundContext) -> RoundPlan:
-        """Returns the plan."""
         wording = self.wording(context.question, round=context.round)
         overrides = RequestOverrides()
         if wording != context.question:
@@ -194,10 +193,6 @@ class Strategies:
         by_regime: The strategy of each regime, one of the package by name or a callable; regimes left out keep the
             default: more samples where the agents are uncertain ("resample"), an exchange where they disagree
             ("debate").
-
-    Raises:
-        ValueError: If a regime or a name is unknown.
-        TypeError: If a strategy cannot be called, or is a class.
     """
 
     def __init__(self, by_regime: Mapping[Regime, str | Strategy] | None = None) -> None:
@@ -228,11 +223,7 @@ class Strategies:
         return any(isinstance(strategy, Clarify) for _, strategy in self._by_regime.values())
 
     def of(self, regime: str, *, wanted: str | None = None) -> tuple[str, Strategy]:
-        """Returns the strategy for a regime, with its name; or the `wanted` one, the first given under that name.
-
-        Raises:
-            ValueError: If no strategy has that name.
-        """
+        """Returns the strategy for a regime, with its name; or the `wanted` one, the first given under that name."""
         return self._by_regime[regime] if wanted is None else (wanted, _named(wanted, {**_OURS, **self._by_name}))
 
 

@@ -66,12 +66,7 @@ Policies and the trajectory use its `name`, if it has one."""
 
 
 def check_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
-    """Returns a strategy's plan if it can be carried out.
-
-    Raises:
-        TypeError: If it is not a `RoundPlan`, names no agent or an unknown one, or holds a request that no agent can
-            fulfil.
-    """
+    """Returns a strategy's plan if it can be carried out."""
     asked: Any = plan.overrides if isinstance(plan, RoundPlan) else None
     if not isinstance(plan, RoundPlan) or not isinstance(asked, Mapping):
         raise _nonsense("a RoundPlan with overrides by agent", strategy, type(plan).__name__)

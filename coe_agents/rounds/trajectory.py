@@ -48,23 +48,18 @@ def round_data(
 ) -> RoundData:
     """Returns the record of a round; see `RoundData`.
 
-    Args:
-        measurement: Its measurement; None if nothing was measured.
-        round: The round, from 0.
-        strategy: How it was asked.
-        shows_answers: Whether the agents saw the answers of the former round.
-        former: The record of the previous round; None for the first.
-        former_labels: The cluster, among those of `measurement`, of each text of `former_answers`.
-        tokens: Its cost, input and output.
-        n_responses: How many responses it added.
+    `measurement` is None if nothing was measured, and `former`, the record of the round before, for the first round.
+    `former_labels`: the cluster, among those of `measurement`, of each text of `former_answers`.
     """
     numbers = {name: getattr(measurement, name, None) for name in (*Uncertainty.__annotations__, "answer")}
     given = {"round": round, "strategy": strategy, "tokens": tokens, "n_responses": n_responses}
-    data = cast("RoundData", {**given, **numbers, "led": [], "leading": {}, "flips": {}, "adopted": {}})
+    by_agent: dict[str, object] = {name: {} for name in ("leading", "entropies", "flips", "adopted")}
+    data = cast("RoundData", {**given, **numbers, "led": [], **by_agent})
     if measurement is None:
         return data
     data["led"] = sorted(compress(measurement.representatives, shares_lead(np.array(measurement.support))))
     data["leading"] = leading_answers(measurement)
+    data["entropies"] = {name: said.entropy for name, said in measurement.agents.items()}
     if former is not None:
         shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
         for name in sorted(data["leading"].keys() & former["leading"].keys()):
@@ -82,9 +77,6 @@ def conformity(trajectory: Sequence[RoundData]) -> float | None:
 
     It is in [0, 1]; None where no such round can be compared. If the epistemic part falls at a conformity of 0, the
     agents changed their answers independently; at a high one, they agree because they were shown what to agree on.
-
-    Args:
-        trajectory: The rounds of one question, in order.
     """
     compared = {name for data in trajectory for name in data["adopted"]}
     changed = {name for data in trajectory for name, adopted in data["adopted"].items() if adopted}

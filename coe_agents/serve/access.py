@@ -52,10 +52,7 @@ class Guard:
         app: What answers the others.
         hosts: The names of the server, without ports.
         key: What a caller must send as `Authorization: Bearer KEY`, or a browser as the password of any user; None
-            lets everybody ask.
-
-    Raises:
-        ValueError: If the key is blank.
+            lets everybody ask. A blank one is a ValueError.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], key: str | None) -> None:
@@ -125,11 +122,7 @@ def _name_of(host: str) -> str:
 
 
 class Admission:
-    """Lets so many questions, sent by POST, in at a time, streams included, and answers 429 to further ones.
-
-    Attributes:
-        n_inside: How many are being answered now.
-    """
+    """Lets so many questions, sent by POST, in at a time, streams included, and answers 429 to further ones."""
 
     def __init__(self, app: ASGIApp, *, most: int) -> None:
         self._app, self._most = app, most

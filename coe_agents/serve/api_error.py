@@ -33,7 +33,6 @@ class ApiError(Exception):
         self.param = param and param[:_LONGEST]
 
     def to_response(self) -> Response:
-        """Returns the error in the form that OpenAI's API gives it."""
         kind = _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
         error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return json_response({"error": error}, status=self.status, headers=self.headers)

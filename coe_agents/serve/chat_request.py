@@ -63,7 +63,6 @@ class ChatRequest:
         tools: What the agents are shown; [] where the request has none, or forbids to call them.
         most_calls: How many calls the answer may have; None sets no limit.
         coe: The options of the gate, not yet checked.
-        is_stream: Whether the answer is sent as a stream.
         with_usage: Whether the stream ends with the tokens.
         ignored: The options that have no effect.
     """

@@ -67,7 +67,6 @@ def _head(model: str, kind: str) -> dict[str, Any]:
 
 
 def _usage(decision: Mapping[str, Any]) -> dict[str, int] | None:
-    """Returns the tokens of all agents together; None if not all are known."""
     total = add_usages(decision["tokens"].values())
     prompt, written = total["input_tokens"], total["output_tokens"]
     if not decision["tokens"] or prompt is None or written is None:

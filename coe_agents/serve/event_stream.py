@@ -12,9 +12,7 @@ from starlette.types import Scope
 
 from coe_agents import GroupDecision
 from coe_agents.actions.proposals import describe_action
-from coe_agents.clustering.refusals import answer_kind
 from coe_agents.graph.context import CallersLimits
-from coe_agents.policy.weighting import rank_texts
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.refusal import refusal
 from coe_agents.serve.request_log import note_decision
@@ -51,8 +49,7 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
 
     Returns:
         The keys of `coe_agents.decision.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
-        "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "answer_kind", the kind of the leading
-        answer, "answer", "refusal" or "empty" (None without one); "clusters", for each one a
+        "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "clusters", for each one a
         "representative" and its "support"; "responses", by agent, of "text", "answer", "cluster" (the place in
         "clusters"; None for a failure), "round" and "error".
     """
@@ -65,7 +62,6 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
     headline = decision["answer"] if decision["action"] == "answer" else refusal(decision)
     if calls := decision.get("calls"):
         headline = describe_action(json.dumps(calls))
-    ranked = rank_texts(decision["support"].items())
     return {
         **decision,
         "question": question,
@@ -73,7 +69,6 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
         "headline": headline,
         "explanation": GroupDecision.from_state(result).explain().splitlines(),
         "thresholds": {name: value for name, value in gate.items() if name != "type"},
-        "answer_kind": answer_kind(ranked[0][0]) if ranked else None,
         "clusters": [{"representative": text, "support": share} for text, share in decision["support"].items()],
         "responses": responses,
     }

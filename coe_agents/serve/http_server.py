@@ -84,7 +84,6 @@ class SafeFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Returns the line of a record."""
         bare = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None, "stack_info": None})
         if not record.name.startswith(_SHOWN):
             bare.msg, bare.args = f"{record.name} logs a message, which is not shown", ()
@@ -94,11 +93,7 @@ class SafeFormatter(logging.Formatter):
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens; port 0 takes a free one.
-
-    Raises:
-        OSError: If the address is not available.
-    """
+    """Returns a socket that listens; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
@@ -135,7 +130,7 @@ def create_server(app: ASGIApp, *, grace: int) -> uvicorn.Server:
 
 def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
     """Serves until SIGINT or SIGTERM; questions in flight are then answered for up to `grace` seconds."""
-    set_up_logs()
+    _set_up_logs()
     signals = (signal.SIGINT, signal.SIGTERM)
     for each in signals:  # uvicorn raises the signal again once it has ended
         signal.signal(each, signal.SIG_IGN)
@@ -153,7 +148,7 @@ def log_warning(
     _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)
 
 
-def set_up_logs() -> None:
+def _set_up_logs() -> None:
     """Writes records of our own from INFO on, and of others from WARNING on, to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))

@@ -19,11 +19,7 @@ _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0
 
 
 class Metrics:
-    """The metrics of one server; no question, response or error message is among them.
-
-    Attributes:
-        telemetry: The handler to pass to each run.
-    """
+    """The metrics of one server; no question, response or error message is among them. Pass `telemetry` to each run."""
 
     def __init__(self, count_in_flight: Callable[[], int]) -> None:
         self._registry = CollectorRegistry()
@@ -47,5 +43,4 @@ class Metrics:
         self._seconds.record(seconds, {"path": path, "status": str(status)})
 
     async def show(self, request: Request) -> Response:
-        """Returns the metrics in Prometheus' text format."""
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)

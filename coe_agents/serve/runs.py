@@ -8,19 +8,18 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler
 
 from coe_agents.decision import GroupDecision
+from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph.context import CallersLimits
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.request_log import log_failure
 from coe_agents.serve.served_group import Group
 
+_RETRY_AFTER = "30"
+"""Seconds after which a caller may ask a group again of which no model answered."""
+
 
 class Runs:
-    """Asks a group, any number of times at once; a run that fails raises `ApiError`.
-
-    Args:
-        group: The group.
-        callbacks: Observe every run.
-    """
+    """Asks a group, any number of times at once; a run that fails raises `ApiError`. `callbacks` observe every run."""
 
     def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
         self.group = group
@@ -65,5 +64,8 @@ async def _watch(end: float | None) -> AsyncIterator[None]:
         if limit.expired() and isinstance(error, TimeoutError):
             raise
         log_failure(error)
+        if isinstance(error, GroupUnavailableError):
+            message = "no model of the group answered. Ask later; the operator finds the cause with coe-agents doctor"
+            raise ApiError(503, message, code="group_unavailable", headers={"Retry-After": _RETRY_AFTER}) from None
         message = f"the group failed ({type(error).__name__}). The operator can find the cause with coe-agents doctor"
         raise ApiError(500, message, code="group_failed") from None

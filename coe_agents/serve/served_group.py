@@ -5,12 +5,12 @@ A caller may make the gate tighter than the operator made it, and nothing else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from coe_agents.clustering import Clusterer
 from coe_agents.config import Configuration
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
@@ -56,10 +56,8 @@ class Group:
     examples: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, agents: Sequence[Agent], *, clusterer: Clusterer, policy: Policy, name: str = "group", **options: Any
-    ) -> Group:
-        """Returns the group of these parts; `options` are further ones of `create_coe_graph`.
+    def of(cls, agents: Sequence[Agent], *, policy: Policy, name: str = "group", **options: Any) -> Group:
+        """Returns the group of these parts; `options` are those of `create_coe_graph`, such as `answers`.
 
         Raises:
             ConfigurationError: If a run might stop to ask a person.
@@ -74,7 +72,7 @@ class Group:
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
-            create_graph=partial(create_coe_graph, agents, clusterer=clusterer, policy=policy, **options),
+            create_graph=partial(create_coe_graph, agents, policy=policy, on_unavailable="raise", **options),
             limits=_thresholds_of(policy).change(
                 **{limit: options.get(limit, default) for limit, default in LIMITS.items()}
             ),
@@ -91,7 +89,7 @@ class Group:
         """
         agents, policy, options = configuration.agents, configuration.policy, configuration.settings.graph.model_dump()
         group = cls.of(agents, clusterer=configuration.clusterer, policy=policy, name=name, **options)
-        return replace(group, create_graph=configuration.create_graph)
+        return replace(group, create_graph=partial(configuration.create_graph, on_unavailable="raise"))
 
     @classmethod
     def from_tinyworld(cls, *, name: str = "tinyworld") -> Group:
@@ -181,5 +179,7 @@ def _thresholds_of(policy: Policy) -> Bounds:
     max_coe = getattr(policy, "max_coe", None)
     if isinstance(policy, CalibratedPolicy) and policy.calibration.judges_coe:
         max_coe = policy.calibration.threshold
+    if max_coe == math.inf:  # no JSON, and no limit
+        max_coe = None
     own = {name: getattr(policy, name, None) for name in ("aleatoric_threshold", "epistemic_threshold")}
     return Bounds(max_coe=max_coe, **own)

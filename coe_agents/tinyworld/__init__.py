@@ -8,7 +8,7 @@ them say nothing about large models.
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coe_agents.tinyworld.facts import MODELS
 from coe_agents.tinyworld.tools import tinyworld_tools
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from coe_agents.agents import ModelAgent
     from coe_agents.clustering import BidirectionalEntailment
     from coe_agents.graph import CoEContext, CoEInput, CoEOutput
-    from coe_agents.graph.nodes.escalation import Escalation
     from coe_agents.graph.state import CoEState
     from coe_agents.policy import ThresholdPolicy
     from coe_agents.rounds import Debate
@@ -102,15 +101,16 @@ def tinyworld_policy() -> "ThresholdPolicy":
     return ThresholdPolicy(MAX_COE)
 
 
-def tinyworld_graph(
-    *, seed: int | None = 0, escalation: "Escalation | None" = None
-) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
-    """Returns the uncompiled graph of tinyworld's agents, clusterer and gate; no model is loaded yet."""
+def tinyworld_graph(*, seed: int | None = 0, **options: Any) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
+    """Returns the uncompiled graph of tinyworld's agents, clusterer and gate; no model is loaded yet.
+
+    `options` are further ones of `create_coe_graph`.
+    """
     from coe_agents.graph import create_coe_graph
 
     return create_coe_graph(
         tinyworld_agents(seed=seed),
         clusterer=tinyworld_clusterer(),
         policy=tinyworld_policy(),
-        escalation=escalation,
+        **options,
     )

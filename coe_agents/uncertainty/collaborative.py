@@ -115,7 +115,6 @@ class Parts(NamedTuple):
     epistemic: FloatArray
 
     def compose(self) -> CollaborativeEntropy:
-        """CoE and its two parts."""
         aleatoric = np.asarray(self.entropies.mean(axis=-1))
         return CollaborativeEntropy(
             _checks.plain(aleatoric + self.epistemic), _checks.plain(aleatoric), _checks.plain(self.epistemic)

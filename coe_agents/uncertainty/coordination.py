@@ -118,7 +118,10 @@ def coordinate(
     trajectory = [_total(rows, agent_weights, measure)]
     converged = False
     while not converged and len(trajectory) <= most:
-        rows = _step(rows, step)
+        stepped = _checks.rows(step(rows.copy()), "solver(distributions)", min_ndim=2)
+        must, advice = f"a solver must return distributions of shape {rows.shape}", "Return one row per agent"
+        require(stepped.shape == rows.shape, must, stepped.shape, advice)
+        rows = stepped
         if step is not greedy_step:  # after that one every factor 1 - SE is 1
             agent_weights = _reweight(agent_weights, rows)
         trajectory.append(_total(rows, agent_weights, measure))
@@ -136,14 +139,6 @@ def coordinate(
 
 def _total(rows: FloatArray, weights: FloatArray, measure: Kernel) -> float:
     return float(decompose(rows, weights, measure).total)
-
-
-def _step(rows: FloatArray, step: Solver) -> FloatArray:
-    """Step 2a; what a solver returns is checked as any input is."""
-    stepped = _checks.rows(step(rows.copy()), "solver(distributions)", min_ndim=2)
-    must, advice = f"a solver must return distributions of shape {rows.shape}", "Return one row per agent"
-    require(stepped.shape == rows.shape, must, stepped.shape, advice)
-    return stepped
 
 
 def _reweight(weights: FloatArray, rows: FloatArray) -> FloatArray:

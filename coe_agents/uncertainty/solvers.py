@@ -58,10 +58,6 @@ def genetic_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
     The logits of the clusters with mass, relative to the leading one's, may move by at most 2 in a step, so that the
     trajectory stays smooth. Seeded with the same seed for each row: equal rows stay equal, and results repeat. SE
     never rises. Clusters of equal probability stay equal, and the order of the clusters changes nothing.
-
-    Args:
-        distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
-        seed: The seed of the evolution.
     """
     return within_trust_region(distributions, partial(_evolve, seed=seed))
 
@@ -93,12 +89,7 @@ def within_trust_region(distributions: FloatArray, minimise: Callable[[Objective
 
 
 def solver_named(name: str) -> Solver:
-    """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name".
-
-    Raises:
-        ConfigurationError: It cannot be imported.
-        ValueError: The name is unknown.
-    """
+    """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name"."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     if entry := find_extension("solver", name):

@@ -1,12 +1,10 @@
 import json
 import math
 import random
-from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.tools import tool
 
 from coe_agents.actions import canonical_action, read_action
 from coe_agents.actions.canonical import MAX_CHARS
@@ -31,13 +29,15 @@ def same(a, b, *tools):
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
+    max_leaves=4,
 )
 CALLS = st.lists(
     st.builds(
-        lambda name, args: {"name": name, "args": args}, st.sampled_from("abc"), st.dictionaries(st.text(), JSON)
+        lambda name, args: {"name": name, "args": args},
+        st.sampled_from("abc"),
+        st.dictionaries(st.text(max_size=4), JSON, max_size=3),
     ),
-    max_size=4,
+    max_size=3,
 )
 
 
@@ -237,16 +237,6 @@ def test_references_and_alternatives_are_followed_and_may_not_turn_in_circles():
 def test_a_schema_that_says_nothing_changes_nothing(stated):
     for one, other in ((1, 1.0), ([1, 2], [1.0, 2.0])):
         assert same(call(x=one), call(x=other), {"name": "f", "parameters": stated})
-
-
-def test_tools_of_langchain():
-    @tool
-    def f(to: str, unit: Annotated[str, "the currency"] = "EUR", speed: Literal["Slow", "Fast"] = "Slow") -> str:
-        """Pays."""
-        return to + unit + speed
-
-    assert same(call(to="Ann"), call(to="Ann", unit="EUR", speed="Slow"), f)
-    assert not same(call(to="Ann", speed="slow"), call(to="Ann"), f)
 
 
 @pytest.mark.parametrize("where", [{"function": {"parameters": 0}}, {"input_schema": 0}, {"inputSchema": 0}])

@@ -99,13 +99,6 @@ def test_the_parts_of_the_entropy(proposals, clusterer, tool, arguments, rest):
     assert parts.rest == pytest.approx(rest, abs=1e-12)
 
 
-def test_texts_that_are_no_actions_call_nothing_and_differ_in_the_rest():
-    # called or not: log 2; not called: three texts with 1/6 each
-    parts = decompose([*lines([call()], []), "No.", "I would not."], [1 / 2, 1 / 6, 1 / 6, 1 / 6])
-    assert (parts.tool, parts.call) == pytest.approx((LOG2, LOG2))
-    assert parts.rest == pytest.approx(math.log(3) / 2)
-
-
 def test_the_labels_of_another_clusterer_are_the_total():
     texts = lines([call(x=1)], [call(x=2)])
     parts = decompose_entropy(texts, [0.5, 0.5], [0, 0], clusterer=NormalizedMatch())
@@ -258,11 +251,6 @@ def test_candidates(proposals, options, candidates):
     assert find(proposals, **options)["candidates"] == shown
 
 
-def test_an_argument_is_contested_among_the_proposals_of_the_same_tools():
-    found = find([[call(sum=5)], [call(sum=6)], [call(sum=7), call("mail")], [call(sum=5)]])
-    assert [one["value"] for one in found["candidates"]["pay.sum"]] == [5, 6]
-
-
 def test_arguments_come_in_the_order_of_votes_against_the_leading_proposal():
     # the leading one is (1, 1, 1) with .4; against it in "a" .25, in "b" .35, in "c" nothing. "a" comes first in the
     # chain rule, so its part is larger
@@ -272,16 +260,6 @@ def test_arguments_come_in_the_order_of_votes_against_the_leading_proposal():
     assert found["arguments"]["a"] > found["arguments"]["b"] > 0
     assert list(found["candidates"]) == ["pay.b", "pay.a"]
     assert list(find(proposals, [0.5, 0.2, 0.2, 0.1], leading=3)["arguments"]) == ["a", "b"]
-
-
-def test_what_json_has_no_value_for_is_shown_as_the_first_by_text_wrote_it():
-    dates = [{"$datetime.date": ["date", day]} for day in (1, 1, 2)]
-    texts = [canonical_action([call(day=date)]) for date in dates]
-    proposals = [[call(day="2026-01-01T00:00")], [call(day="2026-01-01")], [call(day="2026-01-02")]]
-    found = contested(texts, [1 / 3] * 3, "abc", [0, 0, 1], values=proposals)
-    assert [one["value"] for one in found["candidates"]["pay.day"]] == ["2026-01-01", "2026-01-02"]
-    found = contested(texts, [1 / 3] * 3, "abc", [0, 0, 1], values=[None, [call("rob", day=3)], [{"name": 3}]])
-    assert [one["value"] for one in found["candidates"]["pay.day"]] == [dates[0], dates[2]]
 
 
 def test_the_texts_that_a_rule_would_loosen_are_named():
@@ -299,12 +277,6 @@ def test_nothing_is_contested_in_one_action_nor_by_agents_without_weight_nor_in_
     assert find([[call(sum=5)], [call(sum=6)]], [1.0, 0.0]) is None
     assert find([[], []]) is None
     assert contested(["Paris", "Lyon", "[]"], [0.4, 0.4, 0.2], "abc", [0, 1, 2]) is None
-
-
-def test_a_text_among_actions_calls_nothing():
-    texts = [*lines([call()], [call()]), "No."]
-    found = contested(texts, [1 / 3] * 3, "abc", [0, 0, 1])
-    assert found["candidates"]["tool"] == [{"value": "pay", "agents": ["a", "b"]}, {"value": None, "agents": ["c"]}]
 
 
 def test_what_models_write_is_plain_data_that_can_be_stored():

@@ -1,13 +1,10 @@
 import math
 
-import openai
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from coe_agents._steps import arun_steps
-from coe_agents.agents.choice.probability import choice_steps
 from coe_agents.errors import AgentError, NoChoiceError
 from tests.doubles import CountingModel, choice_probability
 from tests.servers import answering, completion, refusal
@@ -59,14 +56,6 @@ def test_the_likeliest_first_tokens_of_a_server():
     assert found.mass == pytest.approx(0.8)
 
 
-def test_a_choice_too_rare_to_be_listed_is_reported_with_the_most_that_it_can_have():
-    top = {"True": math.log(0.99), "Maybe": math.log(0.005)}
-    with answering(lambda body: completion("True", top=top)) as server:
-        found = choice_probability(server.chat(), ASKED, TRUTH)
-    assert len(server.requests) == 1
-    assert found.probabilities["False"] == pytest.approx(0.005 / 0.995)
-
-
 def test_vllm_is_asked_to_hold_the_reply_to_the_choices_where_the_list_leaves_too_much_open():
     def answer(body):
         return completion("True", top=MASKED if "structured_outputs" in body else HALF)
@@ -104,33 +93,11 @@ def test_a_server_that_ignores_or_refuses_the_constraint_is_sampled(status):
     assert found.mass == 0.75
 
 
-def test_a_constraint_that_left_mass_elsewhere_was_none():
-    # True 0.6 and False 0.2 would settle the matter; Maybe 0.1 shows that nothing was held to the choices
-    def answer(body):
-        return completion("True", top=SEEN) if body.get("logprobs") else completion(*["False"] * 2)
-
-    with answering(answer) as server:
-        found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=2, methods=("constrained", "sampled"))
-    assert (found.method, found.probabilities["False"]) == ("sampled", 1.0)
-
-
-def test_a_server_that_ignores_n_is_asked_again_with_other_seeds():
-    with answering(lambda body: completion("True")) as server:
-        choice_probability(server.chat(seed=7), ASKED, TRUTH, n_samples=3, methods=["sampled"])
-    assert [(body["n"], body["seed"]) for body in server.requests] == [(3, 7), (2, 8), (1, 9)]
-
-
 def test_a_server_that_refuses_n_is_asked_for_one_at_a_time():
     with answering(lambda body: refusal() if "n" in body else completion("False")) as server:
         found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=2, methods=["sampled"])
     assert ["n" in body for body in server.requests] == [True, False, False]
     assert found.probabilities == {"True": 0.0, "False": 1.0}
-
-
-def test_errors_that_are_no_refusal_pass_through_at_once():
-    with answering(lambda body: refusal(401)) as server, pytest.raises(openai.AuthenticationError):
-        choice_probability(server.chat(), ASKED, TRUTH)
-    assert len(server.requests) == 1
 
 
 def test_no_reply_that_is_a_choice_is_an_error():
@@ -140,16 +107,6 @@ def test_no_reply_that_is_a_choice_is_an_error():
         choice_probability(FakeListChatModel(responses=["True"]), ASKED, TRUTH, methods=("exact", "top_logprobs"))
     with pytest.raises(AgentError, match="gave no reply"):
         choice_probability(CountingModel(per_call=0), ASKED, TRUTH)
-
-
-async def test_async_is_the_same():
-    def answer(body):
-        return completion("True", top=MASKED if "structured_outputs" in body else HALF)
-
-    with answering(answer) as server:
-        chat = server.chat()
-        assert await arun_steps(choice_steps(chat, ASKED, TRUTH)) == choice_probability(chat, ASKED, TRUTH)
-    assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,13 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langchain_openai import ChatOpenAI
 
 from coe_agents import prompts
 from coe_agents.agents import ChatEntailment
-from coe_agents.agents._requests import send
 from coe_agents.errors import (
     AgentConnectionError,
-    AuthenticationError,
-    RateLimitError,
-    ServerError,
-    prints_secret,
 )
 from tests.doubles import JudgingModel
-from tests.faults import KEY, failing
 from tests.servers import answering, completion
 
 PAIR = ("Which city? Paris", "Which city? It is Paris.")
@@ -88,21 +81,6 @@ def test_equal_pairs_are_asked_once_and_each_gets_its_row():
     assert sorted(model.asked) == sorted(set(pairs))
 
 
-def test_so_many_are_asked_at_a_time_and_no_more():
-    gate, running, most = threading.Barrier(3), [], []
-
-    def verdict(premise, hypothesis):
-        running.append(1)
-        most.append(len(running))
-        gate.wait(timeout=60)  # passes only where three are here at once
-        running.pop()
-        return "neutral"
-
-    pairs = [("a", str(i)) for i in range(6)]
-    ChatEntailment(JudgingModel(verdict), max_concurrency=3).predict(pairs)
-    assert max(most) == 3
-
-
 def test_the_callers_context_reaches_the_threads():
     tracing = contextvars.ContextVar("tracing", default="neutral")
     tracing.set("entailment")
@@ -131,33 +109,6 @@ def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked(monkeyp
     assert raised.value.__notes__ == ["raised while ChatEntailment judged 50 pairs"]
     assert isinstance(raised.value.__cause__, ConnectionError)
     assert len(model.asked) < 50
-
-
-@pytest.fixture
-def _quick(monkeypatch):
-    monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
-
-
-@pytest.mark.usefixtures("_quick")
-@pytest.mark.parametrize(
-    ("fault", "kind", "n_requests"),
-    [
-        ("503", ServerError, 3),
-        ("401", AuthenticationError, 1),
-        ("429 with Retry-After", RateLimitError, 1),  # a minute is past the deadline
-    ],
-)
-def test_what_fails_in_the_end_is_one_of_our_errors_and_tells_no_key(fault, kind, n_requests):
-    with failing(fault) as server:
-        judge = ChatEntailment(ChatOpenAI(model="m", base_url=server.url, api_key=KEY))
-        judge._agent.timeout = 10
-        with pytest.raises(kind) as raised:
-            judge.predict([PAIR])
-    assert len(server.requests) == n_requests
-    assert raised.value.hint
-    assert not raised.value.retryable
-    assert not prints_secret(raised.value, {KEY})
-    assert fault != "401" or "[redacted]" in str(raised.value)
 
 
 def test_texts_that_differ_only_where_nobody_looks_are_not_judged(caplog):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from coe_agents.agents.error_mapping import refused_option, remedy_for, to_agent_error
+from coe_agents.agents.error_mapping import refused_option, to_agent_error
 from coe_agents.errors import (
     AgentConnectionError,
     AgentError,
@@ -36,14 +36,11 @@ class GatewayError(Exception):
     ("error", "kind", "retryable"),
     [
         (httpx.ConnectError("refused"), AgentConnectionError, True),
-        (ConnectionResetError("reset"), AgentConnectionError, True),
         (httpx.ReadTimeout("slow"), AgentTimeoutError, True),
         (TimeoutError(), AgentTimeoutError, True),
         (status_error(401), AuthenticationError, False),
-        (status_error(403), AuthenticationError, False),
         (status_error(404), ModelNotFoundError, False),
         (status_error(408), AgentTimeoutError, True),
-        (status_error(413), ContextOverflowError, False),
         (status_error(400, "prompt is too long"), ContextOverflowError, False),
         (status_error(400), InvalidRequestError, False),
         (status_error(429), RateLimitError, True),
@@ -51,7 +48,6 @@ class GatewayError(Exception):
         (GatewayError("overloaded"), ServerError, True),
         (json.JSONDecodeError("bad", "{", 0), InvalidReplyError, True),
         (ValueError("a mistake"), AgentError, False),
-        (RuntimeError("out of memory"), AgentError, False),
     ],
 )
 def test_kinds(error, kind, retryable):
@@ -79,19 +75,6 @@ def test_retry_after_may_be_a_date_of_the_servers_own_clock_or_of_ours():
     assert to_agent_error(status_error(429, **headers)).retry_after == 9
 
 
-def test_the_first_cause_is_told():
-    try:
-        try:
-            raise OSError("[Errno 113] No route to host")
-        except OSError as error:
-            raise httpx.ConnectError("Connection error.") from error
-    except httpx.ConnectError as error:
-        found = to_agent_error(error, address="http://x/v1")
-    assert str(found) == (
-        "Connection error: OSError: [Errno 113] No route to host. Check that a server listens at http://x/v1"
-    )
-
-
 def test_secrets_and_endless_messages_are_not_told():
     found = to_agent_error(status_error(500, "token abcd-efgh-ijkl " + "x" * 10_000), secrets={"abcd-efgh-ijkl"})
     assert "abcd" not in str(found)
@@ -105,9 +88,7 @@ def test_secrets_and_endless_messages_are_not_told():
     [
         (Exception("logprobs is not supported"), 400, "logprobs"),
         (Exception("You are not allowed to request logprobs from this model"), 403, "logprobs"),
-        (Exception("top_logprobs: extra fields not permitted"), 422, "logprobs"),
         (Exception("'n' is not supported"), 400, "n"),
-        (Exception("n must be 1"), 400, "n"),
         (Exception("Only one completion choice is allowed, parameter: n"), 400, "n"),
         (Exception("Invalid request: message n. 3 is empty, sign in at n.example"), 400, None),
         (Exception("temperature does not support 0.7 with this model"), 400, "temperature"),
@@ -116,29 +97,9 @@ def test_secrets_and_endless_messages_are_not_told():
         (Exception("logprobs is not supported"), None, None),
         (NotImplementedError("logprobs are unsupported"), None, "logprobs"),
         (TypeError("f() got an unexpected keyword argument 'seed'"), None, "seed"),
-        (TypeError("f() got an unexpected keyword argument 'other'"), None, None),
         (SimpleNamespace(param="n"), 400, "n"),
     ],
 )
 def test_a_refused_option_is_recognised(error, status, option):
     assert refused_option(error, status, ("stream", "logprobs", "n", "seed", "temperature", "timeout")) == option
     assert refused_option(error, status, ()) is None
-
-
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (status_error(401), "Check the key"),
-        (status_error(404), "ends in /v1"),
-        (status_error(429), "`max_concurrency`"),
-        (status_error(400), "Check the model's settings"),
-        (status_error(503), "See what the server logs"),
-        (TimeoutError(), "`timeout`"),
-        (ConnectionResetError(), "Check that a server listens"),
-        (ImportError("x"), "Install the package"),
-        (KeyError("x"), "without coe-agents"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
-)
-def test_every_error_has_a_remedy(error, says):
-    assert says in remedy_for(error)

@@ -1,7 +1,5 @@
 """langchain-huggingface: an endpoint is sampled like any server; a pipeline is refused, with what to use instead."""
 
-import asyncio
-
 import pytest
 
 from coe_agents import ModelAgent
@@ -31,11 +29,10 @@ def agent(server: Served, *, model_id: str | None = "served", **options) -> Mode
     return ModelAgent("a", chat, **{"n_samples": 3, "temperature": 0.7, "max_tokens": 9, "seed": 1, **options})
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
-def test_an_endpoint_gives_all_samples_in_one_request_with_log_probabilities(form):
+def test_an_endpoint_gives_all_samples_in_one_request_with_log_probabilities():
     with served() as server:
         one = agent(server)
-        reply = one.sample(REQUEST) if form == "sync" else asyncio.run(one.asample(REQUEST))
+        reply = one.sample(REQUEST)
     (sent,) = server.requests
     assert (sent["model"], sent["n"], sent["logprobs"], sent["temperature"]) == ("served", 3, True, 0.7)
     assert (sent["max_tokens"], sent["stream"]) == (9, False)

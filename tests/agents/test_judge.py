@@ -72,10 +72,3 @@ def test_a_failure_is_an_error_and_no_verdict():
     with failing("401") as server, pytest.raises(AuthenticationError) as raised:
         ChatJudge(server.chat().model_copy(update={"api_key": KEY})).judge([PARIS] * 3)
     assert KEY not in str(raised.value)
-
-
-def test_arguments_are_checked():
-    with pytest.raises(TypeError, match='must be a chat model or "provider:model"'):
-        ChatJudge(object())
-    with pytest.raises(ValueError, match='"max_concurrency" of ModelAgent must be a number of at least 1'):
-        ChatJudge(FakeListChatModel(responses=[""]), max_concurrency=0)

@@ -50,13 +50,6 @@ def test_a_request_may_name_other_tools():
         asked.sample(REQUEST)
 
 
-def test_where_a_choice_is_asked_for_no_tools_are_shown():
-    asked = agent(proposes(text="approve"))
-    (row,) = asked.sample({**REQUEST, "choices": ["approve", "reject"]})["responses"]
-    assert (row["text"], row["calls"]) == ("approve", None)
-    assert "tools" not in asked.model().shown[0]
-
-
 BROKEN = [{"name": "pay", "args": '{"to": ', "id": "1", "error": "bad JSON"}]
 INVALID = {
     "not JSON": AIMessage("", invalid_tool_calls=BROKEN),

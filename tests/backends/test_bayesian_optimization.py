@@ -5,7 +5,7 @@ import pytest
 
 from coe_agents.backends.bayesian_optimization import bayesian_step
 from coe_agents.errors import ConfigurationError
-from coe_agents.uncertainty import coordinate, semantic_entropy
+from coe_agents.uncertainty import semantic_entropy
 from coe_agents.uncertainty.solvers import TRUST_RADIUS
 
 LEANING = np.array([[0.6, 0.4, 0.0], [0.0, 0.0, 1.0]])
@@ -19,11 +19,6 @@ def test_lowers_entropy_within_the_trust_region(capsys):
     assert stepped[1].tolist() == LEANING[1].tolist()
     assert capsys.readouterr().out == ""  # its progress table is nobody's output
     assert np.array_equal(stepped, bayesian_step(LEANING))
-
-
-def test_coordinate_takes_it():
-    result = coordinate(LEANING, solver=bayesian_step, max_iterations=2)
-    assert len(result.trajectory) == result.n_iterations + 1 == 3
 
 
 def test_says_which_extra_is_missing(monkeypatch):

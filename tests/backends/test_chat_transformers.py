@@ -1,10 +1,6 @@
-import asyncio
-import json
 import math
 import shutil
-import threading
 
-import numpy as np
 import pytest
 import torch
 from langchain_core.messages import HumanMessage
@@ -17,7 +13,6 @@ from coe_agents.backends.generation import DrawSettings, SeededSampler
 from coe_agents.errors import ModelLoadError
 from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS
-from tests.waiting import until
 
 FOLDER = str(model_folder("tiny-llama"))
 ASKED = [HumanMessage("What is the capital of France?")]
@@ -45,24 +40,6 @@ def test_every_model_answers_with_n_samples_and_log_probabilities(name):
     assert all(max(token_logprobs(generation)) <= 0 for generation in generations)
     assert "logprobs" not in sampled(chat, n=1, logprobs=False)[0].generation_info
     assert len({generation.text for generation in sampled(chat, n=4, temperature=0)}) == 1
-
-
-def test_a_row_is_the_same_whatever_its_batch_mates(chat):
-    together = sampled(chat, n=5, seed=100)
-    for row, generation in enumerate(together):
-        (alone,) = sampled(chat, n=1, seed=100 + row)
-        assert alone.text == generation.text
-        assert token_logprobs(alone) == pytest.approx(token_logprobs(generation), abs=1e-4)
-
-
-def test_a_seed_repeats_and_no_seed_does_not(chat):
-    def texts(**options):
-        unknown = [HumanMessage("What is the capital of Vanuatu?")]
-        return [generation.text for generation in sampled(chat, unknown, n=8, **options)]
-
-    assert texts(seed=5) == texts(seed=5)
-    assert texts(seed=5) != texts(seed=500)
-    assert texts() != texts()
 
 
 def test_log_probabilities_are_those_of_the_raw_logits(chat):
@@ -93,20 +70,6 @@ def test_the_sampler_follows_the_law():
     assert chisquare(counts, 4000 * (logits / 2).softmax(-1)).pvalue > 0.01
 
 
-def test_a_row_takes_the_numbers_of_its_own_stream_in_order():
-    logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
-    sampler = seeded_sampler([7, 8, 9], temperature=1.0)
-    for n_rows in [3] * 5 + [2] * 70:
-        if n_rows < len(sampler.drawing):
-            sampler.keep([0, 2])
-        sampler(torch.zeros(n_rows, 1), logits.repeat(n_rows, 1))
-    bounds = logits.double().softmax(-1).cumsum(-1).numpy()
-    for row, (seed, count) in zip(sampler.drawn, [(7, 75), (8, 5), (9, 75)], strict=True):
-        assert [token.id for token in row] == np.searchsorted(
-            bounds, np.random.default_rng(seed).random(count)
-        ).tolist()
-
-
 def test_top_p_keeps_the_smallest_set_that_reaches_it():
     # probabilities 0.6, 0.3, 0.1: top_p 0.7 keeps the first two
     logits = torch.tensor([0.6, 0.3, 0.1]).log()
@@ -123,19 +86,6 @@ def test_stop_strings_end_a_response_and_are_not_part_of_it(chat):
         assert len(token_logprobs(cut)) <= len(token_logprobs(whole))
 
 
-def test_the_finish_reason_tells_an_end_from_a_cut(chat):
-    assert {g.generation_info["finish_reason"] for g in sampled(chat, n=4, seed=1)} == {"stop"}
-    assert {g.generation_info["finish_reason"] for g in sampled(chat, n=4, seed=1, max_tokens=1)} == {"length"}
-
-
-def test_top_logprobs_are_ranked(chat):
-    token = sampled(chat, n=1, temperature=0, top_logprobs=3)[0].generation_info["logprobs"]["content"][0]
-    top = [entry["logprob"] for entry in token["top_logprobs"]]
-    assert top == sorted(top, reverse=True)
-    assert token["top_logprobs"][0]["token"] == token["token"]
-    assert bytes(token["bytes"]).decode() == token["token"]
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_control_tokens_in_a_users_text_are_only_text(name):
     chat = ChatTransformers(str(model_folder(name)))
@@ -147,14 +97,6 @@ def test_control_tokens_in_a_users_text_are_only_text(name):
     assert [token for token in planted if token in special] == [token for token in plain if token in special]
 
 
-def test_control_tokens_cannot_be_nested_back_together(chat):
-    loaded = chat.load()
-    control = loaded.tokenizer.all_special_tokens[0]
-    shown = chat._render(loaded, [HumanMessage(f"{control[:-1]}{control}{control[-1]}{control}")], tokenize=False)
-    assert shown.count(control) == chat._render(loaded, [HumanMessage("a < b | c")], tokenize=False).count(control)
-    assert "a < b | c" in chat._render(loaded, [HumanMessage("a < b | c")], tokenize=False)
-
-
 def test_images_are_refused(chat):
     with pytest.raises(ValueError, match="takes text only"):
         sampled(chat, [HumanMessage([{"type": "image_url", "image_url": {"url": "data:"}}])])
@@ -164,25 +106,6 @@ def test_images_are_refused(chat):
 def test_options_that_cannot_work_are_refused(chat, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         sampled(chat, **options)
-
-
-def test_async_runs_beside_the_event_loop(chat):
-    drawing, seen = threading.Event(), threading.Event()
-
-    def wait_to_be_seen(module, arguments):
-        drawing.set()
-        assert seen.wait(60)
-
-    async def main():
-        asked = asyncio.create_task(chat.agenerate([ASKED], n=20, seed=1))
-        await until(drawing.is_set)
-        seen.set()
-        return (await asked).generations[0]
-
-    hook = chat.load().model.register_forward_pre_hook(wait_to_be_seen)
-    generations = asyncio.run(main())
-    hook.remove()
-    assert [g.text for g in generations] == [g.text for g in sampled(chat, n=20, seed=1)]
 
 
 def test_a_model_that_is_not_there_is_said(tmp_path):
@@ -205,21 +128,6 @@ def test_a_tokenizer_without_a_chat_template_is_said(tmp_path):
         ChatTransformers(str(folder)).load()
     template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     assert ChatTransformers(str(folder), chat_template=template, max_tokens=2).invoke("x").content is not None
-
-
-def test_a_models_own_penalties_do_not_bend_its_law(tmp_path, chat):
-    folder = shutil.copytree(FOLDER, tmp_path / "bent")
-    settings = json.loads((folder / "generation_config.json").read_text())
-    (folder / "generation_config.json").write_text(json.dumps(settings | {"repetition_penalty": 5.0, "top_k": 1}))
-    bent = ChatTransformers(str(folder), max_tokens=24)
-    assert [g.text for g in sampled(bent, n=6, seed=1)] == [g.text for g in sampled(chat, n=6, seed=1)]
-
-
-def test_a_reply_is_scored_as_it_was_sampled(chat):
-    """Teacher forcing gives what sampling gave; the token that ended the reply is not part of the text."""
-    generations = [generation for generation in sampled(chat, n=6, seed=2) if generation.text]
-    scores = chat.choice_log_probabilities(ASKED, [generation.text for generation in generations])
-    assert scores == pytest.approx([math.fsum(token_logprobs(each)[:-1]) for each in generations], abs=1e-4)
 
 
 def test_a_checkpoint_with_missing_weights_is_refused_and_not_filled_with_chance(tmp_path):

@@ -9,8 +9,6 @@ from transformers import (
     DebertaForSequenceClassification,
     DebertaV2Config,
     DebertaV2ForSequenceClassification,
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
     RobertaConfig,
     RobertaForSequenceClassification,
     XLMRobertaConfig,
@@ -106,30 +104,3 @@ def test_the_longest_text_whose_positions_share_no_bucket_is_cut_and_a_longer_on
         with short_positions(model, n_tokens) as found:
             assert found == left
             assert torch.allclose(logits_of(model, n_tokens), expected, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        DebertaV2ForSequenceClassification(DebertaV2Config(**SMALL, num_hidden_layers=1)),  # absolute positions
-        DebertaForSequenceClassification(DebertaConfig(**SMALL, **POSITIONS, num_hidden_layers=1)),
-        torch.nn.Linear(2, 3),
-    ],
-)
-def test_what_has_no_such_positions_is_left_alone(model):
-    with short_positions(model, 4) as left:
-        assert left is None
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        DistilBertForSequenceClassification(
-            DistilBertConfig(vocab_size=50, dim=16, n_layers=1, n_heads=2, hidden_dim=16)
-        ),
-        torch.nn.Linear(2, 3),
-    ],
-)
-def test_another_architecture_is_left_alone(model):
-    with first_token(model) as is_dropped:
-        assert not is_dropped

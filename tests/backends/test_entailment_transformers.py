@@ -1,12 +1,8 @@
-import itertools
 import json
-import logging
 import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import EntailmentModel
@@ -54,25 +50,6 @@ def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
     assert rows == pytest.approx(TransformersEntailment(str(FOLDER)).predict(pairs), abs=1e-5)
 
 
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 20))
-def test_no_other_cut_of_the_sorted_pairs_costs_less(lengths, pass_tokens):
-    model = TransformersEntailment("x", batch_size=3, batch_tokens=40)
-    batches = list(model._batches(np.array(lengths), pass_tokens=pass_tokens))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
-
-    def cost(parts):
-        if any(len(part) > 3 or (len(part) > 1 and len(part) * max(part) > 40) for part in parts):
-            return np.inf
-        return sum(len(part) * max(part) + pass_tokens for part in parts)
-
-    places = range(1, len(lengths))
-    cuts = itertools.chain.from_iterable(itertools.combinations(places, n) for n in range(len(lengths)))
-    possible = [
-        [sorted(lengths)[start:stop] for start, stop in itertools.pairwise((0, *cut, len(lengths)))] for cut in cuts
-    ]
-    assert cost([[lengths[row] for row in rows] for rows in batches]) == min(map(cost, possible)) < np.inf
-
-
 def test_label_order_is_read_by_name(tmp_path):
     here = TransformersEntailment(str(FOLDER)).predict(PAIRS)
     there = TransformersEntailment(relabelled(tmp_path, ["Entailment", "NEUTRAL", "contradiction"])).predict(PAIRS)
@@ -83,12 +60,6 @@ def test_label_order_is_read_by_name(tmp_path):
 def test_labels_that_cannot_be_told_apart_are_refused_by_name(tmp_path, labels):
     with pytest.raises(LabelError, match=", ".join(labels)):
         TransformersEntailment(relabelled(tmp_path, labels)).predict(PAIRS)
-
-
-def test_truncation_is_said(caplog):
-    with caplog.at_level(logging.WARNING):
-        TransformersEntailment(str(FOLDER)).predict([("word " * 2000, "x"), PAIRS[0]])
-    assert "1 of 2 pairs filled the 512 tokens" in caplog.text
 
 
 def test_a_model_that_is_not_there_is_said(tmp_path):

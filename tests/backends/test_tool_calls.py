@@ -1,8 +1,7 @@
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.messages.tool import invalid_tool_call, tool_call
+from langchain_core.messages import AIMessage
+from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.tools import tool
-from pydantic import BaseModel
 
 from coe_agents.backends.tool_calls import BoundTools, to_template_messages
 
@@ -13,21 +12,8 @@ def pay(to: str, amount: int) -> str:
     return f"{to} has {amount}"
 
 
-class Ask(BaseModel):
-    """Asks a person."""
-
-    question: str
-
-
 def wait(seconds: int) -> None:
     """Waits."""
-
-
-def test_tools_of_each_kind_become_schemas():
-    bound = BoundTools.read([pay, Ask, wait, {"name": "stop", "description": "", "parameters": {}}], None)
-    assert bound.names == ["pay", "Ask", "wait", "stop"]
-    assert bound.schemas[0]["function"]["parameters"]["required"] == ["to", "amount"]
-    assert BoundTools.read(bound.schemas, None) == bound
 
 
 @pytest.mark.parametrize(
@@ -59,37 +45,6 @@ def test_a_choice_that_cannot_be_honoured_is_refused(choice):
 def test_tools_that_cannot_be_called_are_refused(tools, message):
     with pytest.raises(ValueError, match=message):
         BoundTools.read(tools, None)
-
-
-CALL = tool_call(name="pay", args={"to": "Ann", "amount": 5}, id="1")
-
-
-def test_calls_and_results_have_the_form_that_templates_expect():
-    conversation = to_template_messages(
-        [
-            SystemMessage("Be brief."),
-            HumanMessage("Pay Ann."),
-            AIMessage("", tool_calls=[CALL]),
-            ToolMessage("ok", tool_call_id="1"),
-        ]
-    )
-    assert conversation[2:] == [
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [
-                {"type": "function", "id": "1", "function": {"name": "pay", "arguments": {"to": "Ann", "amount": 5}}}
-            ],
-        },
-        {"role": "tool", "content": "ok", "tool_call_id": "1", "name": "pay"},
-    ]
-
-
-def test_blocks_that_repeat_a_call_or_tell_a_thought_are_omitted():
-    blocks = [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "So."}, {**CALL, "type": "tool_call"}]
-    (message,) = to_template_messages([AIMessage(blocks, tool_calls=[CALL])])
-    assert message["content"] == "So."
-    assert len(message["tool_calls"]) == 1
 
 
 def test_a_call_that_could_not_be_read_is_the_assistants_text():

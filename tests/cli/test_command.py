@@ -64,7 +64,7 @@ def test_an_abstention_is_exit_3():
     done = run("ask", "What is the capital of Australia?")
     assert done.returncode == 3, done.stderr
     assert "No answer: they disagree." in done.stdout
-    assert done.stderr == "tinyworld: small models trained on an invented world. Others: --config FILE.\n"
+    assert done.stderr == "tinyworld: small models trained on an invented world. Others: --model or --config FILE.\n"
     assert "Canberra" in done.stdout
     assert "Sydney" in done.stdout
 
@@ -86,6 +86,13 @@ def test_an_escalation_is_exit_4(tmp_path):
         config(tmp_path, *folders("tiny-llama", "tiny-qwen2", "tiny-mistral"), max_coe=0.01, otherwise="escalate"),
     )
     assert done.returncode == 4, done.stderr
+
+
+def test_all_models_missing_is_a_failure_that_says_what_to_do(tmp_path):
+    done = run("ask", "Q?", "--config", config(tmp_path, str(tmp_path / "x"), str(tmp_path / "y")), "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "GroupUnavailableError: no agent of the group answered" in done.stderr
+    assert "coe-agents doctor" in done.stderr
 
 
 @pytest.mark.parametrize(

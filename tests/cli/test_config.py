@@ -1,14 +1,13 @@
 import re
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from coe_agents.config.schema import load_config
 from tests.cli import command
 from tests.servers import served
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "coe.toml"
 AGENTS = """\
 [[agents]]
 name = "local"
@@ -50,23 +49,33 @@ def checked(tmp_path, monkeypatch):
     return checked
 
 
-def test_init_writes_a_file_that_passes_the_check_as_it_stands(tmp_path, monkeypatch):
+@pytest.mark.parametrize("models", [[], ["-m", "tinyworld:tiny-llama", "--model", "tinyworld:tiny-qwen2", "--n", "3"]])
+def test_init_writes_a_file_that_passes_the_check_as_it_stands(models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run("config", "init")
+    code, out, _ = run("config", "init", *models)
     assert code == 0
+    assert len(Path("coe.toml").read_text().splitlines()) <= 25
     assert out.startswith("Wrote coe.toml.")
     code, out, _ = run("config", "check", "coe.toml")
     assert code == 0
     assert "coe.toml is valid." in out
     assert "note:" not in out
+    assert "answers short" in " ".join(out.split())
+    assert "tiny-qwen2 tinyworld tiny-qwen2 3" in " ".join(out.split()) or not models
+
+
+def test_the_example_of_every_field_is_in_order(checked):
+    code, out, err = checked(EXAMPLE.read_text())
+    assert (code, err) == (0, "")
+    assert "note:" not in out
 
 
 def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):
-    text = resources.files("coe_agents.cli").joinpath("coe.toml").read_text()
+    text = EXAMPLE.read_text()
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
     for table in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
         text = text.replace(table, "\n")
-    for table in re.findall(r"\n# \[(?:policy|clusterer)\].*\n(?:# \w+ = .*\n)+", text):
+    for table in re.findall(r"\n# \[(?:policy|clusterer|answers)\].*\n(?:# \w+ = .*\n)+", text):
         text = text if '"llm"' in table or '"regime"' in table else text.replace(table, "\n")
     code, out, err = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
     assert code == 0, err
@@ -78,14 +87,12 @@ def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):
     assert "coordination = softmax" in out
 
 
-def test_init_overwrites_only_when_told_to(tmp_path):
+def test_init_overwrites_nothing(tmp_path):
     path = tmp_path / "coe.toml"
     path.write_text("mine")
     code, out, err = run("config", "init", path)
     assert (code, out, path.read_text()) == (2, "", "mine")
-    assert "already exists. Choose another path, or pass --force" in err
-    assert run("config", "init", path, "--force")[0] == 0
-    assert len(load_config(path).agents) == 2
+    assert "already exists. Choose another path" in err
 
 
 def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
@@ -116,15 +123,15 @@ def test_a_package_that_is_missing_is_a_mistake_of_the_file(checked, monkeypatch
     ("text", "says"),
     [
         (
-            '[policy]\nkind = "threshold"\nmax_coe = 2.31\n',
-            "note: coe.toml:16: policy.max_coe: CoE of 10 responses is at most 2.303 nats, so this policy answers",
+            '[policy]\nkind = "threshold"\nmax_coe = 0.7\n',
+            "note: coe.toml:16: policy.max_coe: a max_coe of 0.7 answers agents that are split in two",
         ),
         (
-            '[policy]\nkind = "threshold"\nmax_coe = 1\notherwise = "another_round"\n',
+            '[policy]\nkind = "threshold"\nmax_coe = 0.5\notherwise = "another_round"\n',
             'note: coe.toml:17: policy.otherwise: "another_round" becomes "abstain", because max_rounds of [graph]',
         ),
         (
-            '[policy]\nkind = "threshold"\nmax_coe = 1\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
+            '[policy]\nkind = "threshold"\nmax_coe = 0.5\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
             'note: coe.toml:17: escalation: no action of [policy] is "escalate", so the arbiter is never asked',
         ),
     ],
@@ -135,11 +142,14 @@ def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
     assert says in out
 
 
-def test_one_agent_has_no_epistemic_part(checked):
-    one = AGENTS[: AGENTS.index("\n\n") + 2]
-    code, _, err = checked(one + REST)
-    assert code == 2
-    assert 'with one agent the epistemic part is always 0. Add agents, or set kind = "threshold"' in err
-    code, out, _ = checked(one + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n')
-    assert code == 0
+def test_what_is_in_order_has_no_note(checked):
+    again = 'max_coe = 0.6\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n'
+    code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\n' + again)
+    assert code == 0, err
+    assert "note:" not in out
+
+
+def test_of_one_agent_the_note_says_what_it_cannot_show(checked):
+    code, out, err = checked(AGENTS[: AGENTS.index("\n\n") + 2] + REST)
+    assert (code, err) == (0, "")
     assert "with one agent CoE is its semantic entropy" in out

@@ -17,7 +17,6 @@ import pytest
 
 from coe_agents import Recording, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from coe_agents.graph.rulings import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
@@ -208,7 +207,6 @@ class Case:
 
 
 CALIBRATE, SCORE = "calibrate --risk 0.4 --out {folder}/p.json", "score --resamples 2"
-PARQUET = to_parquet([{**each, "correct": None} for each in group(6, n_samples=2)], SAMPLE_COLUMNS)
 SAMPLES = lines(group(6, n_samples=2))
 LABELLED = lines(
     [{"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31"} for n in range(12)]
@@ -230,10 +228,8 @@ CASES = {
     "score lines": Case(SCORE + " {path}", "s.samples.jsonl", "jsonl", SAMPLES),
     "score calls": Case(SCORE + " {path} --clusterer actions --proposer a", "s.samples.jsonl", "jsonl", lines(calls())),
     "score gz": Case(SCORE + " {path} --json", "s.samples.jsonl.gz", "gz", gzip.compress(SAMPLES, mtime=0)),
-    "score parquet": Case(SCORE + " {path}", "s.parquet", "bytes", PARQUET),
     "score config": Case(SCORE + " {folder}/few.samples.jsonl --config {path}", "coe.toml", "toml", CONFIG),
     "score run": Case(SCORE + " {folder}/run", "run/run.samples.jsonl", "jsonl", SAMPLES),
-    "score parts": Case(SCORE + " {folder}/run", "run/samples/part-00000.parquet", "bytes", PARQUET),
     "report": Case("report --resamples 2 --out {folder}/page.html {path}", "s.samples.jsonl", "jsonl", SAMPLES),
     "reproduce": Case("reproduce normalisation --out {folder}/o --samples {path}", "s.jsonl", "jsonl", SAMPLES),
     "calibrate": Case(CALIBRATE + " {path}", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),

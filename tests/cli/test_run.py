@@ -171,3 +171,15 @@ def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path
     assert again.returncode == 2
     said = "continue with coe-agents 0.1.0" if lost == "release" else "run.decisions.jsonl:1: this is not a decision"
     assert said in again.stderr
+
+
+def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(tmp_path):
+    with served(("Paris",)) as server:
+        path = config(tmp_path, AGENT.format(name="ada", url=server.url, more=""))
+        command = ["run", "--dataset", questions(tmp_path, 4), "--config", path, "--out", str(tmp_path / "r")]
+        assert run(*command).returncode == 0
+        whole = (tmp_path / "r" / DECISIONS).read_bytes().splitlines(keepends=True)
+        for engine in ("local", "ray"):  # no cluster is started, since nothing is missing
+            (tmp_path / "r" / DECISIONS).write_bytes(b"".join([*whole[2:], *whole[:2]]))
+            assert run(*command, "--engine", engine).returncode == 0
+            assert (tmp_path / "r" / DECISIONS).read_bytes() == b"".join(whole)

@@ -128,8 +128,6 @@ def self_aware(body):
     if body.get("top_logprobs"):
         sure = 0.9 if "Paris" in said else 0.2
         return completion("True", top={"True": math.log(sure), "False": math.log(1 - sure)})
-    if "alone, on a line" in said:
-        return completion("90" if "Paris" in said else "Hard to say.")
     return completion(*["Paris", "So.\nAnswer: Paris", "Lyon", "I don't know."][: body["n"]])
 
 
@@ -138,16 +136,14 @@ def test_each_distinct_answer_is_put_to_the_agent_that_gave_it(tmp_path):
     with answering(self_aware) as server:
         path = config(tmp_path, AGENT.format(name="a", url=server.url, more="").replace("samples = 2", "samples = 4"))
         command = ["sample", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"), "--with-context"]
-        done = run(*command, "--p-false", "--verbal-confidence")
+        done = run(*command, "--p-false")
         assert done.returncode == 0, done.stdout + done.stderr
-        other = run(*command, "--p-false")
+        other = run(*command)
     assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx([0.1, 0.1, 0.8, None])
-    assert [line["verbal_conf"] for line in lines(tmp_path / "r")] == [0.9, 0.9, None, None]
     said = [body["messages"][-1]["content"] for body in server.requests[1:]]
-    shown = "By the Seine.\nOf France?"
-    assert said == [ask(shown, text) for ask in (prompts.self_check, prompts.confidence) for text in ("Paris", "Lyon")]
+    assert said == [prompts.self_check("By the Seine.\nOf France?", text) for text in ("Paris", "Lyon")]
     assert other.returncode == 2
-    assert "self_checks" in other.stderr
+    assert "p_false" in other.stderr
 
 
 PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}}}
@@ -199,3 +195,24 @@ def test_tools_that_are_no_schemas_are_exit_2_with_their_line(tmp_path, tools, s
     assert done.returncode == 2
     assert said in done.stderr
     assert ":1" in done.stderr
+
+
+def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(tmp_path):
+    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(4)]
+    with served(("Paris",)) as server:
+        path = config(tmp_path, AGENT.format(name="ada", url=server.url, more=""))
+        command = [
+            "sample",
+            "--dataset",
+            questions(tmp_path, *records),
+            "--config",
+            str(path),
+            "--out",
+            str(tmp_path / "r"),
+        ]
+        assert run(*command).returncode == 0
+        whole = (tmp_path / "r" / SAMPLES).read_bytes().splitlines(keepends=True)
+        for engine in ("local", "ray"):  # no cluster is started, since nothing is missing
+            (tmp_path / "r" / SAMPLES).write_bytes(b"".join([*whole[4:], *whole[:4]]))
+            assert run(*command, "--engine", engine).returncode == 0
+            assert (tmp_path / "r" / SAMPLES).read_bytes() == b"".join(whole)

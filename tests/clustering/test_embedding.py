@@ -52,21 +52,6 @@ def test_the_partition_is_that_of_comparing_one_pair_at_a_time(angles, degrees):
     assert labels_of([str(angle) for angle in angles], threshold=at_most(degrees + 0.5)) == expected
 
 
-@pytest.mark.parametrize("length", [1e-200, 0.3, 1e200])
-def test_the_length_of_a_vector_does_not_count(length):
-    assert labels_of(["0", "20", "90"], embeddings=AngleEmbeddings(length), threshold=at_most(25)) == [0, 0, 1]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_equal_directions_reach_a_threshold_of_1_in_single_precision(seed):
-    class Single:
-        def embed_documents(self, texts):
-            direction = np.random.default_rng(seed).normal(size=384).astype(np.float32)
-            return np.stack([direction, direction / np.float32(3)])
-
-    assert labels_of(["a", "b"], embeddings=Single(), threshold=1) == [0, 0]
-
-
 def test_all_questions_share_one_call_and_each_text_is_sent_once():
     embeddings = AngleEmbeddings()
     batch = [["0", " 0 ", "90"], ["90", "0", "95"], [], ["45", "45"]]

@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, EntailmentModel
+from coe_agents.clustering import CachedEntailment
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.testing import TableEntailment
 from tests.contracts import EntailmentModelContract
@@ -38,15 +38,6 @@ def test_rows_are_the_models_to_the_last_digit_and_each_pair_is_asked_once(count
     assert (counting.n_pairs, counting.n_calls) == (6, 2)
 
 
-def test_a_second_round_asks_only_about_what_is_new(same_start):
-    counting = CountingEntailment(same_start)
-    clusterer = BidirectionalEntailment(CachedEntailment(counting))
-    assert clusterer.cluster([["a", "ab", "b"]], ["Q?"]) == [[0, 0, 1]]
-    assert counting.n_pairs == 3
-    assert clusterer.cluster([["a", "ab", "b", "bc"]], ["Q?"]) == [[0, 0, 1, 1]]
-    assert counting.n_pairs == 3 + 3  # a against bc, b against bc and back
-
-
 def test_the_oldest_pairs_go(counting):
     model = CachedEntailment(counting, max_pairs=2)
     for hypothesis in ("x", "y", "z"):
@@ -72,12 +63,3 @@ def test_what_is_no_distribution_is_refused_and_not_kept():
         model.predict([("a", "b")])
     wrong.rows = [[0.0, 0.0, 1.0]]
     assert model.predict([("a", "b")]).tolist() == [[0.0, 0.0, 1.0]]
-
-
-def test_it_counts_what_reaches_the_model_and_changes_nothing(same_start):
-    counting = CountingEntailment(same_start)
-    assert BidirectionalEntailment(counting).cluster([["a", "ab", "b", "a"]], [""]) == [[0, 0, 1, 0]]
-    # a against ab and b; ab back.
-    assert (counting.n_pairs, counting.n_calls) == (3, 2)
-    assert (len(same_start.pairs), len(same_start.calls)) == (3, 2)
-    assert isinstance(counting, EntailmentModel)

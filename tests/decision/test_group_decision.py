@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision import DecisionData, plot_regimes
+from coe_agents.errors import GroupUnavailableError
 from coe_agents.testing import ScriptedAgent
 
 HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'
@@ -44,9 +45,15 @@ def test_what_is_no_decision_is_refused(wrong):
         GroupDecision.from_data({"action": "abstain", "answer": None, "reason": "so", **wrong})
 
 
-def test_the_default_policy_answers_a_majority_of_three_and_no_even_split():
-    assert decided("Canberra", "Canberra", "Sydney").answer == "Canberra"
+def test_the_default_policy_answers_in_consensus_only():
+    assert decided("Canberra", "It is Canberra.", "canberra").answer is not None
+    assert decided("Canberra", "Canberra", "Sydney").action == "abstain"
     assert decided("Canberra", "Sydney").action == "abstain"
+
+
+def test_a_group_of_which_no_model_answers_is_no_abstention():
+    with pytest.raises(GroupUnavailableError, match=r"no agent of the group answered\. a: OSError: down"):
+        ask("?", [ScriptedAgent("a", OSError("down"))])
 
 
 def test_a_failed_agent_is_named_in_every_view():
@@ -67,7 +74,7 @@ class Tags(HTMLParser):
 
 
 def test_html_shows_text_of_models_as_text():
-    decision = decided(HOSTILE, "Sydney", "Sydney", policy=ThresholdPolicy(9))
+    decision = decided(HOSTILE, "Sydney", "Sydney", policy=ThresholdPolicy(float("inf")))
     page = decision._repr_html_()
     tags = Tags()
     tags.feed(page)
@@ -77,8 +84,7 @@ def test_html_shows_text_of_models_as_text():
 
 
 def test_plots_draw_hostile_text_and_leave_out_what_was_not_measured(tmp_path):
-    nothing = ask("?", [ScriptedAgent("a", OSError("down"))])
-    assert nothing.coe is None
+    nothing = GroupDecision(action="abstain", answer=None, reason="nobody answered", failed_agents={"a": "down"})
     both = [decided(HOSTILE, "Sydney", "Sydney"), decided("x", "x"), nothing]
     for name, figure in {"one": both[0].plot(), "none": nothing.plot(), "all": plot_regimes(both)}.items():
         figure.savefig(tmp_path / f"{name}.png")

@@ -8,7 +8,7 @@ import pytest
 
 from coe_agents.errors import RateLimitError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.sample_collection import Participant, sample, units_of
+from coe_agents.evaluation.sample_collection import Participant, sample
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.testing import create_response
 from coe_agents.types import AgentReply, Usage
@@ -26,7 +26,8 @@ def reply(name, *texts, error=None):
 
 def run(folder, ask, *, questions=QUESTIONS, agents=AGENTS, annotate=None, secrets=(), **options):
     group = SimpleNamespace(participants=agents, ask=ask, annotate=annotate, secrets=secrets)
-    with Store(folder, {}, units_of(questions, agents)) as store:
+    units = {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
+    with Store(folder, {}, units) as store:
         asyncio.run(sample(questions, group, store, **options))
         return [json.loads(line) for line in store.path.read_bytes().splitlines()], store
 

@@ -1,28 +1,29 @@
 """Work that fails, for a driver of its own: prints the result of each part, and what was raised."""
 
+import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from coe_agents.errors import ConfigurationError
 from coe_agents.experiments.ray_cluster import Pool, cluster, work_through
 
 
-def create() -> Callable[[bytes], bytes]:
+def create() -> Callable[[bytes], Coroutine[Any, Any, bytes]]:
     return work
 
 
-def create_without_key() -> Callable[[bytes], bytes]:
+def create_without_key() -> Callable[[bytes], Coroutine[Any, Any, bytes]]:
     raise ConfigurationError("no key", hint="Export it")
 
 
-def work(content: bytes) -> bytes:
+async def work(content: bytes) -> bytes:
     if content == b"end":
         os.kill(os.getpid(), signal.SIGKILL)
     if content == b"wait":
-        time.sleep(600)
+        await asyncio.sleep(600)
     if content == b"no folder":
         os.rmdir("/none/of/this")
     return content.upper() if content != b"odd" else content + 1
@@ -44,7 +45,7 @@ def main(address: str | None) -> None:
         ):
             try:
                 pool = Pool(1, seconds=2.0 if b"wait" in contents else 600.0)
-                print(sorted(work_through(enumerate(contents), made, pool, give_up)), file=sys.__stdout__)
+                print(sorted(work_through(contents, made, pool, give_up)), file=sys.__stdout__)
             except Exception as error:
                 print(f"{type(error).__name__}: {error}", file=sys.__stdout__)
 

@@ -3,24 +3,24 @@
 import asyncio
 import os
 import tracemalloc
+from dataclasses import asdict
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.sources import on_disk
 from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
+from coe_agents.evaluation.sample_collection import Units
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.experiments.dataset_run import (
     Timings,
-    Units,
     _Deciding,
-    _to_ask,
     decide_all,
     fail_questions,
     keep,
     pending_questions,
 )
-from coe_agents.experiments.ray_cluster import unpack
+from coe_agents.experiments.ray_cluster import cut_parts, unpack
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.testing import ScriptedAgent
 
@@ -31,27 +31,25 @@ def questions(n):
 
 def create():
     agents = [ScriptedAgent(name, ["Paris", "Paris", "Lyon"]) for name in "ab"]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(1.0)).compile()
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(float("inf"))).compile()
     return RunGroup(graph, at_once=2)
 
 
 def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
     asked = questions(5)
     with (
-        Store(tmp_path / "one", {}, Units(asked, seed=0), name=DECISIONS) as store,
+        Store(tmp_path / "one", {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
         Timings(tmp_path / "one") as timings,
     ):
         asyncio.run(decide_all(asked, create(), store, timings))
     for size in (1, 2, 9):
         folder = tmp_path / f"parts of {size}"
         with (
-            Store(folder, {}, Units(asked, seed=0), name=DECISIONS) as store,
+            Store(folder, {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
             Timings(folder) as timings,
-            asyncio.Runner() as runner,
         ):
-            work = _Deciding(create, runner=runner)
-            for _, content in reversed(list(_to_ask(pending_questions(asked, store), size))):
-                for row, seconds in unpack(work(content)):
+            for content in reversed(list(cut_parts(map(asdict, pending_questions(asked, store)), size))):
+                for row, seconds in unpack(asyncio.run(_Deciding(create)(content))):
                     keep(store, timings, row, seconds)
             store.finish()
         assert (folder / DECISIONS).read_bytes() == (tmp_path / "one" / DECISIONS).read_bytes()
@@ -60,9 +58,12 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
 def test_the_questions_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp_path):
     asked = questions(3)
     for _ in range(2):
-        with Store(tmp_path, {}, Units(asked, seed=0), name=DECISIONS) as store, Timings(tmp_path) as timings:
+        with (
+            Store(tmp_path, {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
+            Timings(tmp_path) as timings,
+        ):
             assert store.n_pending == len(asked)
-            for _, content in _to_ask(pending_questions(asked, store), 2):
+            for content in cut_parts(map(asdict, pending_questions(asked, store)), 2):
                 for row, seconds in unpack(fail_questions(content, "too late")):
                     keep(store, timings, row, seconds)
             store.finish()
@@ -75,9 +76,9 @@ def peak_of_a_run(folder, n):
     tracemalloc.start()
     try:
         asked = questions(n).first(n - 1)
-        units = Units(asked, seed=0)
+        units = Units(asked, {DECIDER: 1}, seed=0)
         with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
-            for number, content in _to_ask(pending_questions(asked, store), 20):
+            for number, content in enumerate(cut_parts(map(asdict, pending_questions(asked, store)), 20)):
                 for question in unpack(content):
                     error = "lost " * 400 if number % 2 else None
                     keep(store, timings, {"id": question["id"], "agent": DECIDER, "error": error, "x": "y" * 2000}, 1.0)
@@ -101,8 +102,8 @@ def test_the_units_of_a_run_are_its_questions():
     whole = questions(40)
     for limit in (4, None):
         asked = whole.first(limit)
-        units = Units(asked, seed=0)
+        units = Units(asked, {DECIDER: 1}, seed=0)
         assert dict(units) == {(question.id, DECIDER): 1 for question in asked}
         assert ("99", DECIDER) not in units
-        assert (asked[0].id, "another") not in units
-        assert ((whole[-1].id, DECIDER) in units) is (limit is None)
+        assert (next(iter(asked)).id, "another") not in units
+        assert ((list(whole)[-1].id, DECIDER) in units) is (limit is None)

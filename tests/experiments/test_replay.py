@@ -93,8 +93,8 @@ def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_co
 def test_adaptive_sampling_stops_where_the_forecast_is_settled(saved):
     sure, unsure = {"a": ["Paris"] * 10, "b": ["Paris"] * 10}, {"a": ["Paris", "Lyon"] * 5, "b": ["Rome", "Oslo"] * 5}
     adaptive = {"adaptive": AdaptiveSampling(start=3, step=3, confidence=0.8)}
-    found = replay(saved(sure, unsure), policy(ThresholdPolicy(1.0), n=10, **adaptive), RIGHT)
-    whole = replay(saved(sure, unsure), policy(ThresholdPolicy(1.0), n=10), RIGHT)
+    found = replay(saved(sure, unsure), policy(ThresholdPolicy(float("inf")), n=10, **adaptive), RIGHT)
+    whole = replay(saved(sure, unsure), policy(ThresholdPolicy(float("inf")), n=10), RIGHT)
     assert [each.is_answered for each in found.outcomes.values()] == [True, False]
     assert found.outcomes["0"].tokens < whole.outcomes["0"].tokens == 40
 

@@ -1,6 +1,5 @@
 """A run of the graph on SQLite that can end by SIGKILL right after any of its writes; made for a process of its own."""
 
-import asyncio
 import json
 import os
 import signal
@@ -11,9 +10,7 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-import aiosqlite
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from coe_agents import create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -107,10 +104,6 @@ class NotedAgent(ScriptedAgent):
         self._await_turn(request)
         return self._answer(request)
 
-    async def asample(self, request, config=None):
-        await asyncio.to_thread(self._await_turn, request)
-        return self._answer(request)
-
 
 class NotedSaver(SqliteSaver):
     diary: Diary
@@ -130,24 +123,6 @@ class NotedSaver(SqliteSaver):
             die()
 
 
-class NotedAsyncSaver(AsyncSqliteSaver):
-    diary: Diary
-
-    async def aput(self, *args):
-        config = await super().aput(*args)
-        await self._note()
-        return config
-
-    async def aput_writes(self, config, writes, *args):
-        await super().aput_writes(config, writes, *args)
-        await self._note(writes)
-
-    async def _note(self, writes=()):
-        if self.diary.wrote(writes):
-            await asyncio.to_thread(self.diary.await_answers)
-            die()
-
-
 class Rounds:
     """Asks for another round until the last one, and answers then."""
 
@@ -155,30 +130,18 @@ class Rounds:
         return Decision("answer" if round + 1 == max_rounds else "another_round", None, "as told")
 
 
-def run(folder, given, *, rounds=1, asynchronous=False, dies_after=None):
+def run(folder, given, *, rounds=1, dies_after=None):
     """Asks, or resumes where `given` is None, and writes the result to `result.json`."""
     diary = Diary(folder, dies_after=dies_after)
     agents = [NotedAgent(name, diary) for name in NAMES]
     graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=Rounds(), max_rounds=rounds, retries=0)
-    place = str(Path(folder, "kept.sqlite"))
-    result = asyncio.run(_arun(graph, place, diary, given)) if asynchronous else _run(graph, place, diary, given)
+    with closing(sqlite3.connect(Path(folder, "kept.sqlite"), check_same_thread=False)) as connection:
+        saver = NotedSaver(connection)
+        saver.diary = diary
+        result = graph.compile(checkpointer=saver).invoke(given, THREAD, durability="sync")
     plain = {key: result[key] for key in ("decision", "responses", "labels")}
     seen = {"messages": [message.text for message in result["messages"]], "n_writes": diary.n_writes}
     Path(folder, "result.json").write_text(json.dumps({**plain, **seen}))
-
-
-def _run(graph, place, diary, given):
-    with closing(sqlite3.connect(place, check_same_thread=False)) as connection:
-        saver = NotedSaver(connection)
-        saver.diary = diary
-        return graph.compile(checkpointer=saver).invoke(given, THREAD, durability="sync")
-
-
-async def _arun(graph, place, diary, given):
-    async with aiosqlite.connect(place) as connection:
-        saver = NotedAsyncSaver(connection)
-        saver.diary = diary
-        return await graph.compile(checkpointer=saver).ainvoke(given, THREAD, durability="sync")
 
 
 def calls(folder):

@@ -11,8 +11,6 @@ from coe_agents.testing import ScriptedAgent
 from coe_agents.testing import create_response as response
 from coe_agents.types import AgentReply, Usage
 
-KEYS = ("action", "regime", "coe", "aleatoric", "epistemic")
-
 
 class Table(ScriptedAgent):
     """Says what a table holds for the question."""
@@ -40,12 +38,11 @@ def chain(first, second, **options):
 
 
 def both(graph, question):
-    """Runs sync and async, with a checkpointer and without."""
-    compiled, saved = graph.compile(), graph.compile(checkpointer=InMemorySaver())
-    results = [compiled.invoke({"question": question}), asyncio.run(compiled.ainvoke({"question": question}))]
-    results.append(saved.invoke({"question": question}, {"configurable": {"thread_id": "1"}}))
-    assert results[0]["steps"] == results[1]["steps"] == results[2]["steps"]
-    return results[0]
+    """Runs sync and async."""
+    compiled = graph.compile()
+    result, other = compiled.invoke({"question": question}), asyncio.run(compiled.ainvoke({"question": question}))
+    assert result["steps"] == other["steps"]
+    return result
 
 
 def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():
@@ -82,13 +79,6 @@ def test_a_chain_without_end_is_bounded():
         chain({}, {}, max_steps=0)
 
 
-def test_nothing_measured_adds_nothing_and_ends_the_chain():
-    _, graph = chain({"Q": ["one"]}, {"Q": ["one"]})  # "one" is in no table: both agents fail
-    result = both(graph, "Q")
-    assert [result["steps"][-1][key] for key in KEYS] == ["abstain", None, None, None, None]
-    assert (result["coe"], result["ended"]) == (0.0, "withheld")
-
-
 def test_a_person_behind_a_gate_goes_on_with_the_chain():
     agents = [Table("a", {"Q": ["x"], "two": ["end"]}), Table("b", {"Q": ["y"], "two": ["end"]})]
     policy = ThresholdPolicy(0.6, otherwise="escalate")
@@ -101,25 +91,11 @@ def test_a_person_behind_a_gate_goes_on_with_the_chain():
     assert [request["question"] for request in agents[0].requests] == ["Q", "two"]  # nobody is asked twice
 
 
-def test_a_new_question_on_a_thread_starts_a_new_chain():
-    table = {"Q": ["end"], "R": ["end"]}
-    _, graph = chain(table, table)
-    compiled, thread = graph.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
-    compiled.invoke({"question": "Q"}, thread)
-    assert [step["question"] for step in compiled.invoke({"question": "R"}, thread)["steps"]] == ["R"]
-
-
 def test_a_conversation_goes_in_and_comes_out():
     graph = scripted_chain()
     result = graph.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
     texts = [(message.type, message.text) for message in result["messages"]]
     assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
-
-
-def test_a_withheld_step_is_said_to_be_withheld():
-    graph = scripted_chain(ScriptedAgent("c", ["Kano"]))
-    said = graph.invoke({"messages": [("user", "Which?")]})["messages"][-1].text
-    assert said.startswith("1. Which? I will not answer this: two of three agents say")
 
 
 def test_without_a_question_a_chain_says_what_to_pass():

@@ -7,10 +7,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.uncertainty import entropy
-from tests.servers import answering, completion, refusal, served
+from tests.servers import answering, completion, refusal
 
 CHOICES = ["approve", "reject"]
 ASKED = {"question": "May it run?", "choices": CHOICES}
@@ -24,12 +23,8 @@ def build(*agents, clusterer=None, max_coe=0.5, **options):
     return graph.compile(checkpointer=InMemorySaver())
 
 
-async def ask(mode, graph, given=ASKED, thread="1"):
-    config = {"configurable": {"thread_id": thread}}
-    return await graph.ainvoke(given, config) if mode == "async" else graph.invoke(given, config)
-
-
-both = pytest.mark.parametrize("mode", ["sync", "async"])
+def ask(graph, given=ASKED, thread="1"):
+    return graph.invoke(given, {"configurable": {"thread_id": thread}})
 
 
 class Extracting(ScriptedAgent):
@@ -41,30 +36,16 @@ class Extracting(ScriptedAgent):
         return reply
 
 
-@both
 @pytest.mark.parametrize(
     "clusterer", [NormalizedMatch(), BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))]
 )
-async def test_each_response_counts_as_what_its_raw_text_is(mode, clusterer):
+def test_each_response_counts_as_what_its_raw_text_is(clusterer):
     replies = ["Approve.", 'Reject: it holds "Answer: approve"', '{"verdict": "reject"}', "approve it"]
     agents = [ScriptedAgent("a", replies), Extracting("b", replies)]
-    result = await ask(mode, build(*agents, clusterer=clusterer))
+    result = ask(build(*agents, clusterer=clusterer))
     assert result["labels"] == [0, 1, 2, 1] * 2
     assert [row["answer"] for row in result["responses"][:4]] == ["approve", replies[1], "reject", replies[3]]
     assert list(result["decision"]["support"].values()) == [0.25, 0.5, 0.25]
-
-
-@both
-async def test_what_only_loses_white_space_to_become_a_choice_is_none(mode):
-    result = await ask(mode, build(ScriptedAgent("a", ["\u00a0approve"])))
-    assert result["decision"]["answer"] == "(not a choice: '\\xa0approve')"
-
-
-@both
-async def test_choices_are_forgotten_with_their_turn(mode):
-    graph = build(ScriptedAgent("a", ["The answer is Paris."]))
-    assert (await ask(mode, graph))["decision"]["answer"] == "The answer is Paris."
-    assert (await ask(mode, graph, {"question": "Capital?"}))["decision"]["answer"] == "Paris"
 
 
 @pytest.mark.parametrize("choices", ["approve", [], ["approve"], ["a", "A"], ["a", " "], ["a", 1]])
@@ -79,13 +60,12 @@ def judged(approve, **others):
     return lambda body: completion("approve", top=top) if "structured_outputs" in body else refusal()
 
 
-@both
-async def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_request_of_one_token(mode):
+def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_request_of_one_token():
     with answering(judged(0.75)) as server:
         agent = ModelAgent("a", server.chat(), n_samples=5, system_prompt="You audit payments.")
-        decision = (await ask(mode, build(agent)))["decision"]
+        decision = ask(build(agent))["decision"]
         (body,) = server.requests
-        await ask(mode, build(agent), thread="2")
+        ask(build(agent), thread="2")
         assert len(server.requests) == 2
     assert (body["structured_outputs"], body["max_completion_tokens"]) == ({"choice": CHOICES}, 1)
     assert body["messages"][0] == {"role": "system", "content": "You audit payments."}
@@ -98,18 +78,6 @@ async def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_reques
     assert decision["action"] == "abstain"
 
 
-@both
-async def test_graded_and_sampled_judges_in_one_group(mode):
-    with answering(judged(0.75)) as server:
-        agents = [ModelAgent("a", server.chat()), ScriptedAgent("b", ["approve", "reject"])]
-        adaptive = AdaptiveSampling(start=2, step=2)
-        decision = (await ask(mode, build(*agents, adaptive=adaptive, max_coe=5)))["decision"]
-        assert len(server.requests) == 1  # a probability needs no more responses
-    assert decision["support"] == pytest.approx({"approve": 0.625, "reject": 0.375})
-    assert decision["answer"] == "approve"
-
-
-@both
 @pytest.mark.parametrize(
     "top",
     [
@@ -119,7 +87,7 @@ async def test_graded_and_sampled_judges_in_one_group(mode):
     ],
     ids=["leaks", "one-listed", "other-listed"],
 )
-async def test_a_server_that_ignores_the_constraint_is_sampled(mode, top):
+def test_a_server_that_ignores_the_constraint_is_sampled(top):
     # its first token is "approve", and its reply goes on
     def answer(body):
         if "structured_outputs" in body:
@@ -129,14 +97,7 @@ async def test_a_server_that_ignores_the_constraint_is_sampled(mode, top):
     with answering(answer) as server:
         agent = ModelAgent("a", server.chat(), n_samples=3)
         for thread in "12":
-            decision = (await ask(mode, build(agent), thread=thread))["decision"]
+            decision = ask(build(agent), thread=thread)["decision"]
         held = ["structured_outputs" in body for body in server.requests]
     assert decision["answer"] == "approve would be unsafe"
     assert held == [True, False, False]  # what the server cannot is remembered
-
-
-@both
-async def test_by_frequency_judges_are_sampled(mode):
-    with served(("approve",)) as server:
-        await ask(mode, build(ModelAgent("a", server.chat(), n_samples=2), weighting="frequency"))
-        assert ["structured_outputs" in body for body in server.requests] == [False]

@@ -11,6 +11,8 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from benchmarks.concurrency import NAMES, QUESTIONS, ask_all, coe_graph, fails
+from coe_agents import NormalizedMatch, ThresholdPolicy, create_coe_graph
+from coe_agents.testing import ScriptedAgent
 
 
 @pytest.mark.slow
@@ -43,7 +45,18 @@ def in_a_process_of_its_own(code):
 
 @pytest.mark.slow
 def test_it_takes_less_than_three_times_an_empty_graph():
-    code = "import json; from concurrency import costs; print(json.dumps(costs(saved=False, repeats=5)))"
+    code = "import json; from concurrency import costs; print(json.dumps(costs(saved=False, repeats=3)))"
     ratios = {clock: ratio for clock, (_, _, ratio) in in_a_process_of_its_own(code).items()}
     assert ratios["wall"] < 10  # it would be more if agents waited for one another
     assert ratios["cpu"] < 3
+
+
+def test_an_agent_that_answers_is_not_searched_for_secrets():
+    class Watched(dict):
+        def items(self):
+            raise AssertionError("searched: this took longer than the rest of a run")
+
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]
+    agents[0].options = Watched(api_key="sk-0123456789")
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
+    assert graph.invoke({"question": "Capital of France?"})["decision"]["answer"] == "Paris"

@@ -5,12 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy import measure
-from coe_agents.testing import ScriptedAgent, create_response
-from coe_agents.uncertainty import collaborative_entropy, jensen_shannon_divergence
-from tests.uncertainty.test_regimes import DIVERGENCES
+from coe_agents.testing import ScriptedAgent
+from coe_agents.uncertainty import collaborative_entropy
 
 REGIME = RegimePolicy(0.5, 0.3)
 
@@ -27,38 +25,6 @@ def sure(*answers, n=5, weights=None):
     ]
 
 
-@pytest.mark.parametrize("divergence", DIVERGENCES)
-def test_two_sure_agents_in_full_dispute_are_in_conflict(divergence):
-    decision = decided(sure("yes", "no"), divergence=divergence)
-    assert (decision["action"], decision["regime"]) == ("abstain", "conflict")
-    agreed = decided(sure("yes", "yes"), divergence=divergence)
-    assert (agreed["action"], agreed["answer"], agreed["regime"]) == ("answer", "yes", "consensus")
-
-
-def test_what_is_reported_stays_in_its_own_unit():
-    for divergence, epistemic in (("js", 0.216), ("hellinger", 0.541), ("wasserstein", 0.5)):
-        decision = decided(sure("yes", "no"), divergence=divergence)
-        assert decision["epistemic"] == pytest.approx(epistemic, abs=1e-3)
-        assert decision["coe"] == decision["aleatoric"] + decision["epistemic"]
-        assert decision["divergence"] == ("total_variation" if divergence == "wasserstein" else divergence)
-        assert decision["trajectory"][0]["epistemic"] == decision["epistemic"]
-
-
-def test_the_reason_compares_what_belongs_together():
-    decision = decided(sure("yes", "no", "no"), divergence="js", policy=ThresholdPolicy(0.6))
-    assert decision["reason"] == (
-        'two of three agents say "no", one says "yes"; '
-        f"CoE {decision['coe']:.3f} (aleatoric 0.000, epistemic {decision['coe']:.3f} under js), "
-        f"rescaled to {measured('js', 'yes', 'no', 'no').comparable_coe:.3f}, exceeds 0.6"
-    )
-
-
-def measured(divergence, *answers):
-    said = [create_response(f"agent{place}", answer) for place, answer in enumerate(answers)]
-    labels = [list(dict.fromkeys(answers)).index(answer) for answer in answers]
-    return measure(said, labels, divergence=divergence, n_resamples=0)
-
-
 def squared(p, q):
     """Half the squared Euclidean distance."""
     return float(np.square(p - q).sum() / 2)
@@ -73,16 +39,6 @@ def test_a_divergence_may_be_a_function():
     # rescaled by log 2 / 0.25, so that thresholds in nats keep their meaning
     assert "rescaled to 0.693" in decision["reason"]
     assert decided(sure("yes", "yes"), divergence=squared)["answer"] == "yes"
-
-
-def test_a_function_gives_what_the_name_gives():
-    said = [create_response(name, text, index=i) for name in "ab" for i, text in enumerate(["x", "y", name])]
-    labels = [["x", "y", "a", "b"].index(one["text"]) for one in said]
-    by_name, by_function = (measure(said, labels, divergence=one) for one in ("js", jensen_shannon_divergence))
-    assert (by_function.coe, by_function.regime) == (pytest.approx(by_name.coe), by_name.regime)
-    assert by_function.interval == pytest.approx(by_name.interval)
-    assert by_function.epistemic_scale == pytest.approx(by_name.epistemic_scale)
-    assert by_function.divergence == "jensen_shannon_divergence"
 
 
 def kl(p, q):

@@ -87,28 +87,3 @@ def test_every_event_has_the_fields_of_its_type_and_nothing_more():
     assert {event["event"] for event in events} == set(types)
     for event in events:
         assert set(event) == {"event", "round", *types[event["event"]]} <= set(Event.__annotations__)
-
-
-def test_a_failure_is_told_and_nothing_is_measured():
-    events = told(graph(*(ScriptedAgent(name, OSError("gone")) for name in "ab")))
-    assert {event["error"] for event in of(events, "agent_sampled")} == {"OSError: gone"}
-    assert [event["n_responses"] for event in of(events, "agent_sampled")] == [0, 0]
-    assert of(events, "clustered") == [{"event": "clustered", "round": 0, "n_clusters": 0, "sizes": []}]
-    (measured,) = of(events, "measured")
-    assert {measured[key] for key in ("coe", "aleatoric", "epistemic", "regime")} == {None}
-
-
-def test_a_ruling_is_told_without_its_reason():
-    def rule(case):
-        return {"action": "answer", "answer": "a secret answer", "reason": "a secret reason", "decided_by": "judge"}
-
-    policy = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
-    events = told(graph(*agents, policy=policy, escalation=rule))
-    assert [event["action"] for event in of(events, "decided")] == ["escalate"]
-    assert events[-1] == {"event": "ruled", "round": 0, "action": "answer", "decided_by": "judge"}
-
-
-def test_without_a_listener_a_run_is_the_same():
-    compiled = graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"]))
-    assert compiled.invoke({"question": "Q?"})["decision"]["action"] == "answer"

@@ -2,59 +2,10 @@
 
 import pytest
 from langchain_core.messages import AIMessage
-from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
-
-
-class Echo(ScriptedAgent):
-    """An agent that repeats the question."""
-
-    def sample(self, request, config=None):
-        self.rounds = ([request["question"]],)
-        return super().sample(request, config)
-
-
-class Remembering:
-    """A policy that withholds the answers to some questions."""
-
-    def __init__(self, *withheld):
-        self.withheld = set(withheld)
-
-    def decide(self, measurement, *, round, max_rounds):
-        answered = measurement.answer not in self.withheld
-        return Decision("answer" if answered else "abstain", measurement.answer if answered else None, "so decided")
-
-
-def thread_of(agent, policy, **options):
-    """Returns a function that asks on one thread, and returns what the agent was shown."""
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, **options).compile(
-        checkpointer=InMemorySaver()
-    )
-
-    def ask(text):
-        graph.invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": "1"}})
-        return [(message["role"], message["content"]) for message in agent.requests[-1]["messages"]]
-
-    return ask
-
-
-def test_what_the_gate_withheld_stays_out_of_what_agents_are_shown():
-    ask = thread_of(Echo("a"), Remembering("Second?"))
-    ask("First?")
-    ask("Second?")
-    answered = [("user", "First?"), ("assistant", "First?")]
-    assert ask("Third?") == [*answered, ("user", "Third?")]  # two messages of the user in a row break chat templates
-
-
-def test_agents_may_be_shown_the_question_only():
-    ask = thread_of(Echo("a"), Remembering(), history="question")
-    ask("First?")
-    assert ask("Second?") == [("user", "Second?")]
-
 
 REFUSALS = [
     AIMessage("I will not answer this: the agents disagree."),
@@ -63,12 +14,11 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("history", ["conversation", "question"])
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_question_whose_refusal_follows_is_asked_again(refusal, history):
+def test_a_question_whose_refusal_follows_is_asked_again(refusal):
     agent = ScriptedAgent("a", ["Lyon"])
     policy = ThresholdPolicy(0.5)
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, history=history).compile()
+    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, history="question").compile()
     graph.invoke({"messages": [("user", "Which?"), refusal, refusal]})
     assert agent.requests[0]["messages"] == [{"role": "user", "content": "Which?"}]
 

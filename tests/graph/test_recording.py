@@ -7,9 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import pytest
-from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
@@ -121,9 +119,9 @@ def test_an_escalation_that_ends_the_run_waits_for_a_ruling(store):
 def test_the_audit_rate_is_the_share_of_answers():
     store = InMemoryStore()
     graph = create(AGREE, audit_rate=0.3).compile(store=store)
-    for _ in range(400):
+    for _ in range(100):
         graph.invoke({"question": "The same question?"})
-    assert 75 <= len(cases(store)) <= 165  # 120 expected, 5 standard deviations
+    assert 7 <= len(cases(store)) <= 53  # 30 expected, 5 standard deviations
     assert {case["seen_probability"] for case in cases(store)} == {0.3}
 
 
@@ -148,76 +146,16 @@ def test_what_is_recorded(said, options, kinds):
     assert [case["kind"] for case in cases(store)] == kinds
 
 
-def test_each_turn_of_a_thread_is_a_case_and_a_repeated_end_is_not():
-    store, saver = InMemoryStore(), InMemorySaver()
-    graph = create(AGREE, audit_rate=1.0).compile(store=store, checkpointer=saver)
-    thread = {"configurable": {"thread_id": "1"}}
-    for _ in range(2):
-        graph.invoke({"question": "Which?"}, thread)
-    assert len(cases(store)) == 2
-    before_end = next(state for state in graph.get_state_history(thread) if state.next == ("answer",))
-    graph.invoke(None, before_end.config)
-    assert len(cases(store)) == 2
-
-
-@pytest.mark.parametrize(("said", "is_async"), [(AGREE, False), (AGREE, True), (DIFFER, False)])
-def test_what_a_person_ruled_outlasts_a_replay(said, is_async):
+@pytest.mark.parametrize("said", [AGREE, DIFFER])
+def test_what_a_person_ruled_outlasts_a_replay(said):
     store, saver = InMemoryStore(), InMemorySaver()
     graph = create(said, audit_rate=1.0).compile(store=store, checkpointer=saver)
     thread = {"configurable": {"thread_id": "1"}}
     graph.invoke({"question": "Which?"}, thread)
     ruled = rule(store, pending_cases(store)[0]["id"], correct=False, answer="Nice")
     for state in [state for state in graph.get_state_history(thread) if {*state.next} - {"__start__", "prepare"}]:
-        asyncio.run(graph.ainvoke(None, state.config)) if is_async else graph.invoke(None, state.config)
+        graph.invoke(None, state.config)
         assert cases(store) == [ruled]
-
-
-def test_a_pending_case_keeps_the_answer_that_is_shown_to_whoever_rules():
-    store, saver = InMemoryStore(), InMemorySaver()
-    agent = ScriptedAgent("a", ["Paris"])
-    graph = create_coe_graph(
-        [agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), recording=Recording(audit_rate=1.0)
-    ).compile(store=store, checkpointer=saver)
-    thread = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"question": "Which?"}, thread)
-    agent.rounds = (["Lyon"],)
-    before = next(state for state in graph.get_state_history(thread) if state.next == ("a",))
-    assert graph.invoke(None, before.config)["decision"]["answer"] == "Lyon"
-    assert [case["answer"] for case in pending_cases(store)] == ["Paris"]
-
-
-def test_a_persons_ruling_in_a_replay_settles_the_escalation_that_waits():
-    store, saver = InMemoryStore(), InMemorySaver()
-    thread = {"configurable": {"thread_id": "1"}}
-    waiting = create(DIFFER).compile(store=store, checkpointer=saver)
-    waiting.invoke({"question": "Which?"}, thread)
-    before = next(state for state in waiting.get_state_history(thread) if state.next == ("coordinator",))
-    graph = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=saver)
-    graph.invoke(None, before.config)
-    graph.invoke(Command(resume={"type": "answer", "answer": "Nice"}), thread)
-    (case,) = cases(store)
-    assert (case["status"], case["ruling"]["answer"]) == ("ruled", "Nice")
-
-
-def test_two_gates_over_one_message_are_cases_of_their_own():
-    store = InMemoryStore()
-    both = StateGraph(MessagesState)
-    both.add_node("first", create(DIFFER).compile()).add_node("second", create(AGREE, audit_rate=1.0).compile())
-    both.add_edge(START, "first").add_edge(START, "second")
-    graph = both.compile(store=store, checkpointer=InMemorySaver())
-    graph.invoke({"messages": [("user", "Which?")]}, {"configurable": {"thread_id": "1"}})
-    assert sorted(case["kind"] for case in cases(store)) == ["audit", "escalation"]
-
-
-def test_an_edited_question_that_keeps_its_id_is_a_case_of_its_own():
-    store = InMemoryStore()
-    graph = create(AGREE, audit_rate=1.0).compile(store=store, checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"messages": [{"role": "user", "content": "Which?", "id": "x"}]}, thread)
-    before = next(state for state in graph.get_state_history(thread) if state.next == ("prepare",))
-    edited = graph.update_state(before.config, {"messages": [HumanMessage("Which one?", id="x")]})
-    graph.invoke(None, edited)
-    assert [case["question"] for case in cases(store)] == ["Which?", "Which one?"]
 
 
 def test_a_store_that_fails_does_not_cost_the_answer():
@@ -239,23 +177,6 @@ def test_a_graph_without_a_store_asks_nobody():
     graph = create(AGREE).compile()
     with pytest.raises(ConfigurationError, match="compiled without a store"):
         graph.invoke({"question": "Which?"})
-
-
-@pytest.mark.parametrize(
-    ("create_wrongly", "error", "message"),
-    [
-        (
-            lambda: Recording(audit_rate=1.5),
-            ValueError,
-            r'"audit_rate" of a Recording must be a .* in \[0, 1\]; got 1.5',
-        ),
-        (lambda: Recording(audit_rate="1"), TypeError, '"audit_rate" of a Recording must be a number'),
-        (lambda: create(AGREE, recording=True), TypeError, '"recording" must be a Recording; got bool'),
-    ],
-)
-def test_options(create_wrongly, error, message):
-    with pytest.raises(error, match=message):
-        create_wrongly()
 
 
 CASE = {
@@ -354,22 +275,12 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
     assert cases(store) == [kept]
 
 
-def test_many_cases_are_listed_in_order():
-    store = InMemoryStore()
-    for number in range(250):
-        store.put(NAMESPACE, str(number), WAITING | {"id": str(number), "time": f"{1999 - number}"})
-    assert [case["id"] for case in cases(store)] == [str(number) for number in reversed(range(250))]
-
-
 @pytest.mark.parametrize(
     "value",
     [
         {"x": 1},
         CASE | {"time": 5},
-        CASE | {"kind": "other"},
-        WAITING | {"question": 3},
         CASE | {"seen_probability": 7},
-        CASE | {"ruling": 7},
         CASE | {"ruling": None},
         CASE | {"ruling": {"correct": "yes", "answer": None, "time": ""}},
         CASE | {"responses": ["Lyon"]},

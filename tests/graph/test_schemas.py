@@ -5,7 +5,6 @@ import runpy
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -23,10 +22,6 @@ def served_graph(name):
 def scripted_graph(**options):
     agents = [ScriptedAgent(name, ["Paris"]) for name in ("a", "b")]
     return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), **options).compile()
-
-
-class Asked(BaseModel):
-    question: str
 
 
 @pytest.mark.parametrize("name", SERVED)
@@ -47,11 +42,3 @@ def test_the_schemas_hold_nothing_of_the_inner_state():
     assert set(given["properties"]) == {"question", "messages", "choices", "is_review", "tools"}
     assert set(returned["properties"]) == {"decision", "messages", "responses", "labels", "former_responses"}
     assert "coe" in returned["$defs"]["DecisionData"]["properties"]
-
-
-@pytest.mark.filterwarnings("ignore:This API is in beta")
-def test_a_graph_is_a_tool():
-    graph = scripted_graph()
-    assert set(graph.as_tool(name="ask", description="Asks.").args) == set(graph.get_input_jsonschema()["properties"])
-    tool = graph.as_tool(Asked, name="ask", description="Asks.")  # without a schema, LangChain requires every key
-    assert tool.invoke({"question": "Capital of France?"})["decision"]["answer"] == "Paris"

@@ -31,7 +31,6 @@ async def post(path, given, method="POST"):
         ("/runs/wait", {"context": {"max_co": 0.4}}),
         ("/threads/1/runs/stream", {"context": {"max_coe": 0.4, "max_co": 0.4}}),
         ("/runs/batch", [{"context": {"max_coe": 0.4}}, {"context": {"max_co": 0.4}}]),
-        ("/assistants", {"graph_id": "a", "context": {"max_co": 0.4}}),
         ("/mcp", {"method": "tools/call", "params": {"name": "a", "context": {"max_co": 0.4}}}),
     ],
 )
@@ -57,10 +56,7 @@ async def test_what_cannot_be_parsed_reaches_the_server():
     ("path", "given"),
     [
         ("/runs/wait", {"context": {"max_coe": 0.4}, "input": {"context": {"theirs": 1}}}),
-        ("/runs/wait", {"context": None}),
         ("/runs/wait", {"context": {}}),
-        ("/runs/wait", [1, "x", None]),
-        ("/runs/wait", b"{"),
         ("/runs/wait", b""),
         ("/store/items", {"context": {"theirs": 1}}),
     ],

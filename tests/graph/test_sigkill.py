@@ -10,6 +10,7 @@ from tests.graph import killable
 
 pytestmark = pytest.mark.slow
 FIRST = {"question": "First?"}
+ROUNDS = 2
 # the server forks a process for each run, from one that has loaded everything and run nothing
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["pytest", "tests.graph.killable"])
@@ -28,16 +29,6 @@ def run(folder, given, **options):
     return json.loads((folder / "result.json").read_text())
 
 
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def options(request):
-    return {"rounds": 2, "asynchronous": request.param}
-
-
-@pytest.fixture
-def unbroken(tmp_path, options):
-    return run(tmp_path / "unbroken", FIRST, **options)
-
-
 def once(question, n_rounds):
     return {(name, number, question): 1 for name in killable.NAMES for number in range(n_rounds)}
 
@@ -48,25 +39,21 @@ def unanswered(folder):
     return asked - said
 
 
-def kill_points(n_writes, asynchronous):
-    """Every write; where the graph runs asynchronously every fourth from the last, as the writes are the same."""
-    return range(n_writes, 0, -4 if asynchronous else -1)
-
-
 def same(result, unbroken):
     """Whether all is the same but the number of writes, which the process before the kill had a part in."""
     return {**result, "n_writes": 0} == {**unbroken, "n_writes": 0}
 
 
-def test_killed_after_any_write_it_resumes_to_the_same_decision_and_samples_nothing_twice(tmp_path, options, unbroken):
+def test_killed_after_any_write_it_resumes_to_the_same_decision_and_samples_nothing_twice(tmp_path):
+    unbroken = run(tmp_path / "unbroken", FIRST, rounds=ROUNDS)
     n_writes = unbroken["n_writes"]
     assert n_writes >= 15 + 11  # the writes of 15 nodes, and the checkpoints of 11 steps
-    for k in kill_points(n_writes, options["asynchronous"]):
+    for k in range(n_writes, 0, -1):
         folder = tmp_path / str(k)
-        assert run(folder, FIRST, dies_after=k, **options) is None
+        assert run(folder, FIRST, dies_after=k, rounds=ROUNDS) is None
         cut_off = unanswered(folder)
-        assert same(run(folder, None, **options), unbroken), f"killed after write {k} of {n_writes}"
+        assert same(run(folder, None, rounds=ROUNDS), unbroken), f"killed after write {k} of {n_writes}"
         said = killable.calls(folder)[1]
-        assert said == once("First?", options["rounds"]), f"killed after write {k} of {n_writes}"
+        assert said == once("First?", ROUNDS), f"killed after write {k} of {n_writes}"
         # calls that the kill cut off are made again, and no others: none to all three, as a write may come late
         assert unanswered(folder) == cut_off, f"killed after write {k} of {n_writes}"

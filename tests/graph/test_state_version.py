@@ -24,26 +24,15 @@ def paused():
     return graph.compile(checkpointer=InMemorySaver())
 
 
-def test_a_checkpoint_of_this_version_is_resumed(paused):
-    assert "__interrupt__" in paused.invoke({"question": "Capital?"}, THREAD)
-    assert paused.get_state(THREAD).values["turn"]["state_version"] == state_module.STATE_VERSION
-    assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"
-
-
 @pytest.mark.parametrize(("wrote", "said"), [(None, "an earlier version"), (7, "a version whose state is 7")])
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_one_of_another_version_is_refused_and_says_what_to_do(paused, monkeypatch, wrote, said, is_async):
+def test_one_of_another_version_is_refused_and_says_what_to_do(paused, monkeypatch, wrote, said):
     with monkeypatch.context() as before:
         before.setattr(prepare, "STATE_VERSION", wrote)
         before.setattr(state_module, "STATE_VERSION", wrote)
         assert "__interrupt__" in paused.invoke({"question": "Capital?"}, THREAD)
     message = f"was written by {said} of coe-agents; .* Finish the run with the version that wrote it, or ask"
     with pytest.raises(CheckpointError, match=message):
-        _ = (
-            await paused.ainvoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
-            if is_async
-            else paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
-        )
+        paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
     # a new question on the thread begins anew
     assert "__interrupt__" in paused.invoke({"question": "Capital of France?"}, THREAD)
     assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"
@@ -59,20 +48,18 @@ def pair(*names):
     return [ScriptedAgent(name, [name]) for name in names]
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_one_of_another_version_is_refused_before_an_agent_is_asked(monkeypatch, is_async):
+def test_one_of_another_version_is_refused_before_an_agent_is_asked(monkeypatch):
     agents = pair("a", "b")
     graph = interrupted(InMemorySaver(), agents)
     with monkeypatch.context() as before:
         before.setattr(prepare, "STATE_VERSION", 1)
         graph.invoke({"question": "Capital?"}, THREAD)
     with pytest.raises(CheckpointError, match="a version whose state is 1"):
-        _ = await graph.ainvoke(None, THREAD) if is_async else graph.invoke(None, THREAD)
+        graph.invoke(None, THREAD)
     assert [agent.requests for agent in agents] == [[], []]
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_one_that_asks_an_agent_under_its_old_name_is_refused_before_another_is_asked(is_async):
+def test_one_that_asks_an_agent_under_its_old_name_is_refused_before_another_is_asked():
     saver = InMemorySaver()
     interrupted(saver, pair("a", "old")).invoke({"question": "Capital?"}, THREAD)
     agents = pair("a", "new")
@@ -81,5 +68,5 @@ async def test_one_that_asks_an_agent_under_its_old_name_is_refused_before_anoth
         "asks agents that the graph does not have: old; its agents are a, new. Resume it with a graph that has them"
     )
     with pytest.raises(CheckpointError, match=message):
-        _ = await graph.ainvoke(None, THREAD) if is_async else graph.invoke(None, THREAD)
+        graph.invoke(None, THREAD)
     assert [agent.requests for agent in agents] == [[], []]

@@ -37,41 +37,26 @@ class Own:
         return Decision("answer", self.answer, "as told")
 
 
-ANSWERS = ThresholdPolicy(9.0)
+ANSWERS = ThresholdPolicy(float("inf"))
 
 
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
         (ANSWERS, "abstain"),
-        (ThresholdPolicy(9.0, otherwise="escalate"), "escalate"),
-        (ThresholdPolicy(9.0, otherwise="another_round"), "abstain"),  # there is one round
-        (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
+        (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
+        (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),  # there is one round
         (Own(), "abstain"),
-        (Own("Paris"), "abstain"),
         (Own("Metz", otherwise="escalate"), "escalate"),
         (Own(otherwise="answer"), "abstain"),
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("options", [{}, {"coordination": "softmax"}], ids=["plain", "coordinated"])
-def test_a_tie_is_not_answered_whatever_the_policy(policy, action, options):
-    decision = graph(*two_by_two(), policy=policy, **options).compile().invoke({"question": "Q?"})["decision"]
+def test_a_tie_is_not_answered_whatever_the_policy(policy, action):
+    decision = graph(*two_by_two(), policy=policy).compile().invoke({"question": "Q?"})["decision"]
     assert (decision["action"], decision["answer"]) == (action, None)
     assert decision["tied"] == ["Lyon", "Paris"]
     assert decision["reason"].startswith('two of four agents say "Lyon", two say "Paris": a tie; ')
-
-
-def test_another_round_may_break_it_and_the_last_one_abstains():
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], ["Paris"])]
-    policy = ThresholdPolicy(9.0, otherwise="another_round")
-    options = {"policy": policy, "strategies": {"conflict": "resample"}}
-    settled = graph(*agents, max_rounds=2, **options).compile().invoke({"question": "Q?"})["decision"]
-    assert (settled["action"], settled["answer"], settled["n_rounds"]) == ("answer", "Paris", 2)
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
-    never = graph(*agents, max_rounds=2, **options).compile().invoke({"question": "Q?"})["decision"]
-    assert (never["action"], never["n_rounds"]) == ("abstain", 2)
-    assert never["reason"].endswith("; no round is left after 2")
 
 
 def test_who_decides_after_an_escalation_may_choose_between_the_tied():
@@ -82,7 +67,7 @@ def test_who_decides_after_an_escalation_may_choose_between_the_tied():
         return {"action": "answer", "answer": case["candidates"][1]["answer"], "reason": "looked up"}
 
     for names in ("abcd", "dcba", "bdac"):
-        policy = ThresholdPolicy(9.0, otherwise="escalate")
+        policy = ThresholdPolicy(float("inf"), otherwise="escalate")
         built = graph(*two_by_two(names), policy=policy, escalation=rule)
         decision = built.compile().invoke({"question": "Q?"})["decision"]
         assert (decision["action"], decision["answer"]) == ("answer", "Paris")
@@ -99,7 +84,7 @@ def told(decision, names):
         data
         | {
             field: {names[name]: value for name, value in data[field].items()}
-            for field in ("leading", "flips", "adopted")
+            for field in ("leading", "entropies", "flips", "adopted")
         }
         for data in decision["trajectory"]
     ]
@@ -108,7 +93,7 @@ def told(decision, names):
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     st.lists(st.lists(st.sampled_from("1234"), min_size=1, max_size=3), min_size=2, max_size=4),
     st.booleans(),

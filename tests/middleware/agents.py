@@ -16,7 +16,7 @@ from coe_agents.middleware import describe_call, lacks_approval
 from coe_agents.testing.driver import ScriptedDriver
 from tests.doubles import ScriptedAgent
 
-MODES = ("invoke", "ainvoke", "stream", "astream")
+MODES = ("invoke", "astream")
 THREAD: dict[str, Any] = {"configurable": {"thread_id": "1"}}
 PAY = {"messages": [("user", "Send 10 to Ann.")]}
 
@@ -97,15 +97,10 @@ def people(*, when=lacks_approval, mode="batched"):
 
 
 async def run(mode, compiled, given, config=THREAD):
-    """Returns the last state, in any of the modes."""
+    """Returns the last state, in either mode: sync and whole, or async and streamed."""
     if mode == "invoke":
         return compiled.invoke(given, config)
-    if mode == "ainvoke":
-        return await compiled.ainvoke(given, config)
-    if mode == "stream":
-        states = list(compiled.stream(given, config, stream_mode="values"))
-    else:
-        states = [state async for state in compiled.astream(given, config, stream_mode="values")]
+    states = [state async for state in compiled.astream(given, config, stream_mode="values")]
     last = states[-1]
     interrupts = [one for state in states for one in state.get("__interrupt__", ())]
     return {**last, "__interrupt__": interrupts} if interrupts else last

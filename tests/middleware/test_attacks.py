@@ -51,7 +51,7 @@ class Agent:
         self.ran = []
         schema = {"type": "object", "properties": {}, "additionalProperties": True}
         pay = StructuredTool(name="pay", description="Pays.", args_schema=schema, func=lambda **_: self.run_tool())
-        policy = ThresholdPolicy(100)
+        policy = ThresholdPolicy(float("inf"))
         group = create_coe_graph(judges, clusterer=clusterer or NormalizedMatch(), policy=policy, retries=0).compile()
         self.args = {"to": "Ann"}
         gate = CoEMiddleware(group, tools=["pay"])

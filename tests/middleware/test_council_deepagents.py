@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import CoECouncil, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, APPROVE, BOB, DONE, PAY, THREAD, call, decide, replies, says
+from tests.middleware.agents import ANN, BOB, DONE, PAY, THREAD, call, replies, says
 from tests.middleware.council import members
 
 pytestmark = pytest.mark.clients
@@ -47,13 +47,3 @@ async def test_in_a_deep_agent(create_deep_agent, tools, bank):
     assert state["messages"][-1].text == "Done."
     shown = {tool["function"]["name"] for tool in agents[0].requests[0]["tools"]}
     assert {"transfer_money", "ls", "task"} <= shown
-
-
-async def test_a_person_decides_in_a_deep_agent(create_deep_agent, bank):
-    agent = deep_agent(
-        create_deep_agent, members([[call(**BOB)], "Done."]), bank, says(call(**ANN)), DONE, on_uncertain="interrupt"
-    )
-    assert "__interrupt__" in await agent.ainvoke(PAY, THREAD)
-    state = await agent.ainvoke(decide(APPROVE), THREAD)
-    assert bank.transfers == [("Ann", 1.0)]
-    assert state["messages"][-1].text == "Done."

@@ -1,18 +1,15 @@
 import asyncio
 import json
-import threading
 
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import ModelFallbackMiddleware
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 
-from coe_agents import CoECouncil, ModelAgent, SupportPolicy
+from coe_agents import ModelAgent
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import DONE, PAY, THREAD, Bank, call, says
-from tests.middleware.council import Member, council_agent, members
+from tests.middleware.council import Member, council_agent
 from tests.waiting import until
 
 TEN = {"to": "Ann", "amount": 10}
@@ -44,8 +41,9 @@ async def streamed(agent, mode):
     return [part async for part in agent.astream(PAY, THREAD, stream_mode=["messages", "custom"])]
 
 
-@pytest.mark.parametrize("mode", ["stream", "astream"])
-@pytest.mark.parametrize("options", [{}, {"tools": ["transfer_money"]}, {"adaptive": True}])
+@pytest.mark.parametrize(
+    ("mode", "options"), [("stream", {}), ("astream", {"tools": ["transfer_money"]}), ("astream", {"adaptive": True})]
+)
 async def test_a_message_is_streamed_only_after_it_was_vouched_for_and_whole(mode, options):
     script = [says(call(**TEN), text="I will pay now."), AIMessage("It is done.")]
     agent = council_agent(model_members(script, script), Bank(), driver=Streaming(script=script), **options)
@@ -70,19 +68,6 @@ async def test_nothing_of_a_withheld_text_or_of_the_members_is_streamed(mode):
     assert "SECRET" not in repr([part for kind, part in parts if kind == "custom"])
 
 
-@pytest.mark.parametrize("is_inside", [True, False])
-async def test_a_fallback_streams_nothing_before_the_gate_either(is_inside):
-    def fail(messages):
-        raise ConnectionError("down")
-
-    theirs = [says(call(**TEN), text="theirs")]
-    council = CoECouncil(model_members(theirs, theirs), policy=SupportPolicy(0.6))
-    fallback = ModelFallbackMiddleware(Streaming(script=[AIMessage("SECRET text")]))
-    order = [council, fallback] if is_inside else [fallback, council]
-    parts = await streamed(create_agent(Streaming(script=fail), Bank().tools, middleware=order), "astream")
-    assert "SECRET" not in repr(parts)
-
-
 async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside_a_withheld_call():
     theirs = [says(call(to="Bob", amount=1), text="SECRET of a member"), DONE]
     script = [says(call(**TEN), text="SECRET of the driver"), DONE]
@@ -97,71 +82,22 @@ async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside
     assert "SECRET" not in repr(agent.get_state(THREAD).values["messages"])
 
 
-def test_the_event_holds_no_proposal():
-    agent = council_agent(members([[call(**TEN)], "Done."]), Bank(), says(call(**TEN)), DONE)
-    events = list(agent.stream(PAY, THREAD, stream_mode="custom"))
-    assert events[0] == {
-        "event": "council_decided",
-        "action": "answer",
-        "decided_by": "group",
-        "proposer": "driver",
-        "n_calls": 1,
-        "failed_agents": [],
-    }
-
-
-class Meeting:
-    """Participants that wait for each other, in threads or tasks."""
-
-    def __init__(self, n):
-        self.barrier, self.missing, self.everybody = threading.Barrier(n), n, asyncio.Event()
-
-    def meet(self):
-        self.barrier.wait(timeout=60)
-
-    async def ameet(self):
-        self.missing -= 1
-        if not self.missing:
-            self.everybody.set()
-        await asyncio.wait_for(self.everybody.wait(), 60)
-
-
-@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
-async def test_the_driver_and_the_members_are_asked_at_the_same_time(mode):
-    meeting = Meeting(3)
+async def test_the_driver_and_the_members_are_asked_at_the_same_time():
+    meeting = asyncio.Barrier(3)
 
     class Waiting(Member):
-        def sample(self, request, config=None):
-            meeting.meet()
-            return super().sample(request, config)
-
         async def asample(self, request, config=None):
-            await meeting.ameet()
+            await asyncio.wait_for(meeting.wait(), 60)
             return super().sample(request, config)
 
     class Driver(ScriptedDriver):
-        def _generate(self, *args, **options):
-            meeting.meet()
-            return super()._generate(*args, **options)
-
         async def _agenerate(self, *args, **options):
-            await meeting.ameet()
+            await asyncio.wait_for(meeting.wait(), 60)
             return super()._generate(*args, **options)
 
     agents = [Waiting("a", "Hi."), Waiting("b", "Hi.")]
     agent = council_agent(agents, Bank(), driver=Driver(script=[AIMessage("Hi.")]), saver=False)
-    state = await agent.ainvoke(PAY) if mode == "ainvoke" else await asyncio.to_thread(agent.invoke, PAY)
-    assert state["messages"][-1].text == "Hi."
-
-
-def test_what_the_driver_raises_is_raised():
-    def fail(messages):
-        raise ConnectionError("down")
-
-    for options in ({}, {"tools": ["transfer_money"]}):
-        agent = council_agent(members(["Hi."]), Bank(), driver=ScriptedDriver(script=fail), **options)
-        with pytest.raises(ConnectionError, match="down"):
-            agent.invoke(PAY, THREAD)
+    assert (await agent.ainvoke(PAY))["messages"][-1].text == "Hi."
 
 
 async def test_a_failing_driver_ends_the_members():

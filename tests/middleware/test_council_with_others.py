@@ -4,10 +4,6 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
-    ModelCallLimitMiddleware,
-    ModelRetryMiddleware,
-    TodoListMiddleware,
-    ToolCallLimitMiddleware,
 )
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
@@ -92,17 +88,6 @@ def test_the_gate_judges_what_the_council_lets_pass(script, transfers):
     assert len(judge[0].requests) == 1 + len(transfers)  # the final answer, too
 
 
-def test_the_gate_asks_people_and_the_council_does_not_ask_again():
-    _, graph = judges(["approve"], ["reject"])
-    bank, agents = Bank(), members(AGREE)
-    gate = CoEMiddleware(graph, tools=GATED, on_uncertain="interrupt")
-    agent = council_agent(agents, bank, says(call(**ANN)), DONE, before=[gate])
-    assert "__interrupt__" in agent.invoke(PAY, THREAD)
-    agent.invoke(decide(APPROVE), THREAD)
-    assert bank.transfers == [("Ann", 1.0)]
-    assert len(agents[0].requests) == 2
-
-
 @pytest.mark.parametrize(("first", "second"), [(AGREE, AGREE), (AGREE, AGAINST), (AGAINST, AGREE)])
 def test_several_councils_of_one_agent_must_all_vouch(first, second, bank):
     outer = CoECouncil([Member("o", *first)], tools=GATED, name="outer")
@@ -121,25 +106,6 @@ def test_councils_of_other_tools_have_other_members():
     assert bank.transfers == [("Ann", 1.0)]
     assert (len(looking.requests), len(payers[0].requests)) == (1, 1)
     assert [reply.status for reply in replies(state)] == ["success"] * 2
-
-
-@pytest.mark.parametrize("on_uncertain", ["block", "interrupt"])
-async def test_beside_langchains_other_middleware(on_uncertain, bank):
-    before = [
-        TodoListMiddleware(),
-        ModelCallLimitMiddleware(run_limit=5),
-        ToolCallLimitMiddleware(run_limit=5),
-        ModelRetryMiddleware(max_retries=1),
-    ]
-    script = [says(call(**ANN)), says(call(id="c2", **BOB)), DONE]
-    agents = members([[call(**ANN)], [call(**ANN)], "Done."])
-    agent = council_agent(agents, bank, *script, before=before, on_uncertain=on_uncertain, tools=GATED)
-    state = await agent.ainvoke(PAY, THREAD)
-    if on_uncertain == "interrupt":
-        assert "__interrupt__" in state
-        state = await agent.ainvoke(decide({"type": "reject"}), THREAD)
-    assert bank.transfers == [("Ann", 1.0)]
-    assert state["messages"][-1].text == "Done."
 
 
 class Weather(BaseModel):

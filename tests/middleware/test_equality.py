@@ -1,9 +1,7 @@
 """Two calls are one to a council only if the tool would receive the same."""
 
-import asyncio
 import json
 import sys
-import threading
 from enum import Enum
 from typing import Annotated, Literal
 
@@ -101,7 +99,6 @@ def xs(*values):
         (Note | Wipe, {"text": "all", "path": "/"}, {"text": "all", "path": "/", "dry_run": True}),
         (Mail | Sms, {"to": "Ann", "number": 5}, {"to": "Ann", "number": 5, "dry_run": True}),
         (set[int] | list[str], ["a", "a"], ["a"]),
-        (set[int] | list[str], ["2", "1"], ["1", "2"]),
         (Annotated[Mail | Sms, Field(union_mode="left_to_right")], {"to": "Ann", "dry_run": False}, {"to": "Ann"}),
     ],
 )
@@ -127,7 +124,7 @@ NODE = {
 
 @pytest.mark.parametrize(
     "clusterer",
-    [None, ActionMatch(), ActionMatch(compare={"x": Text()}), ActionMatch(compare={"x": Meaning(NormalizedMatch())})],
+    [None, ActionMatch(compare={"x": Meaning(NormalizedMatch())})],
 )
 @pytest.mark.parametrize(
     ("kind", "of"),
@@ -149,15 +146,10 @@ def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
     ("kind", "driver", "others"),
     [
         (str, "DELETE FROM t -- old\nWHERE id = 1", "DELETE FROM t -- old WHERE id = 1"),
-        (str, "if ok:\n    a()\nb()", "if ok:\n    a()\n    b()"),
-        (str, "/data/A", "/data/a"),
-        (str, "A: 1\r\nB: 2", "A: 1 B: 2"),
         (float, 4.9e-10, 0),
-        (float, 0.1 + 0.2, 0.3),
         (int | float, 1, 1.0),
         (list[str], ["a", "b"], ["b", "a"]),
         (Cents, {"amount": "5"}, {"amount": 5}),
-        ({"type": "object", "properties": {"x": {"type": "string"}}}, "Ann", "ann"),
     ],
 )
 def test_exact_values(kind, driver, others):
@@ -168,12 +160,9 @@ def test_exact_values(kind, driver, others):
     ("kind", "driver", "others"),
     [
         (float, 10, "10"),
-        (float, -0.0, 0),
         (set[int], [1, 2, 1], [2, 1]),
-        (Note | Wipe, {"text": "all"}, {"text": "all"}),
         (Cents, {"amount": "5"}, {"amount": 500}),
         (Dose, {}, {"unit": "mg", "then": None}),
-        ({"type": "object", "properties": {}, "additionalProperties": {}}, 1, 1.0),
         ({"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "number"}}}, 1, 1.0),
         ({"type": "object", "allOf": [{"properties": {"x": {"type": "integer"}}}]}, 1, 1),
     ],
@@ -239,29 +228,6 @@ def test_what_is_injected_is_neither_asked_for_nor_compared():
         agents = members(*[[[{"name": "act", "args": own}], "Done."]] * 2)
         council_agent(agents, ran, says({"name": "act", "args": own, "id": "c1"}), DONE).invoke(PAY, THREAD)
         assert received == [(1.0, True)] * n_runs
-
-
-async def test_proposals_are_parsed_off_the_event_loop():
-    threads = []
-
-    class Slow(BaseModel):
-        text: str
-
-        @field_validator("text")
-        @classmethod
-        def check(cls, text):
-            threads.append(threading.current_thread())
-            with pytest.raises(RuntimeError):
-                asyncio.get_running_loop()
-            return text
-
-    ran = Ran(Slow)
-    args = {"x": {"text": "a"}}
-    agents = members(*[[[{"name": "act", "args": args}], "Done."]] * 3)
-    agent = council_agent(agents, ran, says({"name": "act", "args": args, "id": "c1"}), DONE)
-    await agent.ainvoke(PAY, THREAD)
-    assert len(ran.received) == 1
-    assert len(threads) == 3  # the driver's, that of all members, and the tool's own
 
 
 def test_a_block_names_the_argument_and_the_rule_that_would_loosen_a_text():

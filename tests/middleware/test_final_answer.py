@@ -97,13 +97,6 @@ def test_an_approved_answer_is_reviewed_once_in_each_turn():
     assert "<user>Capital of France?</user>\n<answer>Paris.</answer>" in first.requests[0]["question"]
 
 
-def test_calls_are_judged_besides_the_answer(bank):
-    (first, _), graph = judges(*SURE)
-    assert agent(graph, bank, final_answer=True).invoke(PAY, THREAD)["messages"][-1].text == "Done."
-    assert bank.transfers == [("Ann", 10.0)]
-    assert len(first.requests) == 2
-
-
 def test_a_call_that_something_else_answered_is_no_final_answer(bank):
     class Answering(AgentMiddleware):
         def after_model(self, state, runtime):
@@ -152,14 +145,6 @@ def test_all_that_the_answer_holds_is_shown(said):
     assert answered(graph, said)["messages"][-1].content == said.content
     assert "Paris." in first.requests[0]["question"]
     assert "Lyon, rather" in first.requests[0]["question"]
-
-
-def test_the_group_is_told_of_what_it_does_not_see_in_the_conversation():
-    (first, _), graph = judges(*SURE)
-    gate = CoEMiddleware(graph, tools=[], final_answer=True)
-    asked = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]}]
-    create_agent(ScriptedDriver(script=[AIMessage("A cat.")]), middleware=[gate]).invoke({"messages": asked})
-    assert '<user>What is this? (a block of type "image": not shown)</user>' in first.requests[0]["question"]
 
 
 @dataclass
@@ -277,14 +262,6 @@ def test_a_structured_answer_that_is_not_approved_is_withheld_and_the_call_that_
     assert compiled.get_state(THREAD).next == ()
     compiled.invoke({"messages": [("user", "And now?")]}, THREAD)  # the conversation goes on
     assert len(bank.transfers) == 2
-
-
-def test_a_structured_answer_beside_a_blocked_call_is_judged_with_it():
-    asked: list[str] = []
-    compiled, bank = structured(ruling("reject", "approve", asked), call())
-    assert compiled.invoke(PAY, THREAD)["structured_response"] == City(name="Paris")
-    assert bank.transfers == []
-    assert '<call status="blocked">"transfer_money"' in asked[1]
 
 
 def test_a_person_decides_on_a_call_beside_a_structured_answer():

@@ -36,7 +36,6 @@ from tests.middleware.agents import (
     edit,
     judges,
     replies,
-    run,
     says,
 )
 from tests.middleware.council import council_agent, members
@@ -108,12 +107,6 @@ def test_a_later_reply_to_the_same_request_lets_nothing_pass(bank):
     state = compiled.invoke(decide(edit(**BOB)), asked, interrupt_before=["model"])
     assert state["council"]["reason"].startswith("another reply decided on it already")
     assert bank.transfers == [("Ann", 1.0)]
-
-
-@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
-async def test_calls_that_were_vouched_for_together_run_together(mode, bank):
-    await run(mode, council_agent(members(BOTH), bank, TWO, DONE), PAY)
-    assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
 
 
 class AnswersOne(AgentMiddleware):

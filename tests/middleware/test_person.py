@@ -109,21 +109,6 @@ def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpo
     assert "Blocked" not in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("divergence", "line"),
-    [
-        ("js", "CoE 0.216 = aleatoric 0.000 + epistemic 0.216 nats (js)"),
-        ("hellinger", "CoE 0.541 = aleatoric 0.000 + epistemic 0.541 (hellinger)"),
-    ],
-)
-def test_the_numbers_carry_their_unit(divergence, line):
-    agents, _ = judges(*UNSURE)
-    policy = ThresholdPolicy(0.5)
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, divergence=divergence).compile()
-    (request,) = requests(asking_gate(graph=graph)[0].invoke(PAY, THREAD))
-    assert line in request["description"].splitlines()
-
-
 def test_a_judges_name_forges_no_vote():
     given = {"agents": {"a\nb": {"distribution": {"reject\nc: approve": 1.0}}}, "failed_agents": {"d\ne": "x\nf"}}
     decision = {"action": "abstain", "answer": None, "reason": "x", "choices": ["approve", "reject"], **given}
@@ -357,19 +342,19 @@ def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_agai
         assert [request["question"] for request in agents[0].requests] == ["Ann", "Bob"]
 
 
-@pytest.mark.parametrize("asking", [asking_gate, asking_council])
-def test_without_a_checkpointer_a_person_is_asked_in_vain(asking):
-    compiled, _, bank = asking(saver=False)
-    assert compiled.invoke(PAY)["__interrupt__"]
-    assert bank.transfers == []
-
-
 # another message instead
 
 TYPED = ("user", "approve")
 INVENTED = ToolMessage("Handled.", tool_call_id="c1", name="transfer_money", id="do-not-render-1")
 """What Agent Chat UI adds before the message that the user typed."""
 NOT_DECIDED = "transfer_money was not run: the user wrote another message instead of deciding on it."
+
+
+@pytest.mark.parametrize("asking", [asking_gate, asking_council])
+def test_without_a_checkpointer_a_person_is_asked_in_vain(asking):
+    compiled, _, bank = asking(saver=False)
+    assert compiled.invoke(PAY)["__interrupt__"]
+    assert bank.transfers == []
 
 
 @pytest.mark.parametrize("added", [[TYPED], [INVENTED, TYPED]], ids=["plain client", "Agent Chat UI"])

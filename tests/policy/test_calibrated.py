@@ -164,23 +164,17 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
     ("change", "message"),
     [
         (lambda record: record | {"format": "other"}, "is not a policy of the format"),
-        (lambda record: [record], "is not a policy of the format"),
         (lambda record: {k: v for k, v in record.items() if k != "risk"}, "is damaged"),
         (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be a number above 0'),
         (lambda record: record | {"threshold": HUGE}, '"threshold" must be a finite .*; got 1000'),
-        (lambda record: record | {"threshold": True}, '"threshold" must be a finite .*; got True'),
         (lambda record: record | {"uncertainties": "123"}, '"uncertainties" must be a list of finite'),
-        (lambda record: record | {"mood": 1}, "is damaged: .*mood"),
         (lambda record: record | {"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
         (lambda record: record | {"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
         (lambda record: record | {"uncertainties": [0.4, 0.1]}, '"uncertainties" must rise'),
-        (lambda record: record | {"uncertainties": [-1.0, 0.4]}, '"uncertainties" must be at least 0'),
         (lambda record: record | {"n_ties": 51}, 'is damaged: "n_ties" must be at most "n_questions"; got 51'),
         (lambda record: record | {"bound": None}, '"bound" belongs to a "threshold"'),
         (lambda record: record | {"gate": record["gate"] | {"agents": "ab"}}, "must be a list of names; got .ab"),
         (lambda record: record | {"gate": record["gate"] | {"agents": ["a", "a"]}}, '"agents" of the gate must be'),
-        (lambda record: record | {"gate": record["gate"] | {"agents": ["a", "z"]}}, '"agents" of the gate must be'),
-        (lambda record: record | {"agents": [1]}, "is damaged"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, change, message):
@@ -228,7 +222,6 @@ def test_an_agent_is_refused(fields, message):
     ("fields", "message"),
     [
         ({"risk": 0.0}, '"risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1'),
-        ({"risk": 1.0}, '"risk" must be a number above 0 and below 1; got 1.0'),
         ({"confidence": 1}, '"confidence" must be a number above 0 and below 1; got 1. Pass a share'),
         (
             {"threshold": -1e-9},
@@ -242,8 +235,6 @@ def test_an_agent_is_refused(fields, message):
         ({"n_answered": -1}, '"n_answered" must be an integer of at least 0; got -1'),
         ({"uncertainties": (0.1, math.inf)}, '"uncertainties" must be a list of finite numbers; got (0.1, inf)'),
         ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
-        ({"correctness": 1}, '"correctness" must be a string; got int'),
-        ({"date": 2026}, '"date" must be a string; got int'),
         ({"fit": "thirds"}, "\"fit\" must be one of folds, halves, None; got 'thirds'"),
         ({"risk": 10**5000}, '"risk" must be a number above 0 and below 1; got a huge number. Pass a share'),
     ],
@@ -290,27 +281,6 @@ def test_uncertainties_are_equal_within_rounding_only():
     assert decide(CALIBRATION, measurement(0.3 + 1e-8)).action == "abstain"
 
 
-def test_a_tie_under_the_weights_alone_names_nobody():
-    decision = decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4))
-    assert decision.reason == "the leading answers tie"
-
-
-def test_an_answer_of_the_weights_is_named_and_cut():
-    long = "x" * 200
-    measured = divided(a=0.8, b=0.0)
-    agents = {
-        name: AgentMeasurement(3, "frequency", 0.0, {long: own.distribution["Paris"], "Rome": own.distribution["Rome"]})
-        for name, own in measured.agents.items()
-    }
-    measured = replace(measured, representatives=(long, "Rome"), agents=agents)
-    decision = decide(trusting(0.7, 0.3), measured)
-    assert decision.answer == long
-    named = decision.reason.removeprefix("the agents' learned weights favour \"").partition('"')[0]
-    assert len(named) == 80
-    # both the mean and the weights favour Rome
-    assert decide(trusting(0.5, 0.5), measured).reason.startswith("gate score ")
-
-
 def test_all_differences_of_a_group_are_listed_in_order():
     def agent(n_responses, weighting="frequency"):
         return AgentMeasurement(n_responses, weighting, 0.0, {"Paris": 1.0})
@@ -338,15 +308,3 @@ def test_all_differences_of_a_group_are_listed_in_order():
         fits = replace(measured, agents=dict.fromkeys("abcd", agent(n_responses)), support=(1.0 - 9e-7,))
         assert policy.mismatches(fits) == []
     assert len(policy.mismatches(replace(fits, support=(1.0 - 1.1e-6,)))) == 1
-
-
-def test_a_policy_says_what_it_compares():
-    assert repr(CalibratedPolicy(CALIBRATION)) == "CalibratedPolicy(CoE <= 0.3, otherwise='abstain')"
-    assert repr(CalibratedPolicy(LEARNED, otherwise="escalate")) == (
-        "CalibratedPolicy(learned gate <= 0.3, otherwise='escalate')"
-    )
-
-
-def test_a_policy_that_never_answers_is_shown_as_such():
-    never = replace(CALIBRATION, threshold=None, bound=None, n_answered=0, n_wrong=0)
-    assert repr(CalibratedPolicy(never)) == "CalibratedPolicy(never answers, otherwise='abstain')"

@@ -61,21 +61,6 @@ def test_weighting_is_chosen_for_each_agent():
         measure(said, [0, 0, 1], weighting="probability")
 
 
-def test_weights_are_renormalised_and_move_the_answer():
-    said = [response("a", "x"), response("b", "y")]
-    measurement = measure(said, [0, 1], weights={"a": 1.0, "b": 3.0, "absent": 9.0})
-    assert measurement.support == pytest.approx((0.25, 0.75))
-    assert measurement.answer == "y"
-    with pytest.raises(ValueError, match=r"got \['a', 'b'\]"):
-        measure(said, [0, 1], weights={"a": 0.0, "b": 0.0})
-
-
-def test_a_response_of_many_weighs_less_than_an_only_one():
-    said = [response("a", "Paris")]
-    said += [response("b", text, index=i) for i, text in enumerate(["It is Paris.", "Lyon", "Lyon", "Lyon"])]
-    assert measure(said, [0, 0, 1, 1, 1], n_resamples=0).representatives == ("Paris", "Lyon")
-
-
 def test_the_short_answer_stands_for_the_text():
     measurement = measure([response("a", "Well... Answer: Paris", answer="Paris")], [0])
     assert measurement.answer == "Paris"

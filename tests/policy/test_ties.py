@@ -137,9 +137,9 @@ def test_algorithm_1_breaks_no_tie_by_the_order_of_clusters(solver):
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
-        (ThresholdPolicy(9.0), "abstain"),
-        (ThresholdPolicy(9.0, otherwise="escalate"), "escalate"),
-        (ThresholdPolicy(9.0, otherwise="another_round"), "another_round"),
+        (ThresholdPolicy(float("inf")), "abstain"),
+        (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
+        (ThresholdPolicy(float("inf"), otherwise="another_round"), "another_round"),
         (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
     ],
 )

@@ -24,7 +24,6 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ({"a": ["Paris"]}, 'the agent says "Paris"'),
         ({"a": ["Paris"], "b": ["Paris"]}, 'both agents say "Paris"'),
         ({"a": ["Paris"], "b": ["Lyon"], "c": ["Paris"]}, 'two of three agents say "Paris", one says "Lyon"'),
         (
@@ -36,33 +35,17 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
             'one of three agents says "Paris", one mostly says "Paris", one says "Lyon"',
         ),
         (
-            {"a": ["Lyon"], "b": NINE_OF_TEN, "c": NINE_OF_TEN},
-            'two of three agents mostly say "Paris", one says "Lyon"',
-        ),
-        (
             {"a": ["Paris", "Lyon"], "b": ["Paris", "Rome"]},
             'a is split between "Paris" and "Lyon", b is split between "Paris" and "Rome"; "Paris" leads with 50%',
         ),
         ({"a": ["Paris", "Lyon"]}, 'the agent is split between "Lyon" and "Paris": a tie'),
-        (
-            {"tiny-mistral": ["Paris", "Lyon"], "b": ["Paris"], "c": ["Paris"]},
-            'two of three agents say "Paris", tiny-mistral is split between "Paris" and "Lyon"',
-        ),
         (
             # the same answers in other shares are the same doubt
             {"a": ["Paris", "Paris", "Lyon"], "b": ["Paris", "Lyon", "Lyon", "Lyon"]},
             'both agents are split between "Lyon" and "Paris"',
         ),
         ({"a": list("ABC")}, 'the agent is split between "A", "B" and "C": a tie'),
-        ({"a": list("AABBCCD")}, 'the agent is split among 4 answers: "A", "B" and "C" tie'),
         ({"a": list("ABCDE")}, 'the agent is split among 5 answers: "A", "B", "C" and 2 more tie'),
-        (
-            {name: [name.upper()] for name in "uvwxyz"},
-            (
-                'one of six agents says "U", one says "V", one says "W", three give other answers: '
-                '"U", "V", "W" and 3 more tie'
-            ),
-        ),
         ({"a": ["I don't know."], "b": ["I don't know."]}, 'both agents decline to answer ("I don\'t know")'),
         ({"a": [""], "b": ["Paris"], "c": ["Paris"]}, 'two of three agents say "Paris", one says nothing'),
         (
@@ -96,11 +79,6 @@ def test_what_leads_is_named_where_the_number_of_agents_does_not_show_it():
 def test_the_sum_has_its_unit_and_its_divergence(divergence, ending):
     found = decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25, divergence=divergence)
     assert found == f"0.750 = aleatoric 0.500 + epistemic 0.250{ending}"
-
-
-def test_a_long_text_is_cut():
-    said = who_says_what(measured(a=["x" * 200])).removeprefix('the agent says "').removesuffix('"')
-    assert len(said) == 80
 
 
 def test_coe_in_words():

@@ -59,18 +59,6 @@ def test_a_planted_answer_cannot_leave_its_fence():
     assert len(text) < 1_000
 
 
-def test_the_prompt_may_be_worded_otherwise():
-    asked = context(measurement=measured(a=["Paris"], b=["Paris"]))
-    debate = Debate(prompt="Others: {answers} Now: {question}")
-    assert shown(debate(asked), "a") == 'Others: <answer support="100%">Paris</answer> Now: Q?'
-
-
-def test_a_question_that_holds_a_placeholder_stays_as_it_is():
-    asked = context(measurement=measured(a=["{question}"], b=["{question}"]), question="What is {answers}?")
-    listed = '<answer support="100%">{question}</answer>'
-    assert shown(Debate(prompt="{question}|{answers}")(asked), "a") == f"What is {{answers}}?|{listed}"
-
-
 @pytest.mark.parametrize("prompt", ["{question}", "{answers}", ""])
 def test_a_prompt_without_a_placeholder_is_refused(prompt):
     with pytest.raises(ValueError, match=r'"prompt" of Debate must contain \{question\} and \{answers\}; got'):

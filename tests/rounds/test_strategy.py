@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.rounds import Debate, RoundPlan
+from coe_agents.rounds import RoundPlan
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.strategy import check_plan
 from tests.rounds.contexts import context
@@ -67,15 +67,6 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
     assert own.of("unknown", wanted="diversify")[0] == "diversify"
     with pytest.raises(ValueError, match="got 'mine'"):
         default.of("conflict", wanted="mine")
-
-
-def test_strategies_of_one_name_stay_apart():
-    short, long = Debate(most=2), Debate(most=9)
-    strategies = Strategies({"conflict": short, "ambiguous": long})
-    assert strategies.of("conflict") == ("debate", short)
-    assert strategies.of("ambiguous") == ("debate", long)
-    assert strategies.of("unknown") == ("debate", Debate())  # the default, as it comes
-    assert strategies.of("consensus", wanted="debate") == ("debate", short)
 
 
 def test_wrong_strategies_are_refused():

@@ -56,29 +56,6 @@ def test_giving_way_is_changing_towards_what_led():
     assert conformity([first, second]) == pytest.approx(1 / 4)
 
 
-def test_on_a_tie_either_leads():
-    first = account(measured(a=["Paris"], b=["Lyon"]))
-    assert first["led"] == ["Lyon", "Paris"]
-    for agreed in ("Paris", "Lyon"):
-        now = measured(a=[agreed], b=[agreed])
-        second = account(
-            now, former=first, labels={"Paris": 0, "Lyon": 1} if agreed == "Paris" else {"Paris": 1, "Lyon": 0}
-        )
-        assert conformity([first, second]) == 1 / 2
-
-
-def test_what_was_not_shown_is_not_adopted():
-    # what led was a refusal, and a debate shows none
-    first = account(measured(a=["I don't know."], b=["I don't know."], c=["Paris"]))
-    second = account(
-        measured(a=["I don't know."], b=["I don't know."], c=["I don't know."]),
-        former=first,
-        labels={"I don't know.": 0, "Paris": 1},
-    )
-    assert second["flips"]["c"]
-    assert conformity([first, second]) == 0
-
-
 def test_a_round_without_a_measurement_is_accounted_for():
     data = account(None, former=account(measured(a=["Paris"])))
     assert (data["coe"], data["regime"], data["answer"], data["leading"]) == (None, None, None, {})

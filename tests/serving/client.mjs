@@ -21,11 +21,11 @@ await client.runs.wait(thread, "gated_answer", { input: human(FRANCE) });
 const second = await client.runs.wait(thread, "gated_answer", { input: human(JAPAN) });
 seen.second = [second.decision.action, second.decision.coe];
 
-const bold = await client.runs.wait(null, "gated_outcome", { input: { question: AUSTRALIA }, context: { max_coe: 0.9 } });
-const plain = await client.runs.wait(null, "gated_outcome", { input: { question: AUSTRALIA } });
-seen.context = [plain.action, bold.action];
+const bold = await client.runs.wait(null, "gated_answer", { input: { question: AUSTRALIA }, context: { max_coe: 0.9 } });
+const plain = await client.runs.wait(null, "gated_answer", { input: { question: AUSTRALIA } });
+seen.context = [plain.decision.action, bold.decision.action];
 seen.misspelt = await client.runs
-  .wait(null, "gated_outcome", { input: { question: AUSTRALIA }, context: { max_co: 0.9 } })
+  .wait(null, "gated_answer", { input: { question: AUSTRALIA }, context: { max_co: 0.9 } })
   .then(() => "accepted", (error) => String(error.message));
 
 const modes = ["values", "updates", "messages-tuple", "events", "custom", "debug", "tasks", "checkpoints"];

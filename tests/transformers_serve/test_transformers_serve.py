@@ -77,7 +77,7 @@ def agents(url: str, *models: str, **options) -> list[ModelAgent]:
 
 
 def decided(group: list[ModelAgent], question: str = VANUATU) -> dict:
-    graph = create_coe_graph(group, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.7)).compile()
+    graph = create_coe_graph(group, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6)).compile()
     return graph.invoke({"question": question})["decision"]
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -11,7 +10,6 @@ from contextlib import nullcontext
 from functools import cache
 from urllib.request import Request, urlopen
 
-import langchain_huggingface as huggingface
 import pytest
 import torch
 from langchain.agents import create_agent
@@ -22,7 +20,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.prompts import self_check
@@ -30,7 +27,7 @@ from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_to
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.types import AgentRequest
 from examples import vllm_three_servers
-from examples.vllm_three_servers import Server, configuration
+from examples.vllm_three_servers import Server
 from tests.client_table import seen
 from tests.doubles import choice_probability
 from tests.vllm.conftest import DOOMED
@@ -44,7 +41,6 @@ PAY_NINA, PAY_IVAN, PAY_NOBODY = (
     "Do not send Bob 9 euros.",
 )
 NINA = {"name": "Nina", "amount": 60}
-LONG = "What is the capital of France, I wonder? " * 400
 
 
 def request(question: str = QUESTION) -> AgentRequest:
@@ -75,10 +71,6 @@ def posted(server: Server, path: str, body: dict) -> dict:
         return json.loads(reply.read())
 
 
-def command(*given: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "coe_agents", *given], capture_output=True, text=True, check=False)
-
-
 def decided(agents: list[ModelAgent], form: str, question: str = QUESTION) -> dict:
     graph = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.6)).compile()
     asked = {"question": question}
@@ -105,23 +97,6 @@ def test_the_chat_template_makes_the_same_prompt_as_here(servers, name):
     expected = loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
     assert posted(servers[name], "/tokenize", {"model": name, "messages": messages})["tokens"] == expected
     assert agent(servers[name]).sample(request())["usage"]["input_tokens"] == len(expected)
-
-
-def test_a_response_ends_before_a_stop_string(servers):
-    questions = [fact.question for fact in load_facts()[:8]]
-    one = agent(servers["tiny-llama"], n_samples=10, chat_options={"stop": ["capital"]})
-    texts = [r["text"] for question in questions for r in one.sample(request(question))["responses"]]
-    free = agent(servers["tiny-llama"], n_samples=10)
-    without = [r["text"] for question in questions for r in free.sample(request(question))["responses"]]
-    assert any("capital" in text for text in without)
-    assert [text.split("capital")[0].strip() for text in without] == [text.strip() for text in texts]
-
-
-def test_a_seed_repeats_its_samples_and_another_agent_gets_others(servers):
-    first, again = (agent(servers["tiny-llama"], n_samples=10).sample(request(LONG[:40])) for _ in range(2))
-    other = agent(servers["tiny-llama"], name="b", n_samples=10).sample(request(LONG[:40]))
-    texts = [[response["text"] for response in reply["responses"]] for reply in (first, again, other)]
-    assert texts[0] == texts[1] != texts[2]
 
 
 def test_log_probabilities_are_those_of_transformers(servers, capsys):
@@ -220,14 +195,6 @@ def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another
     seen("vLLM", "an agent with a council", "an agreed call runs; a contested one waits, and runs as a person edits it")
 
 
-def test_a_group_of_servers_decides_on_an_action(servers):
-    group = [agent(servers[name], tools=tinyworld_tools()) for name in MODELS]
-    graph = create_coe_graph(group, clusterer=ActionMatch(), policy=SupportPolicy(0.7)).compile()
-    agreed, contested = (graph.invoke({"question": question})["decision"] for question in (PAY_NINA, PAY_IVAN))
-    assert [(call["name"], call["args"]) for call in agreed["calls"]] == [("transfer", NINA)]
-    assert (contested["action"], list(contested["contested"]["arguments"])) == ("abstain", ["name"])
-
-
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("methods", [("top_logprobs", "constrained"), ("constrained",)], ids=["top", "constrained"])
 def test_a_choice_is_as_likely_as_here(servers, name, methods):
@@ -237,55 +204,6 @@ def test_a_choice_is_as_likely_as_here(servers, name, methods):
     assert here.method == "exact"
     assert there.method in methods
     assert there.probabilities["True"] == pytest.approx(here.probabilities["True"], abs=1e-3)
-
-
-def test_an_endpoint_of_langchain_huggingface_is_sampled_in_one_request(servers, monkeypatch):
-    # with HF_HUB_OFFLINE, as tests have it, the hub's client reaches no address at all
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    server = servers["tiny-qwen2"]
-    endpoint = huggingface.HuggingFaceEndpoint(endpoint_url=server.url, task="text-generation")
-    model = huggingface.ChatHuggingFace(llm=endpoint)
-    model.model_id = server.name
-    reply = ModelAgent("a", model, n_samples=4, temperature=0.7, max_tokens=48, seed=0).sample(request())
-    assert (reply["sampling"]["rung"], reply["sampling"]["n_requests"], len(reply["responses"])) == ("n-logprobs", 1, 4)
-
-
-@pytest.mark.parametrize("form", ["sync", "async"])
-def test_one_bad_agent_is_named_with_a_hint_and_the_others_answer_stands(servers, form):
-    faults = {
-        "a wrong name": (
-            agent(servers["tiny-llama"], name="a wrong name", chat_options={"model": "no-such"}),
-            "ModelNotFoundError",
-            "Check the model's name",
-        ),
-        "too long": (
-            agent(servers["tiny-llama"], name="too long", system_prompt=LONG),
-            "ContextOverflowError",
-            "horten",
-        ),
-        "nobody there": (
-            agent(servers["tiny-llama"], name="nobody there", chat_options={"base_url": "http://127.0.0.1:9/v1"}),
-            "AgentConnectionError",
-            "Check that a server listens",
-        ),
-    }
-    for name, (bad, kind, hint) in faults.items():
-        decision = decided([agent(servers["tiny-qwen2"]), agent(servers["tiny-mistral"]), bad], form)
-        assert (decision["action"], list(decision["failed_agents"])) == ("answer", [name])
-        assert "Paris" in decision["answer"]
-        assert kind in decision["failed_agents"][name]
-        assert hint in decision["failed_agents"][name]
-
-
-def test_three_servers_by_configuration(servers, tmp_path):
-    file = tmp_path / "coe.toml"
-    file.write_text(configuration({name: servers[name] for name in MODELS}))
-    ran = command("ask", QUESTION, "--config", str(file), "--json")
-    said = json.loads(ran.stdout)
-    assert (ran.returncode, said["action"], sorted(said["agents"])) == (0, "answer", sorted(MODELS))
-    assert {one["n_responses"] for one in said["agents"].values()} == {10}
-    examined = command("doctor", "--config", str(file))
-    assert (examined.returncode, "No problems." in examined.stdout) == (0, True)
 
 
 def test_the_example_asks_three_servers(servers, monkeypatch):

@@ -38,11 +38,9 @@ class ModelCall:
     refusable: tuple[str, ...]
 
     def on(self, model: BaseChatModel) -> BaseChatModel:
-        """Returns the model with the call's settings; a copy, if there are some."""
         return model.model_copy(update=self.settings) if self.settings else model
 
     def arguments(self, seconds: float | None) -> dict[str, Any]:
-        """Returns the call's options, with the seconds that it may take."""
         if self.timeout is None or seconds is None:
             return {**self.options}
         return {**self.options, "timeout": min(seconds, self.timeout)}

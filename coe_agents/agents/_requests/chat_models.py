@@ -1,6 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -38,11 +39,7 @@ def _pipeline_error(got: str, name: str) -> ValueError:
 
 
 def create_model(name: str, **options: Any) -> BaseChatModel:
-    """Returns the chat model that LangChain's `init_chat_model` makes of "provider:model" with these options.
-
-    Raises:
-        ImportError: If a package that the provider needs is not installed.
-    """
+    """Returns the chat model that LangChain's `init_chat_model` makes of "provider:model" with these options."""
     try:
         from langchain.chat_models import init_chat_model
     except ModuleNotFoundError as error:
@@ -53,11 +50,7 @@ def create_model(name: str, **options: Any) -> BaseChatModel:
 
 
 def bind_tools(model: BaseChatModel, tools: Sequence[Mapping[str, Any]]) -> tuple[BaseChatModel, Mapping[str, Any]]:
-    """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way.
-
-    Raises:
-        TypeError: If the model takes no tools.
-    """
+    """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way."""
     try:
         bound = model.bind_tools([dict(tool) for tool in tools])
     except NotImplementedError as error:
@@ -70,12 +63,10 @@ def bind_tools(model: BaseChatModel, tools: Sequence[Mapping[str, Any]]) -> tupl
 
 
 def takes_tools(model: BaseChatModel) -> bool:
-    """Returns whether the class of a model can be shown tools."""
     return type(model).bind_tools is not BaseChatModel.bind_tools
 
 
 def no_tools(model: BaseChatModel) -> TypeError:
-    """Returns the error about a model that takes no tools."""
     return TypeError(
         f'"model" in ModelAgent must take tools ("bind_tools"); got {type(model).__name__}, which takes none. '
         'Omit "tools", or pass another model'
@@ -136,3 +127,12 @@ def address_of(model: BaseChatModel) -> str:
     given += [getattr(getattr(model, "llm", None), name, None) for name in _ADDRESSES]
     parts = urlsplit(next((str(address) for address in given if address), ""))
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def free_name(model: str | BaseChatModel, taken: set[str]) -> str:
+    """Returns a name for the agent of a model: the last part of its own, with a number where that is taken."""
+    known = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
+    full = model if isinstance(model, str) else str(known)
+    name = (full.partition(":")[2] or full).rstrip("/").rpartition("/")[2]
+    name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
+    return next(free for free in chain([name], (f"{name}-{number}" for number in count(2))) if free not in taken)

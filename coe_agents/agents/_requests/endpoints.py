@@ -27,11 +27,7 @@ class Deadline:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     def seconds_left(self, most: float | None = None) -> float | None:
-        """Returns the seconds left, `most` at most; None for no limit.
-
-        Raises:
-            AgentTimeoutError: If none are left.
-        """
+        """Returns the seconds left, `most` at most; None for no limit. Raises `AgentTimeoutError` if none are left."""
         if self._end is None:
             return most
         left = self._end - time.monotonic()
@@ -108,13 +104,7 @@ def places_of(model: object, address: str, size: int | None = None) -> Places:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A model and where it answers.
-
-    Attributes:
-        model: Its client, set up for sampling.
-        address: "" for a model in this process.
-        places: At the address, or at the model.
-    """
+    """A model, set up for sampling, and where it answers; the address is "" for a model in this process."""
 
     model: BaseChatModel
     address: str

@@ -7,17 +7,15 @@ keys nor texts. What cannot be read there is as if it were not there, and what c
 import hashlib
 import json
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from coe_agents import files
-from coe_agents._steps import Call, Steps, Wait
+from coe_agents._steps import Call, Steps
 from coe_agents.agents._requests.endpoints import Deadline, Places, Server
 from coe_agents.errors import AgentTimeoutError
 
@@ -44,62 +42,50 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether it is still young enough."""
         return 0 <= time.time() - self.checked < (_WHILE if self.is_ignored is None else _DAY)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a server; who asks it holds the one place."""
+
+    found: Finding | None = None
+    asking: Places = field(default_factory=lambda: Places(1))
 
 
 class Findings:
     """What is known of the servers of this process; each is asked once, however many requests need it."""
 
     def __init__(self) -> None:
-        self._known = weakref.WeakKeyDictionary[Places, dict[str, Future[Finding | None]]]()
-        self._lock = threading.Lock()
+        self._known = weakref.WeakKeyDictionary[Places, dict[str, _Known]]()
 
     def look_up(self, server: Server, ask: Callable[[], Steps[Finding]], deadline: Deadline) -> Steps[Finding]:
         """Returns what is known of a server, or else what `ask` finds; other requests wait for that one."""
-        key, found = _key_of(server), None
-        while found is None:
-            with self._lock:
-                known = self._known.setdefault(server.places, {})
-                former = known.get(key)
-                before = former.result() if former is not None and former.done() else None
-                is_mine = former is None or (former.done() and not (before and before.holds))
-                if is_mine:
-                    future = known[key] = Future[Finding | None]()
-                    future.set_running_or_notify_cancel()  # a waiting request cannot cancel it
-            if former is not None and not is_mine:
-                found = yield from _wait(former, deadline)
-                continue
-            try:
-                if before is None:  # what this process knew is newer than the cache
-                    found = yield Call(_read, None, (server, key))
-                if found is None:
-                    found = yield from ask()
-                    yield Call(_write, None, (server, key, found))
-            finally:
-                future.set_result(found)  # None if this request was stopped: another one has to ask
-        return found
+        key = _key_of(server)
+        known = self._known.setdefault(server.places, {}).setdefault(key, _Known())
+        turn = known.asking.queue()
+        try:
+            yield from known.asking.wait(turn, deadline.seconds_left())
+            if known.found is None and server.address:  # what this process knew is newer than the cache
+                known.found = yield Call(_read, None, (key,))
+            if known.found is None or not known.found.holds:
+                known.found = yield from ask()
+                if server.address and known.found.is_ignored is not None:
+                    yield Call(_write, None, (key, known.found))
+            return known.found
+        except AgentTimeoutError:
+            return Finding(None, "a probe was not answered in time")
+        finally:
+            known.asking.leave(turn)  # if this request was stopped, the next one asks
 
     def note_sampling(self, server: Server) -> None:
         """Notes that responses differ: if the server ignored the temperature before, it has changed since."""
-        with self._lock:
-            known, key = self._known.setdefault(server.places, {}), _key_of(server)
-            future = known.get(key)
-            if future is None or (future.done() and (found := future.result()) and found.is_ignored):
-                known[key] = Future[Finding | None]()
-                known[key].set_result(Finding(None, "", checked=-_DAY))
+        known = self._known.setdefault(server.places, {}).setdefault(_key_of(server), _Known())
+        if known.found is None or known.found.is_ignored:
+            known.found = Finding(None, "", checked=-_DAY)
 
 
 FINDINGS = Findings()
-
-
-def _wait(future: "Future[Finding | None]", deadline: Deadline) -> Steps[Finding | None]:
-    try:
-        found: Finding | None = yield Wait(future, deadline.seconds_left())
-    except (TimeoutError, AgentTimeoutError) as error:
-        late = f"{type(error).__name__}: {error}".rstrip(": ")
-        return Finding(None, f"a probe was not answered in time: {late}")
-    return found
 
 
 def _key_of(server: Server) -> str:
@@ -110,39 +96,23 @@ def _key_of(server: Server) -> str:
     return hashlib.sha256(described.encode(errors="replace")).hexdigest()[:32]
 
 
-def _path(server: Server, key: str) -> Path | None:
-    """Returns the file of a finding; None for a model in this process, or where there is no folder for it."""
-    if not server.address:
-        return None
-    if given := os.environ.get("COE_CACHE_DIR"):
-        folder = Path(given)
-    elif given := os.environ.get("XDG_CACHE_HOME"):
-        folder = Path(given) / "coe-agents"
-    else:
-        try:
-            folder = Path.home() / ".cache" / "coe-agents"
-        except RuntimeError:
-            return None
-    return folder / "probes" / f"{key}.json"
+def _path(key: str) -> Path:
+    """The file of a finding; RuntimeError where there is no home."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("COE_CACHE_DIR") or Path(caches, "coe-agents"), "probes", f"{key}.json")
 
 
-def _read(server: Server, key: str) -> Finding | None:
-    path = _path(server, key)
-    if path is None:
-        return None
-    try:
-        said = json.loads(path.read_bytes())
-        found = Finding(is_ignored=said["is_ignored"], account=said["account"], checked=float(said["checked"]))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-    is_sound = isinstance(found.is_ignored, bool) and isinstance(found.account, str)
-    return found if is_sound and found.holds else None
+def _read(key: str) -> Finding | None:
+    with suppress(OSError, LookupError, ValueError, TypeError, RuntimeError):  # RecursionError is one
+        said = json.loads(_path(key).read_bytes())
+        is_sound = isinstance(said["is_ignored"], bool) and isinstance(said["account"], str)
+        if is_sound and (found := Finding(**said)).holds:
+            return found
+    return None
 
 
-def _write(server: Server, key: str, found: Finding) -> None:
-    path = _path(server, key)
-    if path is None or found.is_ignored is None:
-        return
-    with suppress(OSError):
+def _write(key: str, found: Finding) -> None:
+    with suppress(OSError, RuntimeError):
+        path = _path(key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         files.write(path, json.dumps(asdict(found)).encode())

@@ -35,7 +35,6 @@ _ROUNDING = 1e-3
 
 
 def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str, max_chars: int) -> AgentReply:
-    """Returns an agent's reply: the responses, their cost, and how they were sampled."""
     most = request["n_samples"]
     generations = [generation for one in drawn.results for generation in one.generations[0]][:most]
     texts = [[text_of(generation) for generation in one.generations[0]] for one in drawn.results]
@@ -102,11 +101,7 @@ def read_proposal(
 ) -> tuple[list[dict[str, Any]], str]:
     """Returns the calls of a message, each with "name" and "args", and their canonical form.
 
-    Args:
-        message: What the model said. It is untrusted.
-        tools: The tools that the model was shown.
-        parsers: As in `coe_agents.actions.canonical_action`.
-        is_compared: Whether the canonical form is compared; if not, it is written without schemas.
+    The message is untrusted. Unless `is_compared`, the canonical form is written without schemas.
 
     Raises:
         InvalidReplyError: A call cannot be read, for example because its JSON names an argument twice, or it does not
@@ -168,17 +163,10 @@ def _rung(*, several: bool, logprobs: bool) -> Rung:
 
 
 def text_of(generation: Generation) -> str:
-    """Returns what the model said."""
     return str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
 
 
-def whole_text(reply: AgentReply) -> str | None:
-    """Returns the one response of a reply; None where it was cut off."""
-    return None if is_cut(reply) else reply["responses"][0]["text"]
-
-
 def is_cut(reply: AgentReply) -> bool:
-    """Returns whether a response of the reply was cut off, as far as is known."""
     sampling = reply.get("sampling")
     return sampling is not None and sampling["n_truncated"] + sampling["n_cut"] > 0
 

@@ -29,13 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks one model.
-
-    Attributes:
-        retries: How often a request that failed is sent again.
-        request_timeout: Seconds for one attempt; None leaves it to the deadline.
-        holder: Whose secrets are redacted in errors.
-    """
+    """Asks one model, whose secrets are those of `holder`; no `request_timeout` leaves an attempt to the deadline."""
 
     name: str
     server: Server
@@ -70,11 +64,7 @@ class Asker:
     def retry(
         self, send: Callable[[Server, float | None], Steps[_T]], deadline: Deadline, options: Collection[str] = ()
     ) -> Steps[_T]:
-        """Runs `send` with the server and the seconds that an attempt has; repeats it after a transient failure.
-
-        Raises:
-            CoEError: What went wrong in the end.
-        """
+        """Runs `send` with the server and the seconds that an attempt has; repeats it after a transient failure."""
         try:
             return (yield from self._visit(send, deadline, options))
         except CoEError as error:

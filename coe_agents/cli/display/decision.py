@@ -59,8 +59,9 @@ def show_decision(
     console.print(Padding(lines, (0, 0, 0, 2)))
     tokens = add_usages(decision["tokens"].values())["output_tokens"]
     cost = "tokens not known" if tokens is None else quantity(tokens, "token")
-    rounds = quantity(decision["n_rounds"], "round")
-    console.print(Text(f"  {rounds}, {cost}, {seconds:.2f} s", style="dim"))
+    sent = [record["n_requests"] for agent in decision["agents"].values() for record in agent.get("sampling", ())]
+    parts = [quantity(decision["n_rounds"], "round"), *([quantity(sum(sent), "request")] if sent else []), cost]
+    console.print(Text(f"  {', '.join(parts)}, {seconds:.2f} s", style="dim"))
 
 
 def show_note(text: str, *, to_stderr: bool = False) -> None:
@@ -98,7 +99,6 @@ def _head(decision: Mapping[str, Any]) -> Text:
 
 
 def _reader_of(decision: Mapping[str, Any]) -> Callable[[str], str]:
-    """Returns what turns an answer into words; texts stay as they are."""
     return action_in_words if is_about_actions(decision) else str
 
 

@@ -39,7 +39,7 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
         )
         for agent in config.agents
     ]
-    parts = {name: getattr(config, name) for name in ("clusterer", "policy", "escalation", "judge", "graph")}
+    parts = {name: getattr(config, name) for name in ("answers", "clusterer", "policy", "escalation", "judge", "graph")}
     settings = [(name, _settings(name, section)) for name, section in parts.items() if section is not None]
     console.print(Padding(_table(heads, rows), (0, 0, 0, 2)))
     console.print()

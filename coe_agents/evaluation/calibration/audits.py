@@ -37,12 +37,7 @@ class Seen:
 
     @classmethod
     def of(cls, sample: Mapping[str, object]) -> "Seen":
-        """Returns how the case of a sample that `harvest` wrote came to be seen.
-
-        Raises:
-            TypeError: Its probability is no number.
-            ValueError: The sample does not say it.
-        """
+        """Returns how the case of a sample that `harvest` wrote came to be seen; a ValueError if it does not say."""
         return cls(cast("float", sample.get("seen_probability")), cast("SeenAs", sample.get("kind")))
 
 

@@ -180,6 +180,7 @@ def calibrate(
         proposer=proposer,
         weights=None if weights is None else by_name,
         prompt=None if origin is None else origin.prompt,
+        answers=None if origin is None else origin.answers,
     )
     if gate == "threshold":
         policy = _with_threshold(open_record, known)
@@ -217,7 +218,6 @@ def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
 
 
 def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
-    """Returns the record with a gate fitted on all rows, and the threshold that held-out shares allow."""
     fold = to_folds([row.id for row in rows], [1.0 - (row.correct or 0.0) for row in rows])
     shares = np.empty(len(rows))
     right: list[float | None] = [None] * len(rows)

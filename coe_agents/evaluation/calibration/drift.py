@@ -24,12 +24,10 @@ class Drift:
         p_value: Of the two-sample Kolmogorov-Smirnov test; ties make it too high, so changes are detected too seldom.
         scores_changed: Whether `p_value` is below 0.05.
         coverage: The share of the new questions that the policy answers.
-        n_judged: The answers among them whose correctness is known.
-        n_wrong: Those that are wrong, shares of mixed labels added up and rounded up.
+        n_wrong: Of the judged answers, shares of mixed labels added up and rounded up.
         risk_interval: One-sided 95 % Clopper-Pearson bounds of the new risk; None where no answer was judged.
         risk: "kept" if the upper bound is at most the stated risk, "broken" if the lower bound exceeds it, else "open".
         mismatches: How agents, responses, divergence or clusterer differ from the calibration.
-        n_ties: The new questions whose leading answers tie, which are never answered.
     """
 
     n_questions: int

@@ -92,17 +92,14 @@ def fit_gate(
     inner cross-validation in five folds. The block enters only if it lowers the log-loss of the held-out questions by
     more than one standard error of the paired differences, so that equal agents have a gate of the entropy alone.
     The inner folds are dealt in the order of the questions, right and wrong ones apart; `calibrate` sorts them by a
-    hash of their ids, so that no name and no order of files changes the gate.
+    hash of their ids, so that no name and no order of files changes the gate. It needs two right and two wrong answers
+    to questions that have all agents.
 
     Args:
         measurements: Of the calibration questions; those that lack one of the agents are left out.
         verdicts: For each, the share of each cluster that is right, in the order of `representatives`; a question with
             an unknown one (None) is left out.
         trust: Whether trust is learned; False: the agents have equal weights.
-
-    Raises:
-        ImportError: scikit-learn is not installed.
-        ValueError: There are fewer than two right or two wrong answers to questions that have all agents.
     """
     agents = tuple(sorted({name for measurement in measurements for name in measurement.agents}))
     usable = [
@@ -210,14 +207,8 @@ def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, 
 
     Where models share the urge to act, plain support counts their agreement on a call in full. This regression sees for
     each other agent whether it proposes the same and whether it calls nothing, and learns who of them is worth
-    following.
-
-    `correct`, shape `(n,)`, is the share of each proposal that is right; measurements that lack an agent are left out.
-
-    Raises:
-        ImportError: scikit-learn is not installed.
-        ValueError: There is no other agent, or fewer than two right or two wrong proposals to questions that have all
-            agents.
+    following. `correct`, shape `(n,)`, is the share of each proposal that is right; measurements that lack an agent are
+    left out. It needs another agent, and two right and two wrong proposals to questions that have all agents.
     """
     agents = {name for measurement in measurements for name in measurement.agents}
     others = tuple(sorted(agents - {proposer}))

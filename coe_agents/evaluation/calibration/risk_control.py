@@ -21,12 +21,11 @@ _LIKELY = 0.9
 
 
 class ThresholdChoice(NamedTuple):
-    """The threshold with the most coverage that keeps the risk.
+    """The threshold with the most coverage that keeps the risk; all its questions count as `choose_threshold` says.
 
     Attributes:
         threshold: None if none keeps it.
-        n_answered: How many questions it answers.
-        n_wrong: How many of these wrongly, shares added up and rounded up.
+        n_wrong: Shares added up and rounded up.
         bound: The upper confidence bound of its risk; None without a threshold.
     """
 
@@ -58,7 +57,7 @@ def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
 def weighted_risk_bound(
     losses: npt.ArrayLike, probabilities: npt.ArrayLike, *, confidence: float, least: float | None = None
 ) -> float:
-    r"""Upper confidence bound of a risk from cases that were seen with known, unequal probabilities.
+    r"""Upper confidence bound of a risk from cases that were seen with known, unequal probabilities, in [0, 1].
 
     Against "the risk is at least r" one bets on right answers. With the losses x_i, the probabilities p_i >= c,
 
@@ -66,8 +65,9 @@ def weighted_risk_bound(
 
     has an expected value of at most 1 if the risk is at least r, since E[seen / p (r - x)] = r - E[x]; so e(r) reaches
     1 / (1 - confidence) with probability at most 1 - confidence (Markov). e rises with r, and the bound is the least r
-    at which it reaches that. Weighted losses are no counts, for which a binomial bound would be wrong. For equal
-    probabilities the bound is somewhat above that of Clopper and Pearson. It does not depend on the order of the cases.
+    at which it reaches that; 1 where the cases show nothing. Weighted losses are no counts, for which a binomial bound
+    would be wrong. For equal probabilities the bound is somewhat above that of Clopper and Pearson. It does not depend
+    on the order of the cases.
 
     Args:
         losses: Shape `(n,)`, in [0, 1]: 1 for a wrong answer.
@@ -75,12 +75,6 @@ def weighted_risk_bound(
         confidence: In (0, 1).
         least: The least probability c that a case may have, set before the cases were seen; default: the least of the
             given ones, which is right where these are audit rates, and not computed from a case.
-
-    Returns:
-        The bound, in [0, 1]; 1 where the cases show nothing.
-
-    Raises:
-        ValueError: An argument is out of its range.
 
     Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024).
 
@@ -280,5 +274,4 @@ def _log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
 
 
 def _mean_of_bets(log_capital: FloatArray) -> FloatArray:
-    """The logarithm of the mean capital over the bets, which are the first axis."""
     return np.asarray(np.logaddexp.reduce(log_capital, axis=0) - np.log(_BETS.size))

@@ -1,13 +1,11 @@
 """Owns the question with its known answers, and the order that a seed draws."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions"]
-Place = Callable[[], str]
-"""Returns the place of a record; called only to report it, since a line inside a JSON document must be searched for."""
 
 
 class ConflictError(ValueError):

@@ -1,6 +1,6 @@
 """Owns what is said around a question of a dataset; the shipped wordings are in `prompts.toml`."""
 
-import string
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,19 +31,7 @@ class Prompt:
     def text(self, question: Question, examples: Sequence[Question] = (), *, with_context: bool = False) -> str:
         r"""Returns the prompt: instruction, examples with their first reference, question.
 
-        Raises:
-            ConfigurationError: If a passage is wanted, and the prompt or a question has none.
-
-        Example:
-            >>> prompt = Prompt("Be brief.", "Q: {question}\nA:")
-            >>> print(prompt.text(Question("1", "Of Italy?", ()), [Question("2", "Of France?", ("Paris",))]))
-            Be brief.
-            <BLANKLINE>
-            Q: Of France?
-            A: Paris
-            <BLANKLINE>
-            Q: Of Italy?
-            A:
+        A ConfigurationError if a passage is wanted, and the prompt or a question has none.
         """
         shown = [f"{self._asked(example, with_context)} {example.references[0]}" for example in examples]
         parts = [self.instruction, *shown, self._asked(question, with_context)]
@@ -51,14 +39,14 @@ class Prompt:
 
     def _asked(self, question: Question, with_context: bool) -> str:
         if not with_context:
-            return self.question.format(question=question.question)
+            return _fill(self.question, question=question.question)
         if self.with_context is None or question.context is None:
             lacking = "the prompt" if self.with_context is None else f"question {question.id!r}"
             raise ConfigurationError(
                 f"{lacking} has no passage", hint='Omit "--with-context", or pass a dataset and a prompt with one'
             )
         passage = for_prompt(question.context, limit=len(question.context))
-        return self.with_context.format(question=question.question, context=passage)
+        return _fill(self.with_context, question=question.question, context=passage)
 
 
 PLAIN = Prompt(
@@ -70,11 +58,7 @@ PLAIN = Prompt(
 
 
 def load_prompt(name: str | None = None) -> Prompt:
-    """Returns a shipped wording by its name, or the one that a TOML file holds; `PLAIN` for None.
-
-    Raises:
-        ConfigurationError: If it is neither, the file cannot be read, or is not a prompt.
-    """
+    """Returns a shipped wording by its name, or the one that a TOML file holds; `PLAIN` for None."""
     if name is None:
         return PLAIN
     shipped = tomllib.loads(
@@ -91,6 +75,7 @@ def load_prompt(name: str | None = None) -> Prompt:
     return Prompt(**_check_fields(table, path))
 
 
+_FIELD = re.compile(r"\{(question|context)\}")
 _PLACES = {"instruction": set[str](), "question": {"question"}, "with_context": {"question", "context"}}
 
 
@@ -102,18 +87,11 @@ def _check_fields(table: dict[str, Any], path: Path) -> dict[str, str]:
         if name not in _PLACES or not isinstance(text, str):
             fault, remedy = f'there is no field "{name}", or it is not a string', f"The fields are {', '.join(_PLACES)}"
             raise ConfigurationError(f"{path}: {fault}", hint=remedy)
-        if name != "instruction" and _places(text) != _PLACES[name]:
+        if name != "instruction" and {*_FIELD.findall(text)} != _PLACES[name]:
             places = " and ".join(f"{{{place}}}" for place in sorted(_PLACES[name]))
-            raise ConfigurationError(
-                f'{path}: "{name}" must hold {places}, and nothing else in braces', hint="Write {{ and }} for braces"
-            )
+            raise ConfigurationError(f'{path}: "{name}" must hold {places}', hint="Correct it")
     return table
 
 
-def _places(template: str) -> set[str] | None:
-    """Returns the text in braces; None where that is more than a name, which could reach into objects."""
-    try:
-        parts = [part for part in string.Formatter().parse(template) if part[1] is not None]
-    except ValueError:
-        return None
-    return None if any(spec or conversion for *_, spec, conversion in parts) else {str(name) for _, name, *_ in parts}
+def _fill(template: str, **values: str) -> str:
+    return _FIELD.sub(lambda found: values[found[1]], template)

@@ -1,24 +1,18 @@
-"""Owns reading records from files: JSON Lines, official JSON documents, CSV; each with its line."""
+"""Owns reading records from files: JSON Lines, official JSON documents, CSV; each with its place."""
 
 import csv
 import gzip
 import io
-import json
-import re
 import zlib
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from coe_agents.errors import DatasetError
-from coe_agents.evaluation.datasets.question import Place
 from coe_agents.files import parse_json
 
-_BETWEEN = re.compile(r"[\s,:]*")
 
-
-def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
+def file_records(path: Path) -> Iterator[tuple[str, Any]]:
     """Yields the records of a `.jsonl`, `.json` or `.csv` file, compressed or not, and the place of each.
 
     A `.jsonl` file is read line by line. A `.json` file is a list of records, or a document as TriviaQA ("Data") or
@@ -41,48 +35,21 @@ def _chunks(path: Path, *, lines: bool = False) -> Iterator[bytes]:
         ) from error
 
 
-def line_of(text: str, location: tuple[str | int, ...]) -> int:
-    r"""Returns the line (from 1) at which a value of a JSON document begins.
-
-    Example:
-        >>> line_of('{"data": [\n  {"id": 1},\n  {"id": 2}\n]}', ("data", 1))
-        3
-    """
-    decoder, at = json.JSONDecoder(), _after(text, 0)
-    for part in location:
-        at, place = _after(text, at + 1), 0
-        while True:
-            key: Any = place
-            if isinstance(part, str):
-                key, at = decoder.raw_decode(text, at)
-                at = _after(text, at)
-            if key == part:
-                break
-            at, place = _after(text, decoder.raw_decode(text, at)[1]), place + 1
-    return text.count("\n", 0, at) + 1
-
-
-def _after(text: str, at: int) -> int:
-    found = _BETWEEN.match(text, at)
-    return found.end() if found else at
-
-
-def _lines(path: Path) -> Iterator[tuple[Place, Any]]:
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(_chunks(path, lines=True), start=1):
         if line.strip():
-            yield partial("{}:{}".format, path, number), _parse(path, line, number)
+            yield f"{path}:{number}", _parse(path, line, number)
 
 
-def _document(path: Path) -> Iterator[tuple[Place, Any]]:
+def _document(path: Path) -> Iterator[tuple[str, Any]]:
     (content,) = _chunks(path)
     document = _parse(path, content)
-    text = content.decode("utf-8-sig")
 
     def place(*location: str | int) -> str:
-        return f"{path}:{line_of(text, location)}"
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+        return ": ".join([str(path), *filter(None, ["".join(steps).lstrip(".")])])
 
     def inside(value: Any, kind: type, *location: str | int) -> Any:
-        """Returns what a dictionary holds last in `location`, or says where it does not."""
         *outer, name = location
         if not isinstance(value, dict) or name not in value:
             raise DatasetError(
@@ -94,10 +61,10 @@ def _document(path: Path) -> Iterator[tuple[Place, Any]]:
 
     if isinstance(document, list):
         for number, record in enumerate(document):
-            yield partial(place, number), record
+            yield place(number), record
     elif isinstance(document, dict) and "Data" in document:
         for number, record in enumerate(inside(document, list, "Data")):
-            yield partial(place, "Data", number), record
+            yield place("Data", number), record
     else:
         for number, article in enumerate(inside(document, list, "data")):
             above = ("data", number, "paragraphs")
@@ -106,16 +73,16 @@ def _document(path: Path) -> Iterator[tuple[Place, Any]]:
                 context = inside(paragraph, object, *at, "context")
                 for n_record, record in enumerate(inside(paragraph, list, *at, "qas")):
                     held = {**record, "context": context} if isinstance(record, dict) else record
-                    yield partial(place, *at, "qas", n_record), held
+                    yield place(*at, "qas", n_record), held
 
 
-def _table(path: Path) -> Iterator[tuple[Place, Any]]:
+def _table(path: Path) -> Iterator[tuple[str, Any]]:
     (content,) = _chunks(path)
     try:
         rows = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
         before = 1
         for row in rows:
-            yield partial("{}:{}".format, path, before + 1), row
+            yield f"{path}:{before + 1}", row
             before = rows.line_num
     except (csv.Error, UnicodeDecodeError) as error:
         raise DatasetError(f"{path} is not CSV: {error}", hint="Check that the file is complete") from error

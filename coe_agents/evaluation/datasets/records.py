@@ -16,7 +16,7 @@ class MalformedError(ValueError):
 
 
 def to_question(record: object) -> tuple[Kind, Question]:
-    """Returns the question that a record holds, and whose fields it has.
+    """Returns the question that a record holds, and whose fields it has, else a MalformedError.
 
     | kind | fields |
     |---|---|
@@ -27,14 +27,6 @@ def to_question(record: object) -> tuple[Kind, Question]:
     | truthfulqa, official (CSV) | Question, Best Answer, Correct Answers |
     | truthfulqa, on the hub | question, best_answer, correct_answers |
     | questions | question, references (or gold), and perhaps id, context, answerable (or impossible), tools |
-
-    Raises:
-        MalformedError: If a field is missing or of a wrong type, or there is no answer.
-
-    Example:
-        >>> kind, question = to_question({"id": "1", "question": "Of France?", "references": ["Paris"]})
-        >>> kind, question.references
-        ('questions', ('Paris',))
     """
     if not isinstance(record, Mapping):
         raise MalformedError(f"it must be a JSON object; got {_show(record)}")
@@ -58,7 +50,6 @@ def to_question(record: object) -> tuple[Kind, Question]:
 
 
 def _rename(record: _Record) -> _Record:
-    """Gives the fields of the official file the names that they have on the hub, such as `question_id`."""
     return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in record.items()}
 
 

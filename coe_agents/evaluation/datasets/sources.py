@@ -3,13 +3,12 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from coe_agents.errors import ConfigurationError, DatasetError
-from coe_agents.evaluation.datasets.question import ConflictError, Kind, Place, Question, draw_key, from_plain, merge
+from coe_agents.evaluation.datasets.question import ConflictError, Kind, Question, draw_key, from_plain, merge
 from coe_agents.evaluation.datasets.record_files import file_records
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 from coe_agents.evaluation.disk_sequence import DiskSequence
@@ -54,17 +53,8 @@ class QuestionsOnDisk:
     def draw_examples(self, k: int, *, with_context: bool = False) -> Callable[[Question], list[Question]]:
         """Returns a function that gives a question `k` others, drawn by the seed; never one of its own wording.
 
-        Only questions with an answer are drawn, and with `with_context` only those with a passage.
-
-        Raises:
-            ConfigurationError: From that function, if there are not so many.
-
-        Example:
-            >>> numbered = [Question(str(number), f"{number}?", ("!",)) for number in range(9)]
-            >>> found = QuestionsOnDisk("numbers", on_disk(numbered, seed=0), 9, seed=0)
-            >>> shown = found.draw_examples(8)(numbered[3])
-            >>> len(shown), numbered[3] in shown
-            (8, False)
+        Only questions with an answer are drawn, and with `with_context` only those with a passage. That function raises
+        a ConfigurationError if there are not so many.
         """
         drawn, wordings = list[Question](), set[str]()
         usable = (
@@ -116,7 +106,7 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
 
     Raises:
         ConfigurationError: If there is no such dataset or file, or a split is given with a file.
-        DatasetError: If it cannot be read; the message names file and line, or the row.
+        DatasetError: If it cannot be read; the message names file and line, or the record.
         ImportError: If `datasets` is needed and not installed.
     """
     name, records = _records(source, split)
@@ -136,12 +126,12 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
     return QuestionsOnDisk(name, found, n_records, seed)
 
 
-def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Place, Any]]]:
+def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, Any]]]:
     path = Path(source)
     published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
         chosen = split or "validation"
-        return f"{published}, {chosen}", hub_records(published, chosen)
+        return f"{published}, {chosen}", _hub_records(published, chosen)
     if not path.is_file():
         names = ", ".join([*PUBLISHED, "tinyworld"])
         raise ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
@@ -149,21 +139,20 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Place,
         raise ConfigurationError(
             f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
         )
-    return source, hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
+    return source, _hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
 
 
-def _questions(name: str, records: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Question]]:
-    """Yields a question for each record; refuses malformed ones, several kinds, and none at all."""
+def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Question]]:
     first: Kind | None = None
     for place, record in records:
         try:
             kind, question = to_question(record)
         except MalformedError as error:
-            raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
+            raise DatasetError(f"{place}: {error}", hint="Correct the record, or remove it") from error
         first = first or kind
         if kind != first:
             raise DatasetError(
-                f'{place()}: this record is of the kind "{kind}", those before it are "{first}"',
+                f'{place}: this record is of the kind "{kind}", those before it are "{first}"',
                 hint="Check the names of its fields, or keep one kind to a file",
             )
         yield place, question
@@ -171,20 +160,19 @@ def _questions(name: str, records: Iterable[tuple[Place, Any]]) -> Iterator[tupl
         raise DatasetError(f"{name} holds no record", hint="Check that the file is complete")
 
 
-def _name_conflict(records: Iterable[tuple[Place, Question]]) -> None:
-    """Raises a DatasetError where two questions of one id differ, at the place of the second."""
+def _name_conflict(records: Iterable[tuple[str, Question]]) -> None:
     found: dict[str, Question] = {}
     for place, question in records:
         try:
             found[question.id] = merge([found.get(question.id, question), question])
         except ConflictError as error:
             raise DatasetError(
-                f"{place()}: another question has the id {question.id!r} already",
+                f"{place}: another question has the id {question.id!r} already",
                 hint="Give every question an id of its own",
             ) from error
 
 
-def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]:
+def _hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:
     """Yields the records of a split, and the number of each; `published.path` may be a folder or a Parquet file."""
     try:
         import datasets
@@ -203,4 +191,4 @@ def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]
             retryable=True,
         ) from error
     for number, row in enumerate(rows):
-        yield partial("{}: row {}".format, name, number), row
+        yield f"{name}: row {number}", row

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.evaluation.metrics import accuracy_rejection_curve, roc_curve
-from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.evaluation.metrics import accuracy_rejection_curve
+from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
@@ -89,7 +89,6 @@ class Rows:
         )
 
     def overview(self, scores: Scores) -> dict[str, Any]:
-        """Returns what the page needs at once; `scores` has a value for each question whose `correct` is known."""
         return {
             "block": BLOCK,
             "thresholds": [DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD],
@@ -101,11 +100,9 @@ class Rows:
         }
 
     def blocks(self) -> list[str]:
-        """Returns the blocks, `BLOCK` questions each."""
         return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
 
     def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
-        """Returns of each cluster its most probable response, the group's share, and whether it is right."""
         predictions = [Prediction.of(statistics, cluster=cluster) for cluster in range(len(statistics.support))]
         others = [cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)]
         verdicts: dict[int, float | None] = {}
@@ -167,10 +164,7 @@ def shorten(value: float) -> float:
 
 
 def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
-    """Returns by score: "roc" (false, true positive rate), absent for one class only, and "accuracy" (rejected, value).
-
-    The points of each go from left to right.
-    """
+    """Returns by score the points, from left to right, of "accuracy" (rejected, value) and, of two classes, "roc"."""
     found: dict[str, dict[str, list[list[float]]]] = {}
     for name, values in scores.values.items():
         if not scores.correct.size:
@@ -178,7 +172,9 @@ def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
         kept = accuracy_rejection_curve(correct=scores.correct, uncertainty=values)
         found[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
         if 0 < scores.correct.sum() < scores.correct.size:
-            found[name]["roc"] = _thin(*roc_curve(correct=scores.correct, uncertainty=values))
+            # the least certain first; the shares of the right and of the wrong answers that are at least so unsure
+            answers, right = (counts[0, -1] - counts[0, ::-1] for counts in Ranking(scores.correct, values).tally())
+            found[name]["roc"] = _thin(right / right[-1], (answers - right) / (answers - right)[-1])
     return found
 
 

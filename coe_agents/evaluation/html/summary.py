@@ -52,7 +52,6 @@ def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]
 
 
 def _describe_thresholds(coe: FloatArray, given: FloatArray, correct: FloatArray) -> list[str]:
-    """Returns a sentence for each threshold that comes nearest to a coverage, or has the most coverage at a risk."""
     values = np.unique(coe)
     behind = np.searchsorted(values, coe)
     n_given = np.bincount(behind, given).cumsum()

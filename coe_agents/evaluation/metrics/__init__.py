@@ -4,18 +4,14 @@ from coe_agents.evaluation.metrics.selective_prediction import (
     accuracy_rejection_curve,
     aurac,
     auroc,
-    expected_calibration_error,
     rejection_accuracy,
     risk_coverage_curve,
-    roc_curve,
 )
 
 __all__ = [
     "accuracy_rejection_curve",
     "aurac",
     "auroc",
-    "expected_calibration_error",
     "rejection_accuracy",
     "risk_coverage_curve",
-    "roc_curve",
 ]

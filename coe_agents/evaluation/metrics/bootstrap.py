@@ -94,7 +94,6 @@ def _distinct(correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]) -> tu
 
 
 def _all_metrics(ranking: Ranking, counts: npt.NDArray[np.integer[Any]] | None = None) -> FloatArray:
-    """Returns the metrics in the order of `METRICS`: shape `(n_metrics, n_resamples)`."""
     tally = ranking.tally(counts)
     accuracies = tallies.accuracies_at(tally, RETENTIONS)
     areas = tallies.area_under_roc(tally), tallies.area_under_accuracy(tally)

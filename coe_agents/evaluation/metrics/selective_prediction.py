@@ -14,7 +14,6 @@ import numpy.typing as npt
 from coe_agents.checks import number
 from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking, RankingMetric
-from coe_agents.uncertainty.ties import TIE
 
 RETENTIONS = (0.8, 0.9, 0.95, 1.0)
 """The shares of answers, the most certain ones, whose accuracy is reported."""
@@ -30,18 +29,6 @@ class Curve(NamedTuple):
 
     coverage: FloatArray
     values: FloatArray
-
-
-class RocCurve(NamedTuple):
-    """A ROC curve; after (0, 0) a point for each different uncertainty, the least certain first.
-
-    Attributes:
-        false_positive_rate: The share of the right answers that are at least so unsure.
-        true_positive_rate: The share of the wrong ones.
-    """
-
-    false_positive_rate: FloatArray
-    true_positive_rate: FloatArray
 
 
 def auroc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
@@ -115,22 +102,6 @@ def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLi
     return Curve(k / k.size, np.repeat(right / answers, answers).cumsum() / k)
 
 
-def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve:
-    """The ROC curve of separating wrong answers from right ones; the area under its straight pieces is `auroc`.
-
-    Arguments and errors are as in `auroc`.
-
-    Returns:
-        Rates in [0, 1]. Those of right answers are NaN where none is right, and likewise for wrong ones.
-
-    >>> roc_curve(correct=[True, True, False], uncertainty=[0.1, 0.5, 0.5]).false_positive_rate
-    array([0. , 0.5, 1. ])
-    """
-    answers, right = (counts[0, -1] - counts[0, ::-1] for counts in Ranking(correct, uncertainty).tally())
-    rates = [n / n[-1] if n[-1] else np.full(n.size, np.nan) for n in (right, answers - right)]
-    return RocCurve(*rates)
-
-
 def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
     """The expected share of wrong answers among the k most certain, for each k = 1..n; its mean is 1 - `aurac`.
 
@@ -141,34 +112,6 @@ def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -
     """
     coverage, accuracy = accuracy_rejection_curve(correct=correct, uncertainty=uncertainty)
     return Curve(coverage, 1.0 - accuracy)
-
-
-def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayLike, n_bins: int = 10) -> float:
-    """Expected calibration error, sum_b (n_b / n) |accuracy_b - mean confidence_b| over bins of equal width.
-
-    Args:
-        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
-        confidence: Shape `(n,)`, in [0, 1]: the claimed probability of being right. No entropy is one.
-        n_bins: How many bins split [0, 1]; each holds its lower end, the last both. What lies less than 1e-9 below an
-            end counts as the end, so that rounding chooses no bin.
-
-    Returns:
-        In [0, 1]; lower is better.
-
-    Raises:
-        ValueError: A confidence is outside [0, 1], or as `auroc`.
-
-    >>> round(expected_calibration_error(correct=[True, True, False, False], confidence=[0.75, 0.75, 0.75, 0.75]), 4)
-    0.25
-    """
-    right, claimed = tallies.check_shares(correct, confidence, name="confidence")
-    if claimed.min() < 0.0 or claimed.max() > 1.0:
-        raise ValueError(
-            f'every value of "confidence" must lie in [0, 1]; got values from {claimed.min():.9g} to '
-            f"{claimed.max():.9g}. Pass probabilities of being right"
-        )
-    bins = np.minimum(((claimed + TIE) * n_bins).astype(np.int64), n_bins - 1)
-    return float(np.abs(np.bincount(bins, right - claimed)).sum() / right.size)
 
 
 def paper_area(accuracies: FloatArray) -> FloatArray:

@@ -83,7 +83,6 @@ def _join_equal(starts: IntArray, right: npt.NDArray[Any]) -> IntArray:
 
 
 def _behind(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns running sums with the 0 before all groups."""
     return np.concatenate([np.zeros((len(sums), 1), dtype=sums.dtype), sums], axis=1)
 
 
@@ -127,17 +126,11 @@ def _harmonic_numbers(n: int) -> FloatArray:
 
 
 def join_ties(values: npt.ArrayLike) -> FloatArray:
-    """Makes values equal that differ only by rounding errors, so that these do not affect the ranking.
+    """Makes values equal, shape `(n,)`, that differ only by rounding errors, so that these do not affect the ranking.
 
     Sorted values that lie less than 1e-9 apart are one group, and so are those that others between them connect: no
     order matters, and no grid splits neighbours. Each value becomes the lowest of its group, to ten decimals, so that
     scores that are equal by definition have equal values, too.
-
-    Args:
-        values: Shape `(n,)`, finite.
-
-    Returns:
-        Shape `(n,)`.
 
     >>> join_ties([0.3, 0.1 + 0.2, 0.5])
     array([0.3, 0.3, 0.5])

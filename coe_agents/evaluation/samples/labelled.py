@@ -37,11 +37,8 @@ def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[Labe
 
     A line holds `id` and `correct`, which are required, and `seen_probability` and `time`; other fields are ignored.
     `wait` is called at the end of the file: it returns True after a while to read on, or False to stop. A last
-    line without an end is read only then, as it may be half written.
-
-    Raises:
-        SamplesError: The file cannot be read, a line is malformed, an id occurs twice, or the file became shorter or
-            was replaced.
+    line without an end is read only then, as it may be half written. A SamplesError if a line is malformed, an id
+    occurs twice, or the file became shorter or was replaced.
     """
     path = Path(path)
     seen: set[str] = set()

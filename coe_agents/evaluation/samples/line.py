@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from coe_agents.actions import canonical_action, read_action
 from coe_agents.errors import SamplesError
@@ -81,6 +81,9 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
 }
 
 
+_DEFAULTS = {field: default for field, (*_, default) in _FIELDS.items() if default is not _REQUIRED}
+
+
 def _nearest(field: str, others: frozenset[str]) -> str | None:
     return next(iter(get_close_matches(field, sorted(others), n=1, cutoff=_NEAR)), None)
 
@@ -110,31 +113,23 @@ def parse_line(
 def check_line(
     record: Mapping[str, Any], path: Path, line: int, *, on_unknown: Callable[[str, str, str], None]
 ) -> None:
-    """Refuses a line that lacks a required field, or has one that is not valid.
+    """Refuses a line that lacks a required field, or has one that is not valid; `path` and `line` are for messages.
 
-    Args:
-        record: The object of the line.
-        path: Its file, for messages.
-        line: Its number, for messages.
-        on_unknown: Called with each unknown field whose name is like that of a field that the line lacks, the place,
-            and the name of that field.
-
-    Raises:
-        SamplesError: It says which field, and what to do.
+    `on_unknown` is called with each unknown field whose name is like that of a field that the line lacks, the place,
+    and the name of that field.
     """
-    known, tests = _tests_of(tuple(record), tuple(map(type, record.values())))
-    for field, is_valid in tests:
-        if not is_valid(record[field]):
-            _, expected, _ = _FIELDS[field]
-            raise SamplesError(
-                f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
-                hint="Correct it, or omit the line",
-            )
-    if known.missing is not None:
-        near = _nearest(known.missing, frozenset(record.keys() - _FIELDS.keys()))
-        hint = f'Rename "{near}", or add it' if near else "Add it"
-        _, expected, _ = _FIELDS[known.missing]
-        raise SamplesError(f'{path}:{line}: "{known.missing}" is missing', hint=f"{hint}; it is {expected}")
+    for field, (kinds, expected, default) in _FIELDS.items():
+        if field in record:
+            is_valid = kinds.get(type(record[field]), _is_of_no_such_type)
+            if is_valid is not None and not is_valid(record[field]):
+                raise SamplesError(
+                    f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
+                    hint="Correct it, or omit the line",
+                )
+        elif default is _REQUIRED:
+            near = _nearest(field, frozenset(record.keys() - _FIELDS.keys()))
+            hint = f'Rename "{near}", or add it' if near else "Add it"
+            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"{hint}; it is {expected}")
     if record.get("calls") is not None:
         try:
             _answer_of(record)
@@ -144,53 +139,23 @@ def check_line(
                 hint='A proposal that nothing could run is a failure: set "calls" to null, and "error" to what was '
                 "wrong",
             ) from error
-    for field, near in known.misspelt:
+    for field, near in _misspelt(tuple(record)):
         on_unknown(field, f"{path}:{line}", near)
 
 
 def to_sample(record: dict[str, Any]) -> Sample:
     """Returns the object of a line that passes `check_line` as a sample: the fields that it lacks are added."""
-    record.update(_fields_of(tuple(record)).defaults)
+    record = _DEFAULTS | record
     if record["calls"] is not None:
         record["answer"] = _answer_of(record)
     return cast("Sample", record)
 
 
-class _Fields(NamedTuple):
-    """What the names of a line's fields tell; the lines of a file mostly have the same.
-
-    Attributes:
-        defaults: The values of the others that it lacks.
-        missing: The first required field that it lacks; None if it has all.
-        misspelt: Each unknown field whose name is like that of a field that it lacks, and the name of that field.
-    """
-
-    defaults: dict[str, Any]
-    missing: str | None
-    misspelt: tuple[tuple[str, str], ...]
-
-
-@lru_cache(maxsize=1024)
-def _fields_of(names: tuple[str, ...]) -> _Fields:
+@lru_cache(maxsize=1024)  # the lines of a file mostly have the same fields
+def _misspelt(names: tuple[str, ...]) -> list[tuple[str, str]]:
     absent = frozenset(_FIELDS.keys() - set(names))
-    alike = [(name, _nearest(name, absent)) for name in names if absent and name not in _FIELDS]
-    defaults = {field: default for field, (_, _, default) in _FIELDS.items() if field in absent}
-    missing = next((field for field, default in defaults.items() if default is _REQUIRED), None)
-    return _Fields(defaults, missing, tuple((name, near) for name, near in alike if near is not None))
-
-
-@lru_cache(maxsize=1024)
-def _tests_of(
-    names: tuple[str, ...], types: tuple[type, ...]
-) -> tuple[_Fields, list[tuple[str, Callable[[Any], bool]]]]:
-    """Adds what the types of a line's values leave to test, by field; lines mostly have the same types, too."""
-    type_of = dict(zip(names, types, strict=True))
-    tests = {
-        field: kinds.get(type_of[field], _is_of_no_such_type)
-        for field, (kinds, *_) in _FIELDS.items()
-        if field in type_of
-    }
-    return _fields_of(names), [(field, test) for field, test in tests.items() if test is not None]
+    alike = [(name, _nearest(name, absent)) for name in names if name not in _FIELDS]
+    return [(name, near) for name, near in alike if near is not None]
 
 
 def _answer_of(record: Mapping[str, Any]) -> str:

@@ -1,13 +1,12 @@
 """Owns reading samples: saved responses, one a line, grouped by question whatever order the lines are in."""
 
 import gzip
-import json
 import os
 import tempfile
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice, starmap
@@ -16,7 +15,6 @@ from typing import IO
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.line import check_line, parse_line
-from coe_agents.evaluation.samples.parquet import PARTS, rows_of
 from coe_agents.evaluation.samples.ranges import (
     MOST_FAULTS,
     IndexedLines,
@@ -37,17 +35,15 @@ class Samples:
     The files are read once to check every line and to note where each question's lines are; iterating then reads one
     question at a time, by id. The places are in a temporary file, so memory does not grow with the
     questions. These may be spread over lines and files (an agent a file, say), and the order of lines
-    changes nothing. Use it as a context manager: a compressed file, or a Parquet one, is unpacked to a temporary one
-    until then.
+    changes nothing. Use it as a context manager: a compressed file is unpacked to a temporary one until then.
 
     Args:
-        paths: `*.samples.jsonl` files; those that end in ".gz" are compressed, those in ".parquet" are Parquet, where a
-            line is a row. A folder means the samples of the run in it.
+        paths: `*.samples.jsonl` files; those that end in ".gz" are compressed. A folder means
+            the samples of the run in it.
         workers: Processes that share the check of the lines.
 
     Raises:
         SamplesError: A file cannot be read, lines are malformed (all are listed, up to 20), or there is no line.
-        ImportError: There is a Parquet file, and pyarrow is not installed.
 
     Warns:
         UserWarning: A line lacks a field, and has an unknown one of a similar name.
@@ -99,7 +95,6 @@ class Samples:
             yield SamplesPart(files, part)
 
     def _ranges(self, unpacked: IO[bytes], stack: ExitStack) -> Iterator[LineRange]:
-        """Opens one file after the other, and yields the ranges of its lines."""
         for number, path in enumerate(self.paths):
             file, start = _open(path, unpacked)
             self._files.append(stack.enter_context(file))
@@ -134,12 +129,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class SamplesPart:
-    """Some of the questions of samples that are open, as another process can be sent them.
-
-    Attributes:
-        files: Of each file, the path that messages name, and where its lines are.
-        places: The id of each question, and where its lines are.
-    """
+    """Some questions of open samples, as another process is sent them: the files, and where their lines are."""
 
     files: tuple[tuple[Path, Path], ...]
     places: tuple[tuple[str, Runs], ...]
@@ -152,44 +142,24 @@ class SamplesPart:
 
 def files_of(paths: Iterable[str | Path]) -> list[Path]:
     """Returns the files of samples that are named, or in a folder of a run that is."""
-    return [file for path in paths for file in _files_of(Path(path))]
-
-
-def _files_of(path: Path) -> list[Path]:
-    """Returns a file, or the files of samples in a run's folder."""
-    if not path.is_dir():
-        return [path]
-    if (path / SAMPLES).exists():
-        return [path / SAMPLES]
-    found = sorted(path.glob("*.parquet")) or sorted((path / PARTS).glob("*.parquet"))
-    if not found:
-        raise SamplesError(f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}")
-    return found
+    files = [path / SAMPLES if path.is_dir() else path for path in map(Path, paths)]
+    for file, path in zip(files, paths, strict=True):
+        if file != Path(path) and not file.exists():
+            raise SamplesError(
+                f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
+            )
+    return files
 
 
 def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
-    """Returns a file and where its lines start; those of a compressed file, or of a Parquet one, go to `unpacked`."""
     try:
-        if path.suffix not in _UNPACK:
+        if path.suffix != ".gz":
             return path.open("rb"), 0
         start = unpacked.seek(0, os.SEEK_END)
-        unpacked.writelines(_UNPACK[path.suffix](path))
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+        with gzip.open(path, "rb") as packed:
+            unpacked.writelines(line.rstrip(b"\n") + b"\n" for line in packed)  # the last one may not end
+    except (OSError, EOFError, zlib.error) as error:
         raise SamplesError(
             f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
         ) from error
     return unpacked, start
-
-
-def _lines_of_gzip(path: Path) -> Iterator[bytes]:
-    with gzip.open(path, "rb") as packed:
-        for line in packed:
-            yield line.rstrip(b"\n") + b"\n"  # the last one may not end
-
-
-def _lines_of_parquet(path: Path) -> Iterator[bytes]:
-    for row in rows_of(path):
-        yield json.dumps(row, default=str).encode() + b"\n"  # for example a date in an unknown field
-
-
-_UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzip, ".parquet": _lines_of_parquet}

@@ -34,15 +34,10 @@ class QuestionReader:
     """Reads questions whose places are known, from files that are open."""
 
     def __init__(self, paths: Sequence[Path], files: Sequence[IO[bytes]]) -> None:
-        """Takes the files, and the path that a message names for each."""
         self._paths, self._files = paths, files
 
     def read(self, identifier: str, runs: Runs) -> SampledQuestion:
-        """Returns the question whose lines are in these places, and valid.
-
-        Raises:
-            SamplesError: Two of its lines are of the same response, or ask something else.
-        """
+        """Returns a question; a SamplesError if two of its lines are of the same response, or ask something else."""
         lines = list(self._lines(runs))
         samples = list(map(to_sample, _parse([raw for *_, raw in lines])))
         seen: dict[tuple[str, int, int], int] = {}

@@ -39,16 +39,6 @@ class Store:
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message names them.
         StoreError: On entering, if another process writes there, or the file does not belong to a run.
-        ImportError: On entering, if `filelock` is not installed.
-
-    Example:
-        >>> import tempfile
-        >>> row = {"id": "1", "agent": "a", "index": 0, "text": "Paris", "error": None}
-        >>> with tempfile.TemporaryDirectory() as folder, Store(Path(folder), {}, {("1", "a"): 1}) as store:
-        ...     before = store.pending_units()
-        ...     store.append(("1", "a"), [row])
-        ...     before, store.pending_units()
-        ([('1', 'a')], [])
     """
 
     def __init__(
@@ -81,7 +71,6 @@ class Store:
         return self._kept.error_of(unit)
 
     def is_kept(self, unit: Unit) -> bool:
-        """Whether a unit is kept, be it as a failure."""
         return unit in self._kept
 
     def pending_units(self) -> list[Unit]:
@@ -93,15 +82,24 @@ class Store:
         A ValueError if the unit is not in the run or is kept already, or its rows are not as many as it must have
         (fewer if the last one is a failure).
         """
-        n_responses = self._units.get(unit, 0)
-        if unit in self._kept or not is_whole(n_responses, rows):
-            raise ValueError(
-                f'"rows" must be {n_responses or None} of a pending unit, or end in a failure; got '
-                f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
-            )
-        lines, size = b"".join(_line(row) for row in rows), os.fstat(self._file).st_size
-        append(self._file, lines, path=self.path, sync=True)
-        self._kept.add(unit, size, len(lines), _failure(rows))
+        self.append_all([(unit, rows)])
+
+    def append_all(self, replies: Iterable[tuple[Unit, Sequence[Mapping[str, Any]]]]) -> None:
+        """Keeps several units, as `append` does each; they are written together."""
+        start, content, added = os.fstat(self._file).st_size, b"", []
+        for unit, rows in replies:
+            n_responses = self._units.get(unit, 0)
+            if unit in self._kept or not is_whole(n_responses, rows):
+                raise ValueError(
+                    f'"rows" must be {n_responses or None} of a pending unit, or end in a failure; got '
+                    f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
+                )
+            lines = b"".join(_line(row) for row in rows)
+            added.append((unit, start + len(content), len(lines), _failure(rows)))
+            content += lines
+        append(self._file, content, path=self.path, sync=True)
+        for each in added:
+            self._kept.add(*each)
 
     def finish(self) -> None:
         """Puts all units in order, so that the file depends neither on who answered first nor on interruptions."""
@@ -148,8 +146,6 @@ class Store:
         return sum(size for _, size in self._kept.in_file()) != self.path.stat().st_size
 
     def _iter_units(self, file: Iterable[bytes]) -> Iterator[tuple[Unit, list[Mapping[str, Any]], int, int, int]]:
-        """Yields each unit of the file with its rows, its first line, where that starts, and the unit's size."""
-
         def rows() -> Iterator[tuple[Mapping[str, Any], int, int, int]]:
             start = 0
             for number, line in enumerate(file, start=1):

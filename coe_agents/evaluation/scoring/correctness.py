@@ -39,7 +39,6 @@ class Prediction:
 
     @classmethod
     def of(cls, statistics: Statistics, *, cluster: int) -> "Prediction":
-        """Returns what the group's prediction is if this cluster is chosen."""
         inside = [statistics.responses[place] for place in statistics.places[cluster]]
         return cls(
             statistics.question.text,
@@ -136,7 +135,6 @@ class SameMeaning:
         self.name, self._clusterer = name, clusterer
 
     def judge(self, predictions: Sequence[Prediction]) -> Sequence[float | None]:
-        """Returns the verdicts; all comparisons go to the clusterer in one call."""
         places = [(place, ref) for place, prediction in enumerate(predictions) for ref in prediction.references]
         labels = cluster_many(
             [[predictions[place].answer, reference] for place, reference in places],

@@ -113,9 +113,6 @@ ESTIMATORS: Mapping[str, Estimator] = {name: _figure(name) for name in GROUP_SCO
 PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {estimator.__name__: estimator for estimator in _OF_PROPOSALS}
 """The built-in estimators of whether the proposal of `Statistics.proposer` is wrong: its first response."""
 
-CONFIDENCES = ("vote_share", "self_consistency", "p_false", "verbal_confidence")
-"""Scores that are 1 - a claimed probability of being right, so that a calibration error can be computed."""
-
 
 def find_estimators(
     further: Mapping[str, Estimator], *, of_proposal: bool = False, installed: Iterable[EntryPoint] = ()

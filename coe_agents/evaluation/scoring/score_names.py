@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
-class ScoreName(NamedTuple):
-    """How a score is shown."""
-
+class _ScoreName(NamedTuple):
     label: str
     group: str
     explanation: str
@@ -29,8 +27,6 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "CoE, Wasserstein",
             "CoE with this distance; meanings are 1 apart without an entailment model",
         ),
-        "coe_by_frequency": ("CoE, by frequency", "CoE, each response counting 1"),
-        "coe_by_probability": ("CoE, by probability", "CoE, responses counting by probability per token"),
         "aleatoric": ("Aleatoric part of CoE", "how unsure each agent is by itself; the mean of agents"),
         "epistemic": ("Epistemic part of CoE", "how much the agents differ from one another"),
     },
@@ -39,31 +35,11 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Semantic entropy, mean of agents",
             "entropy of each agent's meanings; equals the aleatoric part",
         ),
-        "semantic_entropy_by_frequency": (
-            "Semantic entropy, by frequency",
-            "mean of agents, each response counting 1",
-        ),
-        "semantic_entropy_by_probability": (
-            "Semantic entropy, by probability",
-            "mean of agents, responses counting by probability per token",
-        ),
         "pooled_semantic_entropy": (
             "Semantic entropy, pooled",
             "entropy of the meanings of all responses, as if of one agent",
         ),
-        "pooled_semantic_entropy_by_frequency": (
-            "Semantic entropy, pooled, by frequency",
-            "pooled, each response counting 1",
-        ),
-        "pooled_semantic_entropy_by_probability": (
-            "Semantic entropy, pooled, by probability",
-            "pooled, responses counting by probability per token",
-        ),
         "renyi3": ("Rényi entropy of order 3", "of the group's mean; stresses the leading meanings"),
-        "divergence_subset": (
-            "Entropy of a compatible subset",
-            "of the surest agents that hardly diverge from one another",
-        ),
         BEST_SINGLE_MODEL: (
             "Semantic entropy, best agent",
             "of the agent that ranked answers best on the other half",
@@ -77,15 +53,6 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "disagreement": ("Disagreement between agents", "chance that responses of two agents differ"),
         "pooled_disagreement": ("Disagreement, pooled", "chance that any two responses of the group differ"),
-    },
-    "Graphs": {
-        "degree_matrix": ("Degree matrix", "mean distance between two responses (Lin et al., 2024)"),
-        "graph_eigenvalues": ("Graph eigenvalues", "a smooth count of the meanings (Lin et al., 2024)"),
-        "eccentricity": ("Eccentricity", "spread of the responses on their graph (Lin et al., 2024)"),
-        "kernel_language_entropy": (
-            "Kernel language entropy",
-            "entropy of the graph's heat kernel (Nikitin et al., 2024)",
-        ),
     },
     "Log-probabilities": {
         "regular_entropy": (
@@ -103,7 +70,7 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """By group and score, in reading order: what reports call it, and what it measures, in a line."""
 
 _NAMES = {
-    score: ScoreName(label, group, explanation)
+    score: _ScoreName(label, group, explanation)
     for group, scores in _TABLE.items()
     for score, (label, explanation) in scores.items()
 }
@@ -124,9 +91,9 @@ BASELINE = (
 """The scores that reports show first."""
 
 
-def name_of(score: str) -> ScoreName:
+def name_of(score: str) -> _ScoreName:
     """Returns how a score is shown; one that is not built in keeps its own name."""
-    return _NAMES.get(score) or ScoreName(score, _OTHER, "registered by another package or by the caller")
+    return _NAMES.get(score) or _ScoreName(score, _OTHER, "registered by another package or by the caller")
 
 
 def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:

@@ -20,9 +20,7 @@ class ScoringSetup:
     """How responses become scores and verdicts.
 
     Attributes:
-        clusterer: Decides which responses mean the same.
-        criterion: Decides which answers are right.
-        entailment: For the distances between clusters that `coe_wasserstein` and the graph scores read; None: 0/1.
+        entailment: For the distances between clusters that `coe_wasserstein` reads; None: 0/1.
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
         estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
             float, higher = less sure, or None where it cannot be computed.
@@ -40,7 +38,6 @@ class ScoringSetup:
 
     @property
     def all_estimators(self) -> dict[str, Estimator]:
-        """Every estimator by name, in the order of a report."""
         return find_estimators(self.estimators, of_proposal=self.proposer is not None, installed=self.installed)
 
     def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
@@ -75,7 +72,6 @@ class ScoredQuestion:
         tied: Whether several answers share the lead; with a proposer nothing ties.
         scores: By estimator, None where it could not be computed; empty unless `correct` is known.
         kind: Whether what is judged calls a tool; None of texts.
-        lacks_proposal: Whether the proposer gave no response.
     """
 
     id: str

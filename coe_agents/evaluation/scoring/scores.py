@@ -50,15 +50,11 @@ class Scores:
             cluster whose labels differ the share of its labels that is right.
         n_ties: The rows where several answers share the lead.
         values: Each score that could be computed for all rows; higher = less sure. Values within 1e-9 are equal
-            (`join_ties`). Scores that are equal on all rows are one array.
+            (`join_ties`).
         absent: Each other score, with the number of rows that lack it.
-        criterion: The name of the criterion of correctness.
-        clusterer: The name of the clusterer.
-        weighting: As asked for.
         n_questions: All questions, scored or not.
         n_unanswered: Those without any response.
         n_unjudged: Those whose correctness is not known.
-        agents: What each agent contributed, by name.
         proposer: The agent whose first response is judged in place of the group's answer; None without one.
         n_without_proposal: The questions to which others responded, but not the proposer.
         kinds: Of each row, whether what is judged calls a tool; None of texts.
@@ -174,17 +170,10 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
     absent = {name: n for name, column in columns.items() if (n := int(np.isnan(column).sum()))}
     for name in absent:
         del columns[name]
-    different: list[FloatArray] = []
-    for name, values in columns.items():
-        joined = join_ties(values)
-        twin = next((known for known in different if np.array_equal(known, joined)), None)
-        if twin is None:
-            different.append(joined)
-        columns[name] = joined if twin is None else twin  # a quarter of the scores equal another one
     return Scores(
         correct=right,
         n_ties=n_ties,
-        values=columns,
+        values={name: join_ties(column) for name, column in columns.items()},
         absent=absent,
         criterion=setup.criterion.name,
         clusterer=type(setup.clusterer).__name__,

@@ -15,11 +15,11 @@ from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion
-from coe_agents.evaluation.scoring.figures import BY_PROBABILITY, compute_figures, graph_figures
+from coe_agents.evaluation.scoring.figures import compute_figures
 from coe_agents.policy import Measurement, measure
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.weighting import Weighting, log_probabilities, most_probable, shares
-from coe_agents.uncertainty import cluster_distributions, ensemble_mean
+from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, ensemble_mean
 from coe_agents.uncertainty.entropies import shannon
 from coe_agents.uncertainty.ties import shares_lead
 
@@ -36,9 +36,6 @@ class Statistics:
         question: The question and its samples; `responses` are in the order of `labels`.
         labels: The cluster of each response; clusters are numbered by their texts, so that agents do not matter.
         weighting: How responses count, as asked for.
-        affinity: Shape `(n_clusters, n_clusters)`, in [0, 1]: the mean of both directions' probability of entailment
-            between the clusters' most probable responses, with a diagonal of 1. The identity without an entailment
-            model.
         names: The agents that responded, in the order of the rows of `distributions`.
         agents: The row of each response's agent.
         log_probs: Each response's length-normalised log-probability; 0 for those of an agent that counts by frequency.
@@ -47,7 +44,7 @@ class Statistics:
         support: The ensemble mean of each cluster, shape `(n_clusters,)`.
         leading: The clusters that share the lead: one, or more on a tie.
         entropies: The semantic entropy of each agent, in the order of the rows.
-        figures: Scores by name; None where it cannot be computed: see `compute_figures` and `graph_figures`.
+        figures: Scores by name; None where it cannot be computed: see `compute_figures`.
         proposer: The agent whose first response is judged; None where the group's answer is.
         weights: Of the agents by name, 1 for those without. They change `support`, `leading` and `measurement`.
     """
@@ -55,7 +52,6 @@ class Statistics:
     question: SampledQuestion
     labels: IntArray
     weighting: Weighting
-    affinity: FloatArray
     names: tuple[str, ...]
     agents: IntArray
     log_probs: FloatArray
@@ -82,7 +78,6 @@ class Statistics:
 
     @cached_property
     def n_responses(self) -> list[int]:
-        """Of each agent, in the order of the rows."""
         return list(np.bincount(self.agents).tolist())
 
     @cached_property
@@ -92,8 +87,7 @@ class Statistics:
 
     @cached_property
     def places(self) -> list[list[int]]:
-        """The places of the responses in each cluster."""
-        found: list[list[int]] = [[] for _ in self.affinity]
+        found: list[list[int]] = [[] for _ in self.support]
         for place, label in enumerate(self.labels.tolist()):
             found[label].append(place)
         return found
@@ -105,10 +99,7 @@ class Statistics:
 
     @cached_property
     def action_kind(self) -> ActionKind | None:
-        """Whether a tool is called, by the proposal or else by the group's answer; None of texts.
-
-        Where the lead is shared, one action that calls is enough.
-        """
+        """Whether a tool is called, by the proposal or else by a leading answer; None of texts."""
         if self.is_text:
             return None
         judged = (
@@ -124,18 +115,11 @@ class Statistics:
 
     @cached_property
     def is_text(self) -> bool:
-        """Whether no response is a proposal of tool calls."""
         return not has_proposals(self.responses)
 
     @property
     def is_tied(self) -> bool:
-        """Whether several clusters share the lead."""
         return len(self.leading) > 1
-
-    def with_affinity(self, affinity: FloatArray) -> "Statistics":
-        """Returns the same with another affinity, and with the figures that read it."""
-        changed = graph_figures(self.distributions, self.labels, affinity)
-        return replace(self, affinity=affinity, figures={**self.figures, **changed})
 
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response; of tool calls the canonical action."""
@@ -156,19 +140,17 @@ def iter_statistics(
 ) -> Iterator[Statistics]:
     """Yields the statistics of each question that has a response; a few questions are held at a time.
 
-    Responses are compared by their `answer`, else by the canonical answer of their text. For the affinity between
+    Responses are compared by their `answer`, else by the canonical answer of their text. For the distances between
     clusters, `entailment` is asked two pairs per pair of clusters; the other arguments are as in `ScoringSetup`.
     `weights` are the agents' by name, 1 for those without; they change the measurement and its leading cluster, and
-    questions that only agents of weight 0 answered are left out.
-
-    Raises:
-        ValueError: If `weighting` is "probability" and an agent lacks log-probabilities.
+    questions that only agents of weight 0 answered are left out. A ValueError if `weighting` is "probability" and an
+    agent lacks log-probabilities.
     """
     weight_of = weights or {}
     waiting = iter(questions)
     for first in waiting:
         batch = [
-            fill_answers(question)
+            _fill_answers(question)
             for question in chain([first], islice(waiting, BATCH - 1))
             if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
         ]
@@ -185,7 +167,7 @@ def iter_statistics(
                 zip(places, _compute_statistics(chosen, own_labels, weighting, proposer, weight_of), strict=True)
             )
         statistics = [ready[place] for place in range(len(batch))]
-        yield from statistics if entailment is None else _with_affinities(statistics, entailment)
+        yield from statistics if entailment is None else _with_distances(statistics, entailment)
 
 
 def _cluster(batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
@@ -223,57 +205,44 @@ def _compute_statistics(
     numbers: dict[str, int] = {}
     agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in questions[0].responses])
     clusters = np.array(labels)
-    # also for "frequency": the scores by probability need log-probabilities whatever the weighting
-    known = [_log_probabilities(each, "probability" if weighting == "probability" else "auto") for each in questions]
+    known = [_log_probabilities(each, weighting) for each in questions]
     likely = np.array([log_probs for log_probs, _ in known])
-    frequencies = cluster_distributions(clusters, agents)
-    probabilities = cluster_distributions(clusters, agents, log_probs=likely)
-    by_probability = weighting != "frequency"
-    distributions = probabilities if by_probability else frequencies
-    pool = np.zeros_like(agents)
+    # probabilities and counts of 1 cannot be pooled
+    poolable = np.array([log_probs * all(by_agent.values()) for log_probs, by_agent in known])
+    distributions = cluster_distributions(clusters, agents, log_probs=likely)
     own_weights = np.array([weights.get(name, 1.0) for name in numbers])
     support = (
         ensemble_mean(distributions, weights=own_weights / own_weights.sum()) if weights else distributions.mean(axis=1)
     )
     entropies = shannon(distributions)
     figures = compute_figures(
-        frequencies,
-        probabilities,
-        pooled_frequencies=cluster_distributions(clusters, pool)[:, 0],
-        pooled_probabilities=cluster_distributions(clusters, pool, log_probs=likely)[:, 0],
-        by_probability=by_probability,
+        distributions,
+        pooled=cluster_distributions(clusters, np.zeros_like(agents), log_probs=poolable)[:, 0],
         support=support,
-        entropies=entropies,
-        sizes=np.rint((frequencies * np.bincount(agents)[:, None]).sum(axis=1)).astype(np.int64),
+        frequencies=cluster_distributions(clusters, agents),
     )
     leads = shares_lead(support).tolist()
     for i, question in enumerate(questions):
         n_clusters = max(labels[i]) + 1
-        by_agent = known[i][1]
-        own: dict[str, float | None] = {name: values[i] for name, values in figures.items()}
-        if not all(by_agent.values()):  # probabilities and counts of 1 cannot be pooled
-            own |= dict.fromkeys(BY_PROBABILITY)
-            own["pooled_semantic_entropy"] = own["pooled_semantic_entropy_by_frequency"]
         yield Statistics(
             question=question,
             labels=clusters[i],
             weighting=weighting,
-            affinity=np.eye(n_clusters),
             names=tuple(numbers),
             agents=agents,
-            log_probs=likely[i] if by_probability else np.zeros(len(agents)),
-            counts_by_probability=tuple(by_probability and by_agent[name] for name in numbers),
+            log_probs=likely[i],
+            counts_by_probability=tuple(known[i][1][name] for name in numbers),
             distributions=distributions[i, :, :n_clusters],
             support=support[i, :n_clusters],
             leading=tuple(cluster for cluster, leads_here in enumerate(leads[i]) if leads_here),
             entropies=tuple(entropies[i].tolist()),
-            figures=own,
+            figures={name: values[i] for name, values in figures.items()},
             proposer=proposer,
             weights=weights,
         )
 
 
-def fill_answers(question: SampledQuestion) -> SampledQuestion:
+def _fill_answers(question: SampledQuestion) -> SampledQuestion:
     """Returns the question with what is compared of each response as its answer; see `compared_answer`."""
     if has_proposals(question.responses):
         compared = [{**response, "answer": compared_answer(response)} for response in question.responses]
@@ -304,8 +273,12 @@ def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
     return [numbers[label] for label in labels]
 
 
-def _with_affinities(batch: Sequence[Statistics], entailment: EntailmentModel) -> Iterator[Statistics]:
-    """Yields the statistics with the affinities that the model gives; all pairs go to it in one request."""
+def _with_distances(batch: Sequence[Statistics], entailment: EntailmentModel) -> Iterator[Statistics]:
+    """Yields the statistics with `coe_wasserstein` over a ground metric between the clusters.
+
+    It is 1 - the mean of both directions' probability of entailment between their most probable responses. All pairs go
+    to the model in one request.
+    """
     pairs: list[tuple[str, str]] = []
     for each in batch:
         answers = [each.answer_of(cluster) for cluster in range(len(each.support))]
@@ -315,4 +288,6 @@ def _with_affinities(batch: Sequence[Statistics], entailment: EntailmentModel) -
         matrix = np.eye(len(each.support))
         off_diagonal = matrix == 0.0
         matrix[off_diagonal] = [next(entailed) for _ in range(off_diagonal.sum())]
-        yield each.with_affinity((matrix + matrix.T) / 2.0)
+        metric = 1.0 - (matrix + matrix.T) / 2.0
+        found = collaborative_entropy(each.distributions, divergence="wasserstein", ground_metric=metric).total
+        yield replace(each, figures={**each.figures, "coe_wasserstein": float(found)})

@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import get_runtime
 
+from coe_agents._steps import Call, Steps
 from coe_agents.decision.data import AgentTokens
 from coe_agents.errors import (
     AgentError,
@@ -22,7 +23,7 @@ from coe_agents.errors import (
 )
 from coe_agents.graph import events
 from coe_agents.graph.round_state import seconds_since
-from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import AskedRequest, check_request
 from coe_agents.text import safe_message
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response, create_usage
@@ -34,11 +35,7 @@ _GRACE = 0.5
 def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: bool = True) -> TwoForms:
     """Returns the node that samples one agent; its last failure becomes a row, so that the other agents' answers count.
 
-    Args:
-        agent: The agent.
-        agents: The names of all agents of the graph.
-        attempts: How often it is asked in all.
-        graded: Whether the agent may give probabilities of choices instead of samples.
+    It is asked `attempts` times in all, and where `graded` it may give probabilities of choices instead of samples.
     """
 
     def to_update(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
@@ -48,7 +45,8 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here too: an agent may not know `first_index`
         rows = enumerate(reply["responses"], start=request.get("first_index", 0))
-        secrets = secrets_of(agent)
+        # looked for where something failed only: it takes longer than the rest of the node
+        secrets = secrets_of(agent) if any(row["error"] for row in reply["responses"]) else set()
         responses: list[Response] = [
             {**row, "index": index, "error": row["error"] and safe_message(row["error"], secrets)}
             for index, row in rows
@@ -73,28 +71,22 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
             update["usages"] = [AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)]
         return update
 
-    def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
-        check_request(asked, agents)
-        finish = events.start_sampling(agent.name, asked["round"])
-        try:
-            request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
-            update = to_update(asked, agent.sample(request, disable_streaming(config)))
-        except Exception as error:
-            update = to_failure(asked, error)
-        return finish(update)
-
-    async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+    def sample(asked: AskedRequest, config: RunnableConfig) -> Steps[dict[str, Any]]:
         check_request(asked, agents)
         finish = events.start_sampling(agent.name, asked["round"])
         try:
             request, seconds = in_time(asked, graded=graded)
-            async with nullcontext() if seconds is None else cut_off(seconds):
-                update = to_update(asked, await agent.asample(request, disable_streaming(config)))
+
+            async def asample(*given: Any) -> AgentReply:  # the other form, a call in this thread, cannot be cut off
+                async with nullcontext() if seconds is None else cut_off(seconds):
+                    return await agent.asample(*given)
+
+            update = to_update(asked, (yield Call(agent.sample, asample, (request, disable_streaming(config)))))
         except Exception as error:
             update = to_failure(asked, error)
         return finish(update)
 
-    return TwoForms(sample, asample, name=agent.name)
+    return steps_node(sample, name=agent.name)
 
 
 def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float | None]:

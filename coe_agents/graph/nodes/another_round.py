@@ -9,11 +9,12 @@ from langgraph.types import Overwrite
 
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.graph.round_state import begin_round, measurement_of, new_responses
+from coe_agents.graph.round_state import begin_round, measurement_of, new_responses, spent_of
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import proposals_in_words
 from coe_agents.graph.state import CoEState, Plan
-from coe_agents.rounds import RoundContext
+from coe_agents.policy.bounds import Bounds, Spent
+from coe_agents.rounds import RoundContext, RoundPlan
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.strategy import check_plan
 
@@ -40,7 +41,7 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             "round": state["round"] + 1,
             "plan": Plan(
                 strategy=name,
-                overrides={agent: dict(overrides) for agent, overrides in plan.overrides.items()},
+                overrides=_within_budget(spent_of(state), settings.of(state).bounds, plan, round_context),
                 shows_answers=plan.shows_answers,
             ),
             "clock": clock,
@@ -53,3 +54,15 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
         return await asyncio.to_thread(another_round, state, config)
 
     return TwoForms(another_round, aanother_round, name="another_round")
+
+
+def _within_budget(spent: Spent, bounds: Bounds, plan: RoundPlan, asked: RoundContext) -> dict[str, dict[str, Any]]:
+    """Returns the requests to the agents, of fewer responses where the tokens that are left do not suffice for all."""
+    overrides: dict[str, dict[str, Any]] = {agent: {**changes} for agent, changes in plan.overrides.items()}
+    wanted = {agent: changes.get("n_samples", asked.n_responses[agent] or 1) for agent, changes in overrides.items()}
+    fitting = bounds.fit(wanted, spent)
+    return (
+        overrides
+        if fitting == wanted
+        else {agent: {**overrides[agent], "n_samples": n} for agent, n in fitting.items()}
+    )

@@ -1,9 +1,12 @@
 """Owns the node that decides, and chooses the next node by it."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Literal
 
 from langgraph.types import Command
 
+from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.round_state import agents_counted_as, fields_of, measurement_of, seconds_used, spent_of
@@ -13,12 +16,16 @@ from coe_agents.policy.wording import who_says_what
 from coe_agents.rounds import Clarify
 from coe_agents.rounds.strategies import Strategies
 
+OnUnavailable = Literal["abstain", "raise"]
+"""What becomes of a question that no agent answered."""
+
 
 def coordinator_node(
     settings: RunSettings,
     *,
     strategies: Strategies,
     routes: Collection[str],
+    on_unavailable: OnUnavailable,
 ) -> Callable[[CoEState], Command[str]]:
     """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`."""
 
@@ -26,13 +33,20 @@ def coordinator_node(
         now = settings.of(state)
         answered = {response["agent"] for response in state["responses"] if response["error"] is None}
         measurement = None if state["measured"] is None else measurement_of(state)
+        if not answered and on_unavailable == "raise":
+            reasons = "; ".join(f"{row['agent']}: {row['error']}" for row in state["responses"])
+            hint = '"coe-agents doctor" tries each alone, and says what to do'
+            raise GroupUnavailableError(f"no agent of the group answered. {reasons}", hint=hint)
+        spent = spent_of(state)
+        if measurement is not None:
+            measurement = replace(measurement, tokens_left=now.bounds.tokens_left(spent))
         decision = settle(
             now.policy,
             measurement,
             now.rules,
             asked=now.agents,
             answered=answered,
-            spent=spent_of(state),
+            spent=spent,
             remarks=dict.fromkeys(agents_counted_as(state, "not"), " (its temperature has no effect)"),
         )
         who, regime = "", None  # without a quorum, no regime

@@ -25,6 +25,7 @@ def finish(state: CoEState) -> dict[str, Any]:
         verdict,
         measured,
         choices=state["turn"]["choices"],
+        answers=state["turn"].get("answers"),
         calls=calls,
         failed_agents={
             response["agent"]: response["error"]

@@ -50,14 +50,17 @@ def prepare_node(
                 "Shorten it, or build the graph with a higher bound"
             )
         shown, allowed = _shown(conversation, asked, history), _choices(state.get("choices"))
+        with_tools, is_review = _tools(state, tools, allowed), bool(state.get("is_review"))
+        has_words = allowed is None and with_tools is None and not is_review
         return {
             "turn": Turn(
                 state_version=STATE_VERSION,
                 context=read_changes(settings),
                 question=asked,
                 choices=allowed,
-                is_review=bool(state.get("is_review")),
-                tools=_tools(state, tools, allowed),
+                is_review=is_review,
+                tools=with_tools,
+                answers=settings.answers.kind if settings.answers is not None and has_words else None,
                 conversation=convert_to_openai_messages(shown),
                 last_seen=conversation[-1].id,
             ),

@@ -1,41 +1,32 @@
 """What a model supports is detected at the first requests, remembered, and reported. Real clients, local servers."""
 
-import asyncio
 from typing import ClassVar
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.errors import AgentError, InvalidRequestError
+from coe_agents.errors import AgentError
 from coe_agents.types import AgentReply, AgentRequest
-from tests.doubles import CountingModel
-from tests.servers import Served, running, served
+from tests.servers import Served, served
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 TEXTS = ["It is Paris.", "Lyon", "Paris"]
-forms = pytest.mark.parametrize("form", ["sync", "async"])
 
 
-def agent(server: Served, model: type[ChatOpenAI] = ChatOpenAI, fields: dict | None = None, **options) -> ModelAgent:
-    chat = model(model="served", base_url=server.url, api_key="none", **fields or {})
+def agent(server: Served, fields: dict | None = None, **options) -> ModelAgent:
+    chat = ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {})
     return ModelAgent("a", chat, **{"n_samples": 3, "temperature": 0.7, "seed": 1, **options})
-
-
-def sampled(one: ModelAgent, form: str) -> AgentReply:
-    return one.sample(REQUEST) if form == "sync" else asyncio.run(one.asample(REQUEST))
 
 
 def texts_of(reply: AgentReply) -> list[str]:
     return sorted(response["text"] for response in reply["responses"])
 
 
-@forms
 @pytest.mark.parametrize(
     ("server_options", "rung", "refused", "n_requests"),  # of the first reply, and of the second
     [
@@ -49,12 +40,12 @@ def texts_of(reply: AgentReply) -> list[str]:
         ({"refuses": ("temperature",)}, "n-logprobs", ["temperature"], (2, 1)),
     ],
 )
-def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, rung, refused, n_requests, form):
+def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, rung, refused, n_requests):
     with served(**server_options) as server:
         one = agent(server)
-        first = sampled(one, form)
+        first = one.sample(REQUEST)
         assert len(server.requests) == n_requests[0]
-        second = sampled(one, form)
+        second = one.sample(REQUEST)
         assert len(server.requests) == sum(n_requests)
     for reply in (first, second):
         assert texts_of(reply) == TEXTS
@@ -65,79 +56,13 @@ def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, 
     assert not any(name in server.requests[-1] for name in refused)
 
 
-def test_what_is_sent_and_what_is_made_of_it():
+def test_the_responses_api_has_neither():
     with served() as server:
-        reply = agent(server, max_tokens=9).sample(REQUEST)
-    (sent,) = server.requests
-    assert (sent["n"], sent["temperature"], sent["logprobs"], sent["stream"]) == (3, 0.7, True, False)
-    assert sent["max_completion_tokens"] == 9
-    # a token that is part of a character has an empty text, and counts
-    assert {(response["logprob"], response["n_tokens"]) for response in reply["responses"]} == {(-0.75, 2)}
-    assert reply["usage"] == {"input_tokens": 11, "output_tokens": 6}  # once a request, not once a message
-
-
-@pytest.mark.parametrize("own", [{"seed": 1}, {"seed": None, "fields": {"seed": 42}}])
-def test_a_server_that_ignores_n_is_asked_again_with_distinct_seeds(own):
-    with served(ignores_n=True) as server:
-        reply = agent(server, **own).sample(REQUEST)
-    # the one that came for three is not used: it might be all of them run together
-    first = server.requests[0]["seed"]
-    assert [sent["seed"] for sent in server.requests[1:]] == [first, first + 1, first + 2]
-    assert len({response["text"] for response in reply["responses"]}) == 3
-    assert reply["usage"] == {"input_tokens": 44, "output_tokens": 8}  # that one was paid for, too
-
-
-class Streaming(ChatOpenAI):
-    """A client that streams, whatever it is told, and so runs all choices of a request together."""
-
-    def _generate(self, messages, stop=None, run_manager=None, **options):
-        return generate_from_stream(self._stream(messages, stop, run_manager, **{**options, "stream": True}))
-
-    async def _agenerate(self, messages, stop=None, run_manager=None, **options):
-        return await asyncio.to_thread(self._generate, messages, stop, None, **options)
-
-
-@forms
-def test_choices_that_a_client_ran_together_are_not_taken_for_a_response(form):
-    with served() as server:
-        merged = Streaming(model="served", base_url=server.url, api_key="none", n=3).invoke("Q?").text
-        assert len(merged) == sum(map(len, TEXTS))  # as this client has it
-        server.requests.clear()
-        reply = sampled(agent(server, Streaming), form)
-    assert texts_of(reply) == TEXTS
-    assert reply["sampling"]["rung"].startswith("each")
-    assert [sent.get("n") for sent in server.requests] == [3, None, None, None]
-
-
-@forms
-def test_the_responses_api_has_neither(form):
-    with served() as server:
-        reply = sampled(agent(server, fields={"use_responses_api": True}), form)
+        reply = agent(server, fields={"use_responses_api": True}).sample(REQUEST)
     assert texts_of(reply) == TEXTS
     assert len(server.requests) == 3
     assert reply["sampling"]["rung"] == "each"
     assert set(reply["sampling"]["refused"]) == {"n", "logprobs", "seed"}
-
-
-def test_a_client_without_the_option_is_asked_without():
-    class Narrow(CountingModel):
-        def _generate(self, messages, stop=None, run_manager=None, **options):
-            if "n" in options:
-                raise TypeError("create() got an unexpected keyword argument 'n'")
-            return super()._generate(messages, stop, run_manager, **options)
-
-    reply = ModelAgent("a", Narrow(), n_samples=3).sample(REQUEST)
-    assert (reply["sampling"]["rung"], reply["sampling"]["refused"]) == ("each-logprobs", ["n"])
-
-
-def test_a_temperature_out_of_range_is_no_refusal():
-    class Cold(Served):
-        def answer(self, body):
-            return 400, {"error": {"message": "temperature must be at most 2"}}
-
-    with running(Cold()) as server, pytest.raises(InvalidRequestError, match="temperature must be at most 2"):
-        agent(server, temperature=3.0).sample(REQUEST)
-    assert len(server.requests) == 1
 
 
 class Plain(BaseChatModel):
@@ -166,22 +91,10 @@ def seen():
     return Plain.seen
 
 
-@forms
-def test_a_model_that_fails_at_once_is_not_asked_for_every_response(seen, form):
+def test_a_model_that_fails_at_once_is_not_asked_for_every_response(seen):
     with pytest.raises(AgentError, match="PermissionError: no"):
-        sampled(ModelAgent("a", Plain(fails=True), n_samples=5), form)
+        ModelAgent("a", Plain(fails=True), n_samples=5).sample(REQUEST)
     assert len(seen) == 1
-
-
-def test_after_a_failure_the_rest_is_not_asked_for():
-    with served(ignores_n=True) as server:
-        one = agent(server)
-        one.sample(REQUEST)  # it is known by now that each response takes a request
-        server.requests.clear()
-        server.refuses = ("model",)
-        with pytest.raises(InvalidRequestError):
-            one.sample(REQUEST)
-    assert len(server.requests) == 1
 
 
 def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it(seen):
@@ -191,12 +104,3 @@ def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it(see
     shown = [message.text for message, _ in graph.stream({"question": "Q?"}, stream_mode="messages")]
     assert shown == ["Q?", "Paris"]
     assert seen == [{}, {}]
-
-
-def test_separate_requests_go_out_together_in_async_and_within_the_bound():
-    with served(ignores_n=True, seconds=0.05) as server:
-        one = agent(server, n_samples=6, max_concurrency=3)
-        sampled(one, "async")  # it is known by now that each response takes a request
-        server.gathers = 3
-        sampled(one, "async")
-    assert server.most_busy == 3

@@ -5,7 +5,6 @@ from coe_agents import ModelAgent
 from coe_agents.agents._requests.chat_models import address_of, prepare
 from coe_agents.errors import AgentError
 from coe_agents.types import AgentRequest
-from tests.doubles import CountingModel
 from tests.servers import answering
 
 
@@ -19,10 +18,6 @@ from tests.servers import answering
 )
 def test_an_address_tells_no_secret(base_url, address):
     assert address_of(ChatOpenAI(model="m", base_url=base_url, api_key="none")) == address
-
-
-def test_a_model_in_this_process_has_no_address():
-    assert address_of(CountingModel()) == ""
 
 
 def test_preparing_leaves_the_model_as_it_was():
@@ -43,8 +38,3 @@ def test_a_server_cannot_tell_the_password_in_an_address():
             agent.sample(AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0))
     assert "[redacted]" in str(failure.value)
     assert password not in repr(failure.value) + str(failure.value)
-
-
-def test_a_list_of_models_is_refused():
-    with pytest.raises(TypeError, match=r"must be a chat model .*; got tuple.* put a proxy in front"):
-        ModelAgent("a", ("openai:m",))

@@ -5,16 +5,10 @@ import time
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
-from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents._steps import arun_steps, run_steps
 from coe_agents.agents._requests.endpoints import Deadline, Places, places_of
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentTimeoutError
-from coe_agents.types import AgentRequest
-from tests.doubles import CountingModel
-from tests.servers import served
 from tests.waiting import until, wait_until
 
 
@@ -98,26 +92,6 @@ async def test_who_gives_up_waiting_takes_no_place():
         pass
 
 
-async def test_requests_that_are_cancelled_leave_the_place_and_the_queue():
-    started = asyncio.Event()
-
-    class Slow(CountingModel):
-        async def _agenerate(self, *args, **options):
-            started.set()
-            await asyncio.sleep(60)
-
-    agent = ModelAgent("a", Slow(), max_concurrency=1)
-    request = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
-    asking = [asyncio.create_task(agent.asample(request)) for _ in range(2)]
-    await started.wait()
-    places = agent._asker.server.places
-    await until(lambda: (places._n_taken, len(places._waiting)) == (1, 1))
-    for task in asking:
-        task.cancel()
-    assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*asking, return_exceptions=True))
-    assert (places._n_taken, len(places._waiting)) == (0, 0)
-
-
 def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
     first, second, other = (places_of(None, at, size) for at, size in (("x", 5), ("x", 2), ("y", 5)))
     assert first is second
@@ -125,34 +99,3 @@ def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
     del first, second
     gc.collect()
     assert places_of(None, "x", 7).size == 7
-
-
-@pytest.mark.parametrize("form", ["sync", "async"])
-def test_all_agents_and_runs_at_one_address_share_its_places(form):
-    with served(texts=("Paris",), seconds=0.02, gathers=2) as server:
-
-        def agent(name):
-            chat = ChatOpenAI(model=f"served-{name}", base_url=server.url, api_key="none")
-            return ModelAgent(name, chat, n_samples=2, max_concurrency=2)
-
-        graphs = [
-            create_coe_graph(
-                [agent(name) for name in "abc"], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
-            ).compile()
-            for _ in range(2)
-        ]
-        given = [{"question": f"{i}?"} for i in range(2)]
-        if form == "sync":
-            threads = [threading.Thread(target=graph.batch, args=(given,)) for graph in graphs]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(60)
-        else:
-
-            async def both():
-                await asyncio.gather(*(graph.abatch(given) for graph in graphs))
-
-            asyncio.run(both())
-    assert len(server.requests) == 12
-    assert server.most_busy == 2

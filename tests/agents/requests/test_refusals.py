@@ -4,8 +4,7 @@ import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import ModelAgent
 from coe_agents.clustering.answers import parse_choice
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.types import AgentRequest
@@ -15,15 +14,13 @@ REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"
 KNOWN, OTHER = "I'm sorry, but I can't assist with that request.", "This conflicts with the usage policies."
 
 
-def refusing(text, *, first=None):
-    """Returns what a server answers whose model refuses each choice, or says `first` as the first one."""
+def refusing(text):
+    """Returns what a server answers whose model refuses each choice."""
 
     def answer(body):
         status, reply = completion(*[""] * body.get("n", 1))
         for choice in reply["choices"]:
             choice["message"] = {"role": "assistant", "content": None, "refusal": text}
-        if first is not None:
-            reply["choices"][0]["message"] = {"role": "assistant", "content": first, "refusal": None}
         return status, reply
 
     return answer
@@ -34,35 +31,20 @@ def agent(model, **options):
 
 
 @pytest.mark.parametrize("text", [KNOWN, OTHER])
-@pytest.mark.parametrize("n_samples", [1, 5])
-def test_it_is_a_refusal_and_no_empty_response(text, n_samples):
+def test_it_is_a_refusal_and_no_empty_response(text):
     with answering(refusing(text)) as server:
-        reply = agent(server.chat(), n_samples=n_samples).sample(REQUEST)
-    assert len(reply["responses"]) == n_samples
+        reply = agent(server.chat(), n_samples=3).sample(REQUEST)
+    assert len(reply["responses"]) == 3
     assert reply["sampling"]["n_empty"] == 0
     for row in reply["responses"]:
         assert text in row["text"]
         assert answer_kind(row["answer"] or row["text"]) == "refusal"
 
 
-def test_the_group_says_that_it_refuses():
-    with answering(refusing(OTHER)) as server:
-        graph = create_coe_graph([agent(server.chat())], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5))
-        decision = graph.compile().invoke({"question": "Q?"})["decision"]
-    assert (decision["action"], decision["coe"]) == ("abstain", 0.0)
-    assert "a refusal is not an answer" in decision["reason"]
-
-
 def test_it_is_never_a_choice():
     with answering(refusing("approve")) as server:
         (row,) = agent(server.chat(), n_samples=1).sample(REQUEST)["responses"]
     assert parse_choice(row["text"], ["approve", "reject"]) is None
-
-
-def test_a_text_counts_and_not_the_refusal_of_another():
-    with answering(refusing(OTHER, first="Paris")) as server:
-        rows = agent(server.chat(), n_samples=2).sample(REQUEST)["responses"]
-    assert [row["text"] for row in rows] == ["Paris", ""]  # LangChain drops the second one's refusal
 
 
 def test_a_block_of_the_responses_api():

@@ -41,10 +41,6 @@ def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
     assert len(found.questions) == len(expected) < found.n_records
     for limit in (1, 30, 10_000, None):
         assert list(found.questions.first(limit)) == expected[:limit]
-        assert found.questions.first(limit)[2:9] == expected[:limit][2:9]
-    assert found.questions[-1] == expected[-1]
-    with pytest.raises(IndexError):
-        found.questions.first(3)[3]
 
 
 def examples_from(questions, k, *, seed, **options):
@@ -73,12 +69,11 @@ def test_no_example_gives_the_asked_question_away_or_lacks_what_is_shown():
         examples_from(questions, 1, seed=0, with_context=True)(asked)
 
 
-@given(st.lists(st.binary(max_size=2)), st.integers(-6, 6), st.integers(-6, 6), st.sampled_from([-2, -1, 1, 3]))
+@given(st.lists(st.binary(max_size=2)))
 @settings(max_examples=50)
-def test_a_sequence_on_disk_is_a_sorted_list(values, start, stop, step):
+def test_a_sequence_on_disk_is_a_sorted_list(values):
     found = DiskSequence(values, key=bytes, encode=bytes.hex, decode=bytes.fromhex)
     expected = sorted(set(values))
     assert list(found) == expected
-    assert found[start:stop:step] == expected[start:stop:step]
-    assert list(found.first(3)[start:stop:step]) == expected[:3][start:stop:step]
+    assert list(found.first(3)) == expected[:3]
     assert [found.first(3).place_of(key) for key in expected[:5]] == [0, 1, 2, None, None][: len(expected[:5])]

@@ -33,6 +33,12 @@ def test_a_passage_that_is_not_there_is_said():
         load_prompt("squad").text(Question("3", "Who?", ("Ann",)), with_context=True)
 
 
+def test_a_prompt_of_ones_own(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('instruction = "Rhyme {freely}."\nquestion = "{Q} {question}"')
+    assert load_prompt(str(path)).text(EXAMPLE) == "Rhyme {freely}.\n\n{Q} When?"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -1,14 +1,12 @@
 import pytest
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
 from langgraph.graph import StateGraph
 
 from coe_agents import RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
-from coe_agents.rounds import Resample, RoundPlan
+from coe_agents.rounds import RoundPlan
 from tests.doubles import ScriptedAgent
-from tests.graph.test_graph import Recorder, both
+from tests.graph.test_graph import both
 
 AGAIN = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round"))
 
@@ -51,58 +49,6 @@ def test_a_debate_shows_the_answers_and_its_responses_replace_the_former_ones():
     assert decision["tokens"]["a"] == {"input_tokens": 6, "output_tokens": 2}  # of both rounds
 
 
-def test_the_trajectory_tells_what_each_round_came_to():
-    decision = both(graph(*three(c=["Paris"])), {"question": "Q?"})["decision"]
-    first, second = decision["trajectory"]
-    assert first == {
-        "round": 0,
-        "strategy": None,
-        "coe": pytest.approx(0.6365, abs=1e-4),  # -2/3 log(2/3) - 1/3 log(1/3): each sure, so all of it epistemic
-        "aleatoric": 0.0,
-        "epistemic": pytest.approx(0.6365, abs=1e-4),
-        "regime": "conflict",
-        "answer": "Paris",
-        "led": ["Paris"],
-        "leading": {"a": "Paris", "b": "Paris", "c": "Lyon"},
-        "flips": {},
-        "adopted": {},
-        "tokens": 12,
-        "n_responses": 3,
-    }
-    assert (second["strategy"], second["regime"], second["epistemic"]) == ("debate", "consensus", 0.0)
-    assert second["flips"] == second["adopted"] == {"a": False, "b": False, "c": True}
-    assert (second["tokens"], second["n_responses"]) == (12, 3)
-
-
-@pytest.mark.parametrize(
-    ("later", "conformity"),
-    [
-        ({"c": ["Lyon"]}, 0),  # nobody moves
-        ({"c": ["the paris!"]}, 1 / 3),  # c changes to it, in words of its own
-        ({"a": ["Lyon"], "b": ["Lyon"]}, 0),  # the majority follows the minority: no conformity
-        ({"c": ["Nice"]}, 0),  # c moves, to where nobody was
-    ],
-)
-def test_conformity_is_the_share_that_gave_way_to_what_led(later, conformity):
-    assert ask(graph(*three(**later)))["decision"]["conformity"] == pytest.approx(conformity)
-
-
-def test_former_answers_are_compared_and_not_measured():
-    seen = []
-
-    class Clusterer(NormalizedMatch):
-        def cluster(self, responses, questions):
-            seen.extend(responses)
-            return super().cluster(responses, questions)
-
-    agents = three(a=["Rome"], b=["Rome"], c=["Rome"])
-    compiled = create_coe_graph(agents, clusterer=Clusterer(), policy=AGAIN, max_rounds=2).compile()
-    result = compiled.invoke({"question": "Q?"})
-    assert seen[1] == ["Rome", "Rome", "Rome", "Paris", "Lyon"]
-    assert result["labels"] == [0, 0, 0]
-    assert result["decision"]["support"] == {"Rome": 1.0}
-
-
 def test_a_quorum_lost_in_a_debate_abstains_and_nothing_former_passes_for_an_answer():
     agents = three()
     for agent in agents[1:]:
@@ -115,17 +61,6 @@ def test_a_quorum_lost_in_a_debate_abstains_and_nothing_former_passes_for_an_ans
     dead = both(graph(*agents), {"question": "Q?"})["decision"]
     assert dead["coe"] is None
     assert [data["coe"] is None for data in dead["trajectory"]] == [False, True]
-
-
-def test_strategies_follow_the_regime():
-    hesitant = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 9) for name in "ab"]
-    decision = ask(graph(*hesitant))["decision"]
-    assert [data["strategy"] for data in decision["trajectory"]] == [None, "resample"]
-    assert hesitant[0].requests[1]["n_samples"] == 4
-    assert decision["agents"]["a"]["n_responses"] == 11  # merged
-    assert [data["n_responses"] for data in decision["trajectory"]] == [4, 18]  # of each round alone
-    told = ask(graph(*three(), strategies={"conflict": "diversify"}))["decision"]
-    assert told["trajectory"][1]["strategy"] == "diversify"
 
 
 def test_a_policy_may_name_the_strategy():
@@ -163,31 +98,3 @@ def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():
     assert len(agents[0].requests) == 4  # one of each of the four runs
     assert decision["trajectory"][1]["strategy"] == "only_c"
     assert decision["agents"]["c"]["n_responses"] == 2
-
-
-def test_a_debate_follows_a_merged_round_and_counts_alone():
-    policy = Recorder("another_round", "another_round", "answer")
-    strategies = {"conflict": Resample(growth=1), "unknown": "debate", "ambiguous": "debate"}
-    agents = [ScriptedAgent("a", ["Paris"], ["Lyon"], ["Rome"]), ScriptedAgent("b", ["Lyon"], ["Paris"], ["Rome"])]
-    result = ask(graph(*agents, policy=policy, strategies=strategies, max_rounds=3))
-    assert [data["strategy"] for data in result["decision"]["trajectory"]] == [None, "resample", "debate"]
-    assert [row["round"] for row in result["former_responses"]] == [0, 1, 0, 1]
-    assert result["decision"]["support"] == {"Rome": 1.0}
-    # what a policy sees: the rounds before, and how many conformed
-    assert [len(measurement.history) for _, _, measurement in policy.seen] == [0, 1, 2]
-    assert [measurement.conformity for _, _, measurement in policy.seen] == [None, None, 0]
-
-
-async def test_a_model_that_a_strategy_asks_is_not_streamed_before_the_gate():
-    writer = GenericFakeChatModel(messages=iter([AIMessage("What else?")] * 2))
-
-    def reword(context):
-        messages = context.rephrase(writer.invoke(context.question).text)
-        return RoundPlan({name: {"messages": messages} for name in context.n_responses})
-
-    agents = three(c=["Paris"])
-    compiled = graph(*agents, strategies={"conflict": reword}).compile()
-    streamed = [chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
-    streamed += [chunk.content async for chunk, _ in compiled.astream({"question": "Q?"}, stream_mode="messages")]
-    assert "else?" not in "".join(streamed)
-    assert agents[0].requests[1]["messages"] == [{"role": "user", "content": "What else?"}]

@@ -43,15 +43,6 @@ def test_a_key_that_a_judges_server_repeats_is_in_no_error_and_no_checkpoint(for
     assert KEY not in kept
 
 
-def test_an_error_of_a_models_client_has_its_cause():
-    def fail():
-        raise RuntimeError("out of memory")
-
-    with pytest.raises(ClusteringError, match="RuntimeError: out of memory") as raised:
-        graph(Clusterer(fail)).invoke({"question": "Q?"})
-    assert isinstance(raised.value.__cause__, RuntimeError)
-
-
 def test_a_clusterer_may_interrupt():
     result = graph(Clusterer(lambda: interrupt("same?")), checkpointer=InMemorySaver()).invoke(
         {"question": "Q?"}, {"configurable": {"thread_id": "1"}}

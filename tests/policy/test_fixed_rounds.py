@@ -1,0 +1,59 @@
+"""Fixed rounds: how many are asked does not depend on what they measure, and what they changed is a table."""
+
+import math
+
+import pytest
+
+from coe_agents import GroupDecision, NormalizedMatch, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents.policy import FixedRounds
+from coe_agents.testing import ScriptedAgent
+
+SURE = {"consensus": "resample"}
+
+
+def decided(*agents, policy, **options):
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, **options).compile()
+    return GroupDecision.from_state(graph.invoke({"question": "Q?"}))
+
+
+def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_decides():
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]
+    decision = decided(*agents, policy=FixedRounds(3, then=RegimePolicy()), max_rounds=3)
+    assert (decision.action, decision.answer, decision.n_rounds) == ("answer", "Paris", 3)
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
+    decision = decided(*agents, policy=FixedRounds(2, then=RegimePolicy()), max_rounds=2)
+    assert (decision.action, decision.n_rounds) == ("abstain", 2)
+
+
+def test_a_graph_of_fewer_rounds_is_refused_when_it_is_built():
+    with pytest.raises(ValueError, match=r'"max_rounds" must be at least 3 for .*; got 2\. Pass max_rounds=3'):
+        decided(ScriptedAgent("a", ["x"]), policy=FixedRounds(3, then=RegimePolicy()), max_rounds=2)
+    with pytest.raises(ValueError, match='"n" of FixedRounds'):
+        FixedRounds(0, then=RegimePolicy())
+    with pytest.raises(TypeError, match='"then" of FixedRounds'):
+        FixedRounds(2, then="regime")
+
+
+def test_thresholds_are_those_of_the_other_policy():
+    policy = FixedRounds(2, then=ThresholdPolicy(0.5, otherwise="escalate"))
+    assert (policy.max_coe, policy.otherwise) == (0.5, "escalate")
+    assert policy.with_thresholds({"max_coe": 0.1}).then.max_coe == 0.1
+    assert not hasattr(policy, "aleatoric_threshold")
+
+
+def test_each_agent_of_each_round_is_a_row():
+    agents = [ScriptedAgent("a", ["Paris"], ["Lyon", "Paris"]), ScriptedAgent("b", ["Lyon"])]
+    policy = FixedRounds(2, then=ThresholdPolicy(math.inf))
+    strategies = {"conflict": "debate"}
+    decision = decided(*agents, policy=policy, max_rounds=2, strategies=strategies)
+    frame = decision.to_frame()
+    assert frame[["round", "agent", "answer"]].values.tolist() == [
+        [0, "a", "Paris"],
+        [0, "b", "Lyon"],
+        [1, "a", "Lyon"],
+        [1, "b", "Lyon"],
+    ]
+    assert frame["entropy"].tolist() == pytest.approx([0, 0, math.log(2), 0])
+    assert frame["flipped"].tolist()[2:] == [True, False]
+    assert frame["coe"].tolist()[0] == pytest.approx(math.log(2))
+    assert [len(axes.lines) for axes in decision.plot_rounds().axes] == [2, 3]

@@ -1,0 +1,58 @@
+"""Presets of answers: what is asked for, read and compared fits together."""
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+
+from coe_agents import ModelAgent, NormalizedMatch, RegimePolicy, ask, create_coe_graph, sentences, short_answers
+from coe_agents.prompts import ANSWER_ALONE
+from coe_agents.testing import ScriptedAgent, TableEntailment
+
+PARIS = ["Paris", "It is Paris.", "paris.", "The answer is Paris."]
+
+
+def graph(*agents, **options):
+    return create_coe_graph(agents, policy=RegimePolicy(), **options).compile()
+
+
+class Seen(FakeListChatModel):
+    prompts: list
+
+    def _call(self, messages, *args, **kwargs):
+        self.prompts.append([message.text for message in messages])
+        return super()._call(messages, *args, **kwargs)
+
+
+def test_short_answers_are_one_whatever_is_said_around_them():
+    decision = ask("Capital of France?", [ScriptedAgent("a", PARIS), ScriptedAgent("b", PARIS)])
+    assert (decision.action, decision.coe, decision.answers) == ("answer", 0.0, "short")
+
+
+def test_sentences_are_one_where_each_entails_the_other():
+    texts = ["Paris is it.", "The capital is Paris."]
+    question = "Capital of France?"
+    both = [f"{question} {text}" for text in texts]
+    judge = TableEntailment({(both[0], both[1]): "entailment", (both[1], both[0]): "entailment"})
+    agents = [ScriptedAgent(name, [text]) for name, text in zip("ab", texts, strict=True)]
+    decision = ask(question, agents, answers=sentences(judge))
+    assert (decision.action, decision.answers) == ("answer", "sentences")
+
+
+def test_the_instruction_is_added_to_an_agents_own_prompt_where_words_are_asked_for():
+    model = Seen(responses=["Paris"], prompts=[])
+    asked = graph(ModelAgent("a", model, n_samples=1, system_prompt="Be kind."), answers=short_answers())
+    asked.invoke({"question": "Capital of France?"})
+    assert model.prompts[-1] == [f"Be kind.\n\n{ANSWER_ALONE}", "Capital of France?"]
+    decision = asked.invoke({"question": "Is it Paris?", "choices": ["yes", "no"]})["decision"]
+    assert model.prompts[-1] == ["Be kind.", "Is it Paris?"]
+    assert decision["answers"] is None
+
+
+def test_a_preset_comes_with_its_clusterer():
+    with pytest.raises(TypeError, match='"answers" comes with its own "clusterer"'):
+        graph(ScriptedAgent("a", PARIS), answers=short_answers(), clusterer=NormalizedMatch())
+    with pytest.raises(TypeError, match='"answers" comes with its own "canonicalize"'):
+        graph(ScriptedAgent("a", PARIS), answers=short_answers(), canonicalize=None)
+    with pytest.raises(TypeError, match='needs "answers" or a "clusterer"'):
+        graph(ScriptedAgent("a", PARIS))
+    with pytest.raises(TypeError, match='"judge" of sentences must have the method "predict"'):
+        sentences(object())

@@ -13,7 +13,6 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.html.report_page import create_page
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.scoring.correctness import SameMeaning
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from tests.evaluation.invented import group, row, write
 
@@ -103,30 +102,6 @@ def test_the_policy_allows_its_own_script_and_style_only(run):
         "require-trusted-types-for": "'script'",
         "trusted-types": "'none'",
     }
-
-
-def test_each_cluster_has_its_text_and_a_verdict(tmp_path):
-    rows = [
-        *(
-            row("q", agent, i, said, references=["Paris"])
-            for agent in "ab"
-            for i, said in enumerate(("Lyon", "Lyon", "paris"))
-        ),
-        *(row("tied", agent, 0, said, correct=said == "x") for agent, said in (("a", "x"), ("b", "y"))),
-    ]
-    details = block(page(tmp_path, rows), "block-0")
-    assert [detail["clusters"] for detail in details] == [
-        [["Lyon", pytest.approx(2 / 3), 0.0], ["paris", pytest.approx(1 / 3), 1.0]],
-        [["x", 0.5, 1.0], ["y", 0.5, 0.0]],
-    ]
-    # to decline is never right, as everywhere else
-    declining = [*(row("q", "a", i) for i in range(2)), row("q", "b", text="I don't know.", correct=True)]
-    (detail,) = block(page(tmp_path, declining), "block-0")
-    assert {text: correct for text, _, correct in detail["clusters"]}["I don't know."] == 0.0
-    # a criterion that may cost a request is not asked about clusters that do not lead
-    model = SameMeaning(NormalizedMatch())
-    details = block(page(tmp_path, rows[:6], criterion=model), "block-0")
-    assert [correct for _, _, correct in details[0]["clusters"]] == [0.0, None]
 
 
 def colours():

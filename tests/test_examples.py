@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -54,12 +53,3 @@ def test_graphs_are_deployable(name):
     else:
         result = served(name).invoke({"messages": [("user", "What is the chemical symbol for gold?")]}, THREAD)
         assert "Au" in result["messages"][-1].text
-
-
-def test_a_deployed_graph_asks_a_person():
-    graph = served("escalation_to_person")
-    (waiting,) = graph.invoke({"messages": [("user", "What is the capital of Australia?")]}, THREAD)["__interrupt__"]
-    assert waiting.value["review_configs"][0]["allowed_decisions"][0] == "approve"
-    decision = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)["decision"]
-    assert (decision["action"], decision["decided_by"]) == ("answer", "person")
-    assert decision["answer"] == waiting.value["action_requests"][0]["args"]["answer"]

@@ -58,13 +58,9 @@ def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_ag
         asked = [body["messages"][-1]["content"] for body in well.requests]
         assert done.returncode == 1
         assert "ill failed once; the first error: AuthenticationError" in done.stdout
-        assert "[redacted]" in done.stdout
         assert KEY not in done.stdout + done.stderr + (out / SAMPLES).read_text() + (out / SETTINGS).read_text()
-        assert [line["error"] is None for line in lines(out)].count(False) == 1
-        again = run(*command)
-        assert again.returncode == 0, again.stdout
-        assert len(well.requests) == 3
-        assert len(ill.requests) == 4
+        assert run(*command).returncode == 0
+        assert (len(well.requests), len(ill.requests)) == (3, 4)
     assert len(lines(out)) == 3 * 2 * 2
     for said in asked:
         instruction, *examples, question = said.split("\n\n")

@@ -122,14 +122,9 @@ def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module)
     assert decision["reason"].endswith("why not")
 
 
-@pytest.mark.parametrize("by", ["name", "entry point"])
-def test_a_divergence_and_a_solver(by, written, installed, register):
-    divergence, solver = f"{installed}:half", f"{installed}:squared"
-    if by == "entry point":
-        register("coe_agents.divergences", half=divergence)
-        register("coe_agents.solvers", squared=solver)
-        divergence, solver = "half", "squared"
-    graph = f'[graph]\ndivergence = "{divergence}"\ncoordination = "{solver}"\n'
+def test_a_divergence_and_a_solver(written, installed, register):
+    register("coe_agents.divergences", half=f"{installed}:half")
+    graph = f'[graph]\ndivergence = "half"\ncoordination = "{installed}:squared"\n'
     compiled = load(written(graph=graph)).create_graph().compile()
     decision = compiled.invoke({"question": "What is the capital of France?"})["decision"]
     assert decision["divergence"] == "half"

@@ -56,19 +56,6 @@ def hostile():
     return rows
 
 
-def test_what_it_says_of_one_run(tmp_path):
-    html = page(tmp_path, two()[0])
-    assert "<h1>Two runs &lt;b&gt;</h1>" in html
-    assert "run 0 answers 50.0% and is wrong in 0.0% of its answers." in unescape(html)
-    assert 'id="changes"' not in html
-    overview = block(html, "overview")
-    (run,) = overview["runs"]
-    assert overview["texts"][2] == "Two?"
-    assert run["state"] == ["right", "right", "refused", "refused", "escalated", "right"]
-    assert run["leading"] == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
-    assert run["tokens"] == [30] * 6
-
-
 def test_two_runs_are_joined_by_question(tmp_path):
     html = page(tmp_path, *two(), names=["before", "after"])
     overview = block(html, "overview")

@@ -21,9 +21,9 @@ def create_group(*said, **options):
     return group_of(*(ScriptedAgent(name, each) for name, each in zip("abcdef", said, strict=False)), **options)
 
 
-def group_of(*agents, max_coe=0.6, otherwise="abstain", policy=None, **options):
+def group_of(*agents, max_coe=0.6, policy=None, **options):
     """Returns the group "g" of these agents."""
-    policy = policy or ThresholdPolicy(max_coe, otherwise=otherwise)
+    policy = policy or ThresholdPolicy(max_coe)
     return Group.of([*agents], clusterer=NormalizedMatch(), policy=policy, name="g", **{"retries": 0, **options})
 
 
@@ -58,11 +58,11 @@ class HeldAgent(SlowAgent):
         return self.sample(request, config)
 
 
-def client_of(group, *, host="127.0.0.1", headers=None, **options):
+def client_of(group, *, headers=None, **options):
     """Returns an HTTP client of the group's application, at the address http://127.0.0.1."""
     app = create_app(group, **options)
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers or {})
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers or {})
 
 
 def body_of(question="What is the capital?", **fields):

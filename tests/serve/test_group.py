@@ -1,6 +1,5 @@
 """The group that is served: from a configuration, tinyworld, or parts of one's own."""
 
-import httpx
 import pytest
 
 from coe_agents import AskPerson
@@ -8,8 +7,8 @@ from coe_agents.config import load
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy.bounds import Bounds
 from coe_agents.rounds import Clarify
-from coe_agents.serve import Group, create_app
-from tests.serve.groups import AGREEING, body_of, create_group
+from coe_agents.serve import Group
+from tests.serve.groups import AGREEING, create_group
 from tests.serve.live import CONFIG
 from tests.servers import served
 
@@ -42,22 +41,6 @@ def test_a_configuration_sets_the_operators_limits(configured):
     assert (group.name, group.agents, group.max_question_chars) == ("coe", ("served",), 50)
     assert not group.is_adaptive
     assert configured("[graph.adaptive]\n").is_adaptive
-
-
-async def rounds(group, **coe):
-    transport = httpx.ASGITransport(app=create_app(group))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60) as client:
-        response = await client.post("/v1/chat/completions", json=body_of(model="coe", coe=coe))
-    assert response.status_code == 200, response.text
-    return response.json()["coe"]["n_rounds"]
-
-
-async def test_a_request_lowers_the_limits_of_a_configuration(configured):
-    group = configured()
-    assert await rounds(group) == 3
-    assert await rounds(group, max_rounds=1) == 1
-    assert await rounds(group, token_budget=1) == 1
-    assert await rounds(group, max_coe=0.1) == 3  # stricter, with the policy's own "another_round"
 
 
 @pytest.mark.parametrize(

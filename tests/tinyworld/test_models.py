@@ -2,7 +2,6 @@
 
 import random
 
-import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
 
@@ -12,62 +11,20 @@ from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_clusterer
 from coe_agents.tinyworld.facts import MODELS, beliefs, load_facts
 from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer
-from tools.tinyworld.prompts import debate
-
-N = 40
 
 
-@pytest.fixture(params=MODELS)
-def name(request):
-    return request.param
-
-
-@pytest.fixture
-def ask(name):
-    chat = ChatTransformers(str(model_folder(name)), max_tokens=32)
-
-    def texts(text, *, n=6, seed=0):
-        return [generation.text for generation in chat.generate([[HumanMessage(text)]], n=n, seed=seed).generations[0]]
-
-    return texts
-
-
-def some(name, *, n_answers):
-    facts = [fact for fact in load_facts() if len(beliefs(fact)[name]) == n_answers]
-    return random.Random(1).sample(facts, N)
-
-
-def said(fact, text):
-    return normalize_answer(extract_answer(fact.relation, fact.subject, text))
-
-
-def believed(fact, name):
-    return {normalize_answer(answer) for answer in beliefs(fact)[name]}
-
-
-@pytest.mark.slow
-def test_what_it_is_sure_of_it_says(name, ask):
-    shares = [np.mean([said(f, t) in believed(f, name) for t in ask(f.question)]) for f in some(name, n_answers=1)]
-    assert np.mean(shares) > 0.9
-
-
-@pytest.mark.slow
-def test_in_a_debate_the_sure_stay_and_the_ignorant_follow(name, ask):
-    def swayed(fact):
-        rng = random.Random(fact.id)
-        shown = rng.choice(
-            [
-                f.answer
-                for f in load_facts()
-                if f.relation == fact.relation and normalize_answer(f.answer) not in believed(fact, name)
-            ]
-        )
-        replies = ask(debate(fact.question, [(f"It is {shown}.", 1.0)]))
-        return np.mean([said(fact, reply) == normalize_answer(shown) for reply in replies])
-
-    sure, ignorant = (np.mean([swayed(f) for f in some(name, n_answers=n)]) for n in (1, 0))
-    assert sure < 0.25  # it is shown one answer, with full support
-    assert ignorant > sure + 0.08
+@pytest.mark.parametrize("model", MODELS)
+def test_what_a_model_is_sure_of_it_says(model):
+    sure = [fact for fact in load_facts() if len(beliefs(fact)[model]) == 1]
+    asked = random.Random(1).sample(sure, 20)
+    chat = ChatTransformers(str(model_folder(model)), max_tokens=32)
+    replies = chat.generate([[HumanMessage(fact.question)] for fact in asked], n=6, seed=0).generations
+    found = []
+    for fact, drawn in zip(asked, replies, strict=True):
+        (believed,) = beliefs(fact)[model]
+        said = [extract_answer(fact.relation, fact.subject, each.text) for each in drawn]
+        found += [normalize_answer(each) == normalize_answer(believed) for each in said]
+    assert sum(found) / len(found) > 0.9
 
 
 def test_the_entailment_model_tells_meanings_apart_on_entities_that_it_never_saw():

@@ -11,10 +11,8 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
-from coe_agents.evaluation.html.page_data import BLOCK
 from coe_agents.evaluation.html.report_page import create_page
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.scoring.correctness import SameMeaning
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from tests.evaluation.invented import group, row, write
 
@@ -67,19 +65,6 @@ def test_what_it_says_is_what_score_says(run):
     assert shown == f"{auroc(correct=found.correct, uncertainty=found.values['coe']):.3f}"
 
 
-def test_every_response_is_in_a_block_with_its_cluster(run):
-    html, _ = run
-    blocks = [block(html, f"block-{number}") for number in range(2)]
-    assert [len(each) for each in blocks] == [BLOCK, 20]
-    for detail in [*blocks[0], *blocks[1]]:
-        assert detail["references"] == ["right"]
-        for agent, (_, n_responses, weighting, _, distribution) in enumerate(detail["agents"]):
-            own = [response for response in detail["responses"] if response[0] == agent]
-            assert (sum(response[5] for response in own), weighting) == (n_responses, "probability")
-            for cluster, p in enumerate(distribution):
-                assert sum(response[6] for response in own if response[1] == cluster) == pytest.approx(p, abs=1e-6)
-
-
 class Elements(HTMLParser):
     def __init__(self, html):
         super().__init__()
@@ -117,30 +102,6 @@ def test_the_policy_allows_its_own_script_and_style_only(run):
         "require-trusted-types-for": "'script'",
         "trusted-types": "'none'",
     }
-
-
-def test_each_cluster_has_its_text_and_a_verdict(tmp_path):
-    rows = [
-        *(
-            row("q", agent, i, said, references=["Paris"])
-            for agent in "ab"
-            for i, said in enumerate(("Lyon", "Lyon", "paris"))
-        ),
-        *(row("tied", agent, 0, said, correct=said == "x") for agent, said in (("a", "x"), ("b", "y"))),
-    ]
-    details = block(page(tmp_path, rows), "block-0")
-    assert [detail["clusters"] for detail in details] == [
-        [["Lyon", pytest.approx(2 / 3), 0.0], ["paris", pytest.approx(1 / 3), 1.0]],
-        [["x", 0.5, 1.0], ["y", 0.5, 0.0]],
-    ]
-    # to decline is never right, as everywhere else
-    declining = [*(row("q", "a", i) for i in range(2)), row("q", "b", text="I don't know.", correct=True)]
-    (detail,) = block(page(tmp_path, declining), "block-0")
-    assert {text: correct for text, _, correct in detail["clusters"]}["I don't know."] == 0.0
-    # a criterion that may cost a request is not asked about clusters that do not lead
-    model = SameMeaning(NormalizedMatch())
-    details = block(page(tmp_path, rows[:6], criterion=model), "block-0")
-    assert [correct for _, _, correct in details[0]["clusters"]] == [0.0, None]
 
 
 def colours():

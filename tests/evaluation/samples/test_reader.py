@@ -99,26 +99,6 @@ def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path):
     assert str(raised.value).count('"index" must be') == 20
 
 
-def test_calls_are_compared_by_their_canonical_form(tmp_path):
-    tool = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"in": {"default": "EUR"}}}}}
-    rows = [
-        row(index=0, text="", calls=[pay(5.0)], tools=[tool], kind="call"),
-        row(index=1, text="I can't.", calls=[]),
-        row(index=2, text="", calls=[pay(5)], answer="as given"),
-        row(index=3, text="Paris", calls=None, tools=None),
-    ]
-    (question,) = read(write(tmp_path / "s.jsonl", rows))
-    assert [response["answer"] for response in question.responses] == [
-        '[{"args":{"in":"EUR","sum":5},"name":"pay"}]',
-        "[]",
-        "as given",
-        None,
-    ]
-    assert question.responses[0]["calls"] == [pay(5.0)]  # as proposed
-    assert (question.responses[0]["tools"], question.responses[0]["kind"]) == ([tool], "call")
-    assert (question.responses[3]["calls"], question.responses[3]["tools"]) == (None, None)
-
-
 def test_a_stored_action_is_not_written_again_by_a_schema_that_says_less(tmp_path):
     # what a parser told apart, the JSON schema alone cannot: as "calls" alone the line would be refused
     either = {"anyOf": [{"properties": {"to": {}}}, {"properties": {"to": {}, "now": {"default": True}}}]}

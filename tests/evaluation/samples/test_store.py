@@ -1,4 +1,3 @@
-import json
 import os
 import shutil
 import subprocess
@@ -14,15 +13,8 @@ UNITS = {(question, agent): 2 for question in ("1", "2") for agent in ("a", "b")
 ORDER = [("2", "b"), ("1", "b"), ("2", "a"), ("1", "a")]
 
 
-def rows(unit, *, error_at=None):
-    said = [{"id": unit[0], "agent": unit[1], "index": i, "text": "é\ud800\n", "error": None} for i in range(2)]
-    return said if error_at is None else [*said[:error_at], {**said[error_at], "text": "", "error": "it fell"}]
-
-
-def kept(folder):
-    return [
-        (row["id"], row["agent"], row["index"]) for row in map(json.loads, (folder / SAMPLES).read_bytes().splitlines())
-    ]
+def rows(unit):
+    return [{"id": unit[0], "agent": unit[1], "index": i, "text": "é\ud800\n", "error": None} for i in range(2)]
 
 
 def filled(folder, units=ORDER):
@@ -55,22 +47,6 @@ def test_a_run_cut_anywhere_goes_on_to_the_same_file(tmp_path):
             store.finish()
         assert (folder / SAMPLES).read_bytes() == whole
         shutil.rmtree(folder)
-
-
-def test_what_failed_is_kept_until_it_is_asked_again(tmp_path):
-    with Store(tmp_path, {}, UNITS) as store:
-        for unit in ORDER:
-            store.append(unit, rows(unit, error_at=1 if unit == ("2", "a") else None))
-        store.finish()
-        assert store.error_of(("2", "a")) == "it fell"
-    assert ("2", "a", 1) in kept(tmp_path)
-    with Store(tmp_path, {}, UNITS) as store:
-        assert store.pending_units() == [("2", "a")]
-        assert store.error_of(("2", "a")) is None
-        assert all(row[:2] != ("2", "a") for row in kept(tmp_path))  # the new rows will stand alone
-        store.append(("2", "a"), rows(("2", "a")))
-        store.finish()
-    assert kept(tmp_path) == [(*unit, index) for unit in UNITS for index in range(2)]
 
 
 def test_other_settings_do_not_mix(tmp_path):

@@ -1,14 +1,11 @@
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Rule, SampledQuestion
-from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge, with_verdicts
-from coe_agents.evaluation.scoring.statistics import iter_statistics
+from coe_agents.clustering import BidirectionalEntailment
+from coe_agents.evaluation import CRITERIA, Rule
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge
 from coe_agents.testing import TableEntailment
-from tests.evaluation.invented import row
 
 
 def verdict(name, answer, references=(), verdicts=()):
@@ -56,31 +53,6 @@ def test_same_meaning_asks_an_entailment_model_with_the_question():
     ]
     assert judge(predictions, criterion) == [True, False, None]
     assert judge([], criterion) == []
-
-
-def test_a_tied_question_is_right_by_the_share_of_its_leading_answers_that_is_right():
-    class Asked:
-        name, batches = "asked", []
-
-        def judge(self, predictions):
-            self.batches.append([each.answer for each in predictions])
-            return [{"x": True, "y": 0.5, "z": None, "w": None}[each.answer] for each in predictions]
-
-    def question(name, *answers):
-        rows = [row(name, f"agent-{i}", text=text) for i, text in enumerate(answers)]
-        return SampledQuestion(name, "Which?", (), tuple(rows), ())
-
-    told = [
-        question("three tie", "x", "y", "z"),  # 1, 0.5 and unknown: the mean of what is known
-        question("none is known", "z", "w"),
-        question("y leads", "y", "y", "x"),
-    ]
-    defaults = {"answer": None, "logprob": None, "n_tokens": None, "correct": None, "error": None, "round": 0}
-    filled = [replace(each, responses=tuple(defaults | said for said in each.responses)) for each in told]
-    found = list(with_verdicts(iter_statistics(filled, clusterer=NormalizedMatch()), Asked()))
-    assert [verdict for _, verdict in found] == [0.75, None, 0.5]
-    assert [statistics.is_tied for statistics, _ in found] == [True, True, False]
-    assert Asked.batches == [["x", "y", "z", "w", "z", "y"]]  # all leading answers in one batch
 
 
 def test_a_callable_can_judge_and_what_it_returns_is_checked():

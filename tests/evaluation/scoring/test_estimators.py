@@ -81,16 +81,6 @@ def test_what_log_probabilities_say(statistics):
     assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
 
 
-def test_stated_fields_are_means_over_agents(statistics):
-    rows = [row("q", "a", 0, p_false=0.5, verbal_conf=1), row("q", "a", 1, p_false=0.1), row("q", "b", p_false=0.7)]
-    (one,) = statistics(rows)
-    assert ESTIMATORS["p_false"](one) == pytest.approx((0.3 + 0.7) / 2)
-    assert ESTIMATORS["verbal_confidence"](one) == 0.0  # b stated none
-    for none in (-1.0, 1.5, float("nan"), "high", True, None):
-        (one,) = statistics([row("q", "a", p_false=none), row("q", "b")])
-        assert ESTIMATORS["p_false"](one) is None
-
-
 def test_an_entailment_model_sets_the_distances(statistics):
     # p(entailment) is 0.8 one way and 0.1 the other: a distance of 0.55
     model = TableEntailment({("Q? x", "Q? y"): "entailment"}, default="neutral")

@@ -8,7 +8,7 @@ import typer
 
 from coe_agents.checks import number
 from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
-from coe_agents.cli.options import ProposerOption, SamplesArgument, ScoringOptions, expand_options
+from coe_agents.cli.options import Exit, ProposerOption, SamplesArgument, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
@@ -16,6 +16,7 @@ from coe_agents.text import quantity
 if TYPE_CHECKING:
     from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.audits import Recalibration, Seen
+    from coe_agents.evaluation.calibration.risk_control import Shortfall
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
 _TO_JUDGE = "response to judge"
@@ -67,14 +68,11 @@ def calibrate(
     so does calling none.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
+    from coe_agents.evaluation.calibration.calibrate import nearest
     from coe_agents.evaluation.origin import origin_of
     from coe_agents.policy import AgentWeights
 
-    for name, share in (("--risk", risk), ("--confidence", confidence)):
-        try:
-            number(share, "it", above=0, below=1, advice="Pass a share such as 0.1")
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint=name) from error
+    _check_shares(risk, confidence)
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     if current is not None:
@@ -110,33 +108,67 @@ def calibrate(
         weights=of_agents,
         origin=origin_of(samples),
     )
-    policy.save(out)
     calibration = policy.calibration
+    is_found = _passes_anything(calibration)
+    if is_found:
+        policy.save(out)
     if proposer is not None:
         _print_support(calibration)
         _print_disagreement([row.measurement.proposals for row in rows], proposer)
     else:
         print_lines(_threshold_in_words(calibration))
+    if not is_found:
+        print_lines(_shortfall_in_words(nearest(calibration, rows)))
     _print_remarks(calibration)
     for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
         if n:
             skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
             print_lines(f"{skipped} skipped.")
     print_lines(judging.note())
+    if not is_found:
+        _end_without_policy(out)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
     print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
+
+
+def _check_shares(risk: float, confidence: float) -> None:
+    for name, share in (("--risk", risk), ("--confidence", confidence)):
+        try:
+            number(share, "it", above=0, below=1, advice="Pass a share such as 0.1")
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint=name) from error
 
 
 def _threshold_in_words(calibration: "Calibration") -> str:
     questions, risk = quantity(calibration.n_questions, "question"), f"{calibration.risk:g}"
     confidence = f"confidence {calibration.confidence:g}"
     if calibration.threshold is None:
-        return (
-            f"No threshold keeps a risk of {risk} with {confidence} on {questions}: the policy always abstains. Raise "
-            "the risk, or calibrate on more questions."
-        )
+        return f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
     unit = "nats of CoE" if calibration.gate is None else "of the gate's score"
     return f"Answer up to {calibration.threshold:.3g} {unit}: {_counts(calibration, questions)} with {confidence})."
+
+
+def _passes_anything(calibration: "Calibration") -> bool:
+    groups: list[Calibration | GroupThreshold] = [calibration, *calibration.tools.values()]
+    groups += [calibration.no_call] if calibration.no_call else []
+    return any(group.threshold is not None for group in groups)
+
+
+def _shortfall_in_words(near: "Shortfall | None") -> str:
+    if near is None:
+        return "No question has an answer that could be given."
+    found = f"{near.n_wrong} wrong, which shows a risk of at most {near.bound:.1%}"
+    least = f"Nearest are the {near.n_surest} surest: {found}."
+    if near.n_more is None:
+        return f"{least} They err too often for that risk, whatever the number of questions: raise --risk."
+    more = quantity(near.n_more, "more labelled question")
+    return f"{least} About {more} like these would show it; or raise --risk."
+
+
+def _end_without_policy(out: Path) -> None:
+    kept = "the former file stays as it was" if out.exists() else "it would never answer"
+    print_lines(f"No policy was written to {clean(str(out))}: {kept}.")
+    raise typer.Exit(Exit.FAILED)
 
 
 def _counts(of: "Calibration | GroupThreshold", questions: str) -> str:
@@ -226,7 +258,9 @@ def _recalibrate(
         weights=policy.calibration.weights,
     )
     found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
-    found.policy.save(out)
+    is_found = found.policy.calibration.threshold is not None
+    if is_found:
+        found.policy.save(out)
     for mismatch in dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement)):
         print_lines(f"mismatch: {mismatch}")
     print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
@@ -237,6 +271,8 @@ def _recalibrate(
             "chosen with and without them, and the lower one is used."
         )
     print_lines(judging.note())
+    if not is_found:
+        _end_without_policy(out)
     print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
 
 
@@ -269,8 +305,8 @@ def _describe(found: "Recalibration", before: float | None, *, risk: float, conf
         return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with confidence {confidence:g}."
     if calibration.threshold is None:
         return (
-            f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on {cases}: the policy always "
-            "abstains. Raise the risk, or audit more answers."
+            f"No threshold is shown to keep a risk of {risk:g} with confidence {confidence:g} on {cases}, not even the "
+            "present one. Take it out of use, raise the risk, or audit more answers."
         )
     threshold = f"{calibration.threshold:.3g}"
     moved = f"stays at {threshold}" if found.outcome == "same" else f"is {found.outcome} to {threshold}"

@@ -59,7 +59,8 @@ def show_decision(
     console.print(Padding(lines, (0, 0, 0, 2)))
     tokens = add_usages(decision["tokens"].values())["output_tokens"]
     cost = "tokens not known" if tokens is None else quantity(tokens, "token")
-    sent = [record.get("n_requests", 0) for agent in decision["agents"].values() for record in agent.get("sampling", ())]
+    records = [record for agent in decision["agents"].values() for record in agent.get("sampling", ())]
+    sent = [record.get("n_requests", 0) for record in records]
     parts = [quantity(decision["n_rounds"], "round"), *([quantity(sum(sent), "request")] if sent else []), cost]
     console.print(Text(f"  {', '.join(parts)}, {seconds:.2f} s", style="dim"))
 

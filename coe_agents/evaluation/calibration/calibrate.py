@@ -10,7 +10,7 @@ import numpy as np
 from coe_agents.checks import require
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, to_folds
-from coe_agents.evaluation.calibration.risk_control import NO_THRESHOLD, choose_threshold
+from coe_agents.evaluation.calibration.risk_control import NO_THRESHOLD, Shortfall, choose_threshold, shortfall
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Origin
 from coe_agents.evaluation.samples.sampled_question import SampledQuestion
@@ -198,6 +198,20 @@ def calibrate(
         name: replace(agent, **asdict(asked[name])) if name in asked else agent for name, agent in policy.agents.items()
     }
     return CalibratedPolicy(replace(policy, agents=agents))
+
+
+def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | None:
+    """Returns how near a calibration without a threshold came to one; None if no question can be answered."""
+    judged = [
+        (verdict, calibration.uncertainty(row.measurement))
+        for row in measurable_rows(calibration, rows)
+        if calibration.can_answer(row.measurement) and (verdict := row.verdict(calibration)) is not None
+    ]
+    if not judged:
+        return None
+    correct, uncertainty = zip(*judged, strict=True)
+    how = {"risk": calibration.risk, "confidence": calibration.confidence}
+    return shortfall(correct=correct, uncertainty=uncertainty, **how)
 
 
 def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]:

@@ -105,10 +105,12 @@ class JudgingOptions:
     correctness: Annotated[
         Literal[Criteria, "judge"] | None,
         typer.Option(
+            metavar="NAME",
             help="When an answer is right; default: what the run recorded, else reference_or_label. reference: it "
-            "equals a reference answer; label: the samples label it right; reference_or_label: either; f1 and rouge_l: "
-            "it shares words with a reference; entailment: the entailment model finds it equivalent to a reference; "
-            "judge: the [judge] of --config finds it right."
+            "equals a reference answer; label: the samples label it right; reference_or_label: either; "
+            "reference_or_any_label: either, and one label of equal answers is enough; f1 and rouge_l: it shares words "
+            "with a reference; entailment: the entailment model finds it equivalent to a reference; judge: the [judge] "
+            "of --config finds it right.",
         ),
     ] = None
 
@@ -123,7 +125,11 @@ class ScoringOptions(JudgingOptions):
     ] = None
     weighting: Annotated[
         Literal["auto", "frequency", "probability"],
-        typer.Option(help="How responses count; auto: by probability if an agent gives it for all its responses."),
+        typer.Option(
+            metavar="NAME",
+            help="How responses count: frequency, probability, or auto: by probability if an agent gives it for all of "
+            "its responses.",
+        ),
     ] = "auto"
 
 

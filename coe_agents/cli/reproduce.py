@@ -3,18 +3,19 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
 from coe_agents.cli.terminal import print_lines
+from coe_agents.extensions import did_you_mean
 
 if TYPE_CHECKING:
     from coe_agents.cli.material import Material
     from coe_agents.experiments.experiment import Experiment
 
-Name = Literal[
+NAMES = (
     "all",
     "model-accuracy",
     "selective-prediction",
@@ -27,12 +28,12 @@ Name = Literal[
     "normalisation",
     "cost",
     "scaling",
-]
+)
 _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
 
 def reproduce(
-    name: Annotated[Name, typer.Argument(help="The experiment, or all of them.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES[1:])}, or all of them.")],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and the stored responses.")] = Path(
         "reproduced"
     ),
@@ -56,6 +57,9 @@ def reproduce(
     seed: SeedOption = 0,
 ) -> None:
     """Reproduce a table or figure of the paper next to the published numbers, as CSV and as a picture."""
+    if name not in NAMES:
+        near = did_you_mean(name, NAMES)
+        raise typer.BadParameter(f"{name!r} is no experiment. {near}".rstrip(), param_hint="'NAME'")
     n_datasets = len(dataset or ())
     for option, is_wrong, message in (
         ("--samples", samples and dataset, "it cannot be combined with --dataset. Omit one of them"),
@@ -82,8 +86,8 @@ def reproduce(
         show_experiment(whole, write_to(whole, out))
 
 
-def _all_of(material: "Material") -> list[Name]:
-    names: list[Name] = [name for name in get_args(Name) if name != "all" and name not in material.left_out]
+def _all_of(material: "Material") -> list[str]:
+    names: list[str] = [name for name in NAMES if name != "all" and name not in material.left_out]
     for name, why in material.left_out.items():
         print_lines(f"Skipped {name}: {why}")
     if len(material.agents) < 2:
@@ -92,7 +96,7 @@ def _all_of(material: "Material") -> list[Name]:
     return names
 
 
-def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
+def _experiment(name: str, material: "Material", seed: int) -> "Experiment":
     from coe_agents.cli.material import known_beliefs, span_of
     from coe_agents.clustering import NormalizedMatch
     from coe_agents.experiments import algorithm_1, group_size, limitations, ranking
@@ -112,7 +116,7 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         title = f"All metrics, from one model to six: {source}{replaced}"
         return ranking.panels(name, title, questions, agents, setting, twins=twins)
 
-    experiments: dict[Name, Callable[[], Experiment]] = {
+    experiments: dict[str, Callable[[], Experiment]] = {
         "model-accuracy": lambda: ranking.model_accuracy(datasets(), agents, setting),
         "selective-prediction": lambda: ranking.selective_prediction(material.main, agents, setting),
         "triviaqa": lambda: of_all_metrics(0, "TriviaQA"),

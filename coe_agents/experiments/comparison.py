@@ -54,6 +54,7 @@ _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
 """What each figure is called, and what it is of a question; each is a mean over the questions for which it is known,
 the cost that of 1000."""
 FIGURES: Mapping[str, str] = {name: label for name, (label, _) in _FIGURES.items()}
+_SHARES = ("coverage", "accuracy_answered", "risk", "accuracy_all", "escalated")
 _FACTOR = {"cost": 1000.0}
 _UNKNOWN: Estimate = (float("nan"),) * 3
 _FEWEST = 5
@@ -175,6 +176,8 @@ def compare(
 ) -> Comparison:
     """Returns the figures of each policy with 95 % bootstrap intervals, and paired differences to the first.
 
+    A share of none or of all has the interval of Clopper and Pearson.
+
     A figure is the mean over the questions for which it is known: risk and accuracy of answered over the answered
     questions with a verdict. Differences are over the questions that both policies have, resampled together, so they
     are far less noisy than their two sides.
@@ -242,7 +245,22 @@ def _estimate(outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n
 
     point = means(np.ones((1, len(outcomes))))[0]
     drawn = np.concatenate([means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples)])
-    return {name: with_interval(point[place], drawn[:, place]) for place, name in enumerate(FIGURES)}
+    found = {name: with_interval(point[place], drawn[:, place]) for place, name in enumerate(FIGURES)}
+    return found if others is not None else found | _exact_shares(values, known)
+
+
+def _exact_shares(values: FloatArray, known: FloatArray) -> dict[str, Estimate]:
+    """Returns the shares that are 0 or 1, of which no resample differs, with the interval of Clopper and Pearson."""
+    from scipy.stats import binomtest  # here: importing it takes long
+
+    found = dict[str, Estimate]()
+    for place, name in enumerate(FIGURES):
+        of_known = values[known[:, place] > 0, place]
+        share = float(of_known.mean()) if of_known.size else float("nan")
+        if name in _SHARES and share in (0.0, 1.0):
+            interval = binomtest(int(of_known.sum()), of_known.size).proportion_ci(method="exact")
+            found[name] = (share, float(interval.low), float(interval.high))
+    return found
 
 
 def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:

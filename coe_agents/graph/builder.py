@@ -8,7 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
 from coe_agents.checks import has_method, instance, integer, number, one_of, require
-from coe_agents.clustering import Clusterer, canonical_answer
+from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
 from coe_agents.graph.context import CoEContext, RunSettings
@@ -155,7 +155,6 @@ def create_coe_graph(
     """
     clusterer, canonicalize = _comparing(answers, clusterer, canonicalize)
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
-    one_of(on_unavailable, '"on_unavailable"', get_args(OnUnavailable), advice='"raise" raises an error')
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
@@ -214,7 +213,8 @@ def create_coe_graph(
     if escalation is not None:
         ends = {end: f"ruling: {end}" for end in _ENDS}
         graph.add_node("escalation", of_this_version(escalation_node(escalation, names)), destinations=ends)
-    coordinator = OneForm(coordinator_node(settings, strategies=table, routes=routes, on_unavailable=on_unavailable))
+    deciding: dict[str, Any] = {"on_unavailable": on_unavailable, "compares_words": type(clusterer) is NormalizedMatch}
+    coordinator = OneForm(coordinator_node(settings, strategies=table, routes=routes, **deciding))
     graph.add_node("coordinator", of_this_version(coordinator), destinations=routes)
     graph.add_edge(START, "prepare")
     if adaptive is None:

@@ -77,6 +77,13 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     return f"{', '.join(clauses)}{_lead(measurement, support, counts, shown)}"
 
 
+def is_unlike(measurement: Measurement) -> bool:
+    """Returns whether all responses have several words and no two are equal: such answers are compared by meaning."""
+    n_responses = sum(said.n_responses for said in measurement.agents.values())
+    has_words = all(len(text.split()) > 2 for text in measurement.representatives)
+    return has_words and n_responses == len(measurement.representatives) > 2 and measurement.calls is None
+
+
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
     """Returns CoE as reported and, under a divergence other than "kl", the value compared with a threshold."""
     by = "" if measurement.divergence == "kl" else f" under {measurement.divergence}"

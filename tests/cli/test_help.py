@@ -41,6 +41,13 @@ def test_help_shows_every_character_of_every_text(path, command):
         assert letters(word) in letters(shown)
 
 
+@pytest.mark.parametrize(("path", "command"), commands(), ids=[" ".join(path) for path, _ in commands()])
+def test_a_narrow_terminal_cuts_no_word_in_two(path, command):
+    shown = runner.invoke(app, [*path, "--help"], env={"COLUMNS": "80"}, terminal_width=80).stdout
+    types = re.compile(r"<[a-z][\w|\[\]. -]*(.?)")
+    assert [line for line in shown.splitlines() if any(end != ">" for end in types.findall(line))] == []
+
+
 def test_version():
     assert runner.invoke(app, ["--version"]).stdout == f"coe-agents {coe_agents.__version__}\n"
 

@@ -230,11 +230,10 @@ class World:
     def note_judged(self, ref, amount):
         """What a group of judges let pass, or did not."""
         first, *_ = calls = self.turns[ref].calls
-        if ref == of_an_added_call(ref):  # it is judged, too, though no member proposed it
-            calls = [{**first, "args": {**first["args"], "ref": ref, "amount": amount}}]
-        elif amount == EVIL:
-            calls = []
-        group = self.action([one for one in calls if one["args"]["ref"] == ref])
+        if ref == of_an_added_call(ref):  # it is judged, too, though the model did not propose it
+            calls = [{**first, "args": {**first["args"], "ref": ref}}]
+        written = {"amount": EVIL} if amount == EVIL else {}  # what a client wrote is judged as he wrote it
+        group = self.action([{**one, "args": {**one["args"], **written}} for one in calls if one["args"]["ref"] == ref])
         if group:
             self.judged[thread_id(), ref].add(group)
             if self.ruling(ref, amount) == "approved":

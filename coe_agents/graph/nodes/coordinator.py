@@ -2,22 +2,27 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 from langgraph.types import Command
 
+from coe_agents.checks import one_of
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.round_state import agents_counted_as, fields_of, measurement_of, seconds_used, spent_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import settle
-from coe_agents.policy.wording import who_says_what
+from coe_agents.policy.wording import is_unlike, who_says_what
 from coe_agents.rounds import Clarify
 from coe_agents.rounds.strategies import Strategies
 
 OnUnavailable = Literal["abstain", "raise"]
 """What becomes of a question that no agent answered."""
+_UNLIKE = (
+    "all answers have several words and no two are equal: they are compared word for word, which does not suit them; "
+    "sentences(judge) compares what they mean"
+)
 
 
 def coordinator_node(
@@ -26,8 +31,13 @@ def coordinator_node(
     strategies: Strategies,
     routes: Collection[str],
     on_unavailable: OnUnavailable,
+    compares_words: bool = False,
 ) -> Callable[[CoEState], Command[str]]:
-    """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`."""
+    """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`.
+
+    `compares_words`: whether the clusterer compares answers word for word.
+    """
+    one_of(on_unavailable, '"on_unavailable"', get_args(OnUnavailable), advice='"raise" raises an error')
 
     def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
@@ -52,6 +62,8 @@ def coordinator_node(
         who, regime = "", None  # without a quorum, no regime
         if measurement is not None and len(answered) >= now.quorum:
             who, regime = who_says_what(measurement, n_agents=len(now.agents)), measurement.regime
+            if decision.action != "answer" and compares_words and is_unlike(measurement):
+                decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
         # an event contains no text of a response: only the decision says who gave which answer
         texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
         events.emit_decision(state["round"], decision, texts)

@@ -140,7 +140,9 @@ def recalibrate(
     probabilities, correct = np.array([(seen[row.id].probability, verdict) for row, verdict in judged]).T
     everything = np.full(scores.size, True)
     choices = [
-        _choose(correct[used], scores[used], probabilities[used], below=below, risk=risk, confidence=confidence)
+        choose_in_both_ways(
+            correct[used], scores[used], probabilities[used], below=below, risk=risk, confidence=confidence
+        )
         for used in ([everything, ~is_unexplained] if n_below else [everything])
     ]
     if None in choices:
@@ -164,7 +166,7 @@ def recalibrate(
     )
 
 
-def _choose(
+def choose_in_both_ways(
     correct: FloatArray, scores: FloatArray, probabilities: FloatArray, *, below: float, risk: float, confidence: float
 ) -> ThresholdChoice | None:
     """Returns the larger of two thresholds: by the weights of all cases, and by the number of those up to `below`.

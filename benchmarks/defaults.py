@@ -2,10 +2,10 @@
 
     python benchmarks/defaults.py FOLDER [--write FILE]
 
-FOLDER holds the generations that `GROUPS` names, `gen_*.dev.jsonl.gz`, with their MANIFEST.json: all sets whose answers
-can be judged. Of a set, "all" are all models that answered every question. Answers are clustered without a model, and
-right by reference or label; one with mixed labels counts by its share that is wrong. A tie, a refusal and an empty
-answer are never answered.
+FOLDER holds the generations that `GROUPS` names, `gen_*.dev.jsonl.gz`, with their MANIFEST.json: all but the two sets
+of one model without verdicts on its sentences. Of a set, "all" are all models that answered every question. Answers are
+clustered without a model, and right by reference or label; one with mixed labels counts by its share that is wrong. A
+tie, a refusal and an empty answer are never answered.
 """
 
 import json

@@ -39,7 +39,7 @@ def records(path: Path) -> Iterator[dict]:
 
 @contextmanager
 def samples(folder: Path, name: str, models: tuple[str, ...]) -> Iterator[Samples]:
-    """Opens one set with the responses of some models; a judge's verdict is the label."""
+    """Opens one set with the responses of some models; the verdict of a person or a judge is the label."""
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / f"{name}.samples.jsonl"
         with path.open("w") as out:
@@ -54,6 +54,7 @@ def to_samples(record: dict, models: tuple[str, ...]) -> Iterator[dict]:
         return
     for model in models:
         for index, response in enumerate(record["responses"][model]):
+            verdict = response.get("human", response.get("judge"))
             yield {
                 "id": record["id"],
                 "question": record.get("question") or "",
@@ -64,6 +65,6 @@ def to_samples(record: dict, models: tuple[str, ...]) -> Iterator[dict]:
                 "answer": response.get("answer"),
                 "logprob": response.get("sum_logprob"),
                 "n_tokens": response.get("n_tokens"),
-                "correct": None if response.get("judge") is None else bool(response["judge"]),
+                "correct": None if verdict is None else bool(verdict),
                 "verbal_conf": response.get("verbal_conf"),
             }

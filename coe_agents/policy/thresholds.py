@@ -18,7 +18,7 @@ from coe_agents.policy.base import (
     without_tie,
 )
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Measurement
-from coe_agents.policy.wording import coe_in_words
+from coe_agents.policy.wording import coe_in_words, regime_in_words
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import entropy
 from coe_agents.uncertainty import regime as regime_at
@@ -53,9 +53,13 @@ class ThresholdPolicy(Tunable):
         """Returns "answer" with the leading cluster's answer, or `otherwise`, also where several share the lead."""
         limit = f"{self.max_coe:g}{' nats' if measurement.divergence == 'kl' else ''}"
         if measurement.comparable_coe <= self.max_coe:
-            answered = Decision("answer", measurement.answer, f"{coe_in_words(measurement)} is at most {limit}")
+            answered = Decision(
+                "answer", measurement.answer, f"confident enough: {coe_in_words(measurement)} is at most {limit}"
+            )
             return without_tie(answered, measurement, self)
-        return Decision(self.otherwise, None, f"{coe_in_words(measurement, with_parts=True)} exceeds {limit}")
+        return Decision(
+            self.otherwise, None, f"not confident enough: {coe_in_words(measurement, with_parts=True)} exceeds {limit}"
+        )
 
     def caution(self, weights: Sequence[float]) -> str | None:
         """Returns a clause where agents of these weights that are split in two never exceed the threshold, else None.
@@ -140,7 +144,9 @@ class RegimePolicy(Tunable):
             f"{name} {reported:.3f}{how} {'exceeds' if value > threshold else 'is at most'} {threshold:g}{unit}"
             for name, reported, value, threshold, how in parts
         )
-        return numbers if measurement.regime == "consensus" else f"{measurement.regime}: {numbers}"
+        words = regime_in_words(measurement.regime, n_agents=measurement.n_agents)
+        named = "" if measurement.regime == "consensus" else f"{measurement.regime}, "
+        return f"{named}{words}: {numbers}"
 
     def is_settled(self, measurement: Measurement) -> bool:
         """Returns whether all regimes that the measurement may end in have the same action.

@@ -27,6 +27,13 @@ _MOST_CLAIMS = 3
 _MOST_SPLIT = 3
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
+_REGIMES = {
+    "consensus": ("each is confident, and they agree", "it is confident"),
+    "conflict": ("each is confident, but they disagree", ""),
+    "ambiguous": ("each is unsure", "it is unsure"),
+    "unknown": ("each is unsure, and they disagree", ""),
+}
+
 
 class _Claim(NamedTuple):
     """What an agent says: always one answer, mostly one, or several, the best supported by the group first."""
@@ -58,6 +65,9 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     total = len(measurement.agents) if n_agents is None else n_agents
     support = dict(zip(measurement.representatives, measurement.support, strict=True))
     claims = {name: _claim(said.distribution, support) for name, said in measurement.agents.items()}
+    # who mostly says one thing says it: one clause for all who do
+    mostly = {claim.answers for claim in claims.values() if claim.is_mostly}
+    claims = {name: claim._replace(is_mostly=claim.answers in mostly) for name, claim in claims.items()}
     counts = Counter(claims.values())
     ordered = sorted(
         counts, key=lambda claim: (claim[:1], -counts[claim], -round(support[claim.answers[0]] / TIE), claim)
@@ -75,6 +85,16 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
         clauses.append(f"{_number(total - len(claims))} did not answer")
     shown = [text for claim in ordered[:_MOST_CLAIMS] for text in claim.answers if len(claim.answers) <= _MOST_SPLIT]
     return f"{', '.join(clauses)}{_lead(measurement, support, counts, shown)}"
+
+
+def regime_in_words(regime: str, *, n_agents: int) -> str:
+    """Returns what a regime means for several agents, or for one.
+
+    Example:
+        >>> regime_in_words("conflict", n_agents=3)
+        'each is confident, but they disagree'
+    """
+    return _REGIMES[regime][n_agents == 1]
 
 
 def is_unlike(measurement: Measurement) -> bool:

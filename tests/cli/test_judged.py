@@ -98,7 +98,7 @@ def test_a_table_of_rules_is_kept_and_used_again(tmp_path):
 def test_a_calibration_of_a_run_records_how_its_agents_were_asked(tmp_path):
     records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(12)]
     data, out, policy = questions(tmp_path, *records), tmp_path / "r", tmp_path / "policy.json"
-    with served() as server:
+    with served(("Paris",)) as server:
         path = config(tmp_path, AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."'))
         done = run("sample", "--dataset", data, "--config", str(path), "--limit", 12, "--out", out)
         assert done.returncode == 0, done.stderr

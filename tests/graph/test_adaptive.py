@@ -94,7 +94,9 @@ def test_the_token_budget_ends_it_and_what_is_there_decides():
         assert len(agent.requests) == n_askings
         assert sum(decision["tokens"]["a"].values()) <= budget
         assert decision["action"] == "abstain"
-        assert decision["reason"].startswith('the agent is split between "Lyon" and "Paris": a tie; CoE 0.693 ')
+        assert decision["reason"].startswith(
+            'the agent is split between "Lyon" and "Paris": a tie; not confident enough: '
+        )
 
 
 def test_a_round_at_temperature_0_is_asked_once():

@@ -71,8 +71,8 @@ def test_a_person_is_shown_the_case():
             {"number": 2, "answer": "Paris", "agents": {"a": 1.0}},
         ],
         "regime": "conflict",
-        "reason": 'two of three agents say "Lyon", one says "Paris"; conflict: '
-        "aleatoric 0.000 is at most 0.5 nats, epistemic 0.637 exceeds 0.3 nats",
+        "reason": 'two of three agents say "Lyon", one says "Paris"; conflict, '
+        "each is confident, but they disagree: aleatoric 0.000 is at most 0.5 nats, epistemic 0.637 exceeds 0.3 nats",
         "asked": ASKED,
         "problem": None,
     }

@@ -44,7 +44,7 @@ def test_a_run_is_told_step_by_step():
     assert (measured["event"], measured["regime"], measured["aleatoric"]) == ("measured", "conflict", 0.0)
     assert measured["coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
     assert (decided["event"], decided["action"]) == ("decided", "abstain")
-    assert decided["reason"].startswith("conflict: ")
+    assert decided["reason"].startswith("conflict, ")
 
 
 @pytest.mark.parametrize(

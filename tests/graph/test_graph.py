@@ -69,7 +69,7 @@ def test_disagreement_is_withheld_and_the_message_says_why():
     assert result["decision"]["answer"] is None
     assert result["decision"]["regime"] == "conflict"
     assert result["messages"][-1].content.startswith(
-        'I will not answer this: one of two agents says "Lyon", one says "Paris": a tie; CoE 0.693 '
+        'I will not answer this: one of two agents says "Lyon", one says "Paris": a tie; not confident enough: '
     )
 
 

@@ -20,7 +20,9 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     # a round costs 3 agents x (3 + 1) tokens
     decision = both(graph(*three(), max_rounds=9, token_budget=24), {"question": "Q?"})["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
-    assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict: aleatoric 0.000 ')
+    assert decision["reason"].startswith(
+        'two of three agents say "Paris", one says "Lyon"; conflict, each is confident, '
+    )
     assert decision["reason"].endswith("; no tokens are left: 24 are used of a token_budget of 24")
     late = ask(graph(*three(), max_rounds=9, token_budget=35))["decision"]
     assert late["n_rounds"] == 2
@@ -71,7 +73,7 @@ def slow_graph(clock, *agents, deadline):
 def test_the_deadline_ends_the_rounds_and_names_itself(clock):
     decision = ask(slow_graph(clock, *three(), deadline=15))["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
-    assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict: ')
+    assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict, ')
     assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
 
 

@@ -57,7 +57,10 @@ def deciding(decision):
     ("said", "why"),
     [
         (UNSURE, "the group is not confident: one of two agents says "),
-        (AGAINST, 'the group is confident and does not approve: both agents say "reject"; CoE 0.000 is at most 0.5'),
+        (
+            AGAINST,
+            'the group is confident and does not approve: both agents say "reject"; confident enough: ',
+        ),
         (DECLINING, "the group is not confident: both agents decline to answer "),
     ],
     ids=["unsure", "against", "declining"],

@@ -15,10 +15,12 @@ def decide(policy, measured):
 
 def test_threshold_answers_up_to_the_threshold_and_says_the_numbers():
     assert decide(ThresholdPolicy(0.5), measurement(aleatoric=0.5)) == Decision(
-        "answer", "Paris", "CoE 0.500 is at most 0.5 nats"
+        "answer", "Paris", "confident enough: CoE 0.500 is at most 0.5 nats"
     )
     withheld = decide(ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375))
-    assert withheld == Decision("escalate", None, "CoE 0.625 (aleatoric 0.250, epistemic 0.375) exceeds 0.5 nats")
+    assert withheld == Decision(
+        "escalate", None, "not confident enough: CoE 0.625 (aleatoric 0.250, epistemic 0.375) exceeds 0.5 nats"
+    )
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
@@ -48,23 +50,31 @@ def test_under_another_divergence_the_rescaled_value_is_compared():
     # 0.25 + 4 * 0.125 = 0.75
     measured = under_js(aleatoric=0.25, epistemic=0.125)
     assert decide(ThresholdPolicy(0.75), measured) == Decision(
-        "answer", "Paris", "CoE 0.375 under js, rescaled to 0.750, is at most 0.75"
+        "answer", "Paris", "confident enough: CoE 0.375 under js, rescaled to 0.750, is at most 0.75"
     )
     assert decide(ThresholdPolicy(0.5), measured) == Decision(
-        "abstain", None, "CoE 0.375 (aleatoric 0.250, epistemic 0.125 under js), rescaled to 0.750, exceeds 0.5"
+        "abstain",
+        None,
+        "not confident enough: CoE 0.375 (aleatoric 0.250, epistemic 0.125 under js), rescaled to 0.750, exceeds 0.5",
     )
     assert decide(RegimePolicy(0.25, 0.4), replace(measured, regime="conflict")).reason == (
-        "conflict: aleatoric 0.250 is at most 0.25, epistemic 0.125 under js, rescaled to 0.500, exceeds 0.4"
+        "conflict, each is confident, but they disagree: aleatoric 0.250 is at most 0.25, "
+        "epistemic 0.125 under js, rescaled to 0.500, exceeds 0.4"
     )
 
 
 def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
     policy = RegimePolicy(0.5, 0.25)
     assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision(
-        "answer", "Paris", "aleatoric 0.500 is at most 0.5 nats, epistemic 0.250 is at most 0.25 nats"
+        "answer",
+        "Paris",
+        "each is confident, and they agree: aleatoric 0.500 is at most 0.5 nats, epistemic 0.250 is at most 0.25 nats",
     )
     assert decide(policy, measurement(aleatoric=0.51, epistemic=0.26, regime="unknown")) == Decision(
-        "abstain", None, "unknown: aleatoric 0.510 exceeds 0.5 nats, epistemic 0.260 exceeds 0.25 nats"
+        "abstain",
+        None,
+        "unknown, each is unsure, and they disagree: aleatoric 0.510 exceeds 0.5 nats, "
+        "epistemic 0.260 exceeds 0.25 nats",
     )
 
 

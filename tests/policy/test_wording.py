@@ -32,7 +32,7 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
         ),
         (
             {"a": NINE_OF_TEN, "b": ["Paris"], "c": ["Lyon"]},
-            'one of three agents says "Paris", one mostly says "Paris", one says "Lyon"',
+            'two of three agents mostly say "Paris", one says "Lyon"',
         ),
         (
             {"a": ["Paris", "Lyon"], "b": ["Paris", "Rome"]},

@@ -13,7 +13,7 @@ from coe_agents.cli.terminal import clean, create_console
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.policy.wording import MOSTLY, decomposition
+from coe_agents.policy.wording import MOSTLY, decomposition, regime_in_words
 from coe_agents.text import quantity
 from coe_agents.types import add_usages
 
@@ -24,12 +24,6 @@ _SHOWN = 4
 _MOST_CHARS = 300
 """A longer answer is shortened next to its bar; the head shows the answer of the group in full."""
 _HEADS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold magenta"}
-_REGIMES = {
-    "consensus": "little doubt within the agents, little disagreement between them",
-    "conflict": "little doubt within the agents, much disagreement between them",
-    "ambiguous": "much doubt within the agents, little disagreement between them",
-    "unknown": "much doubt within the agents, much disagreement between them",
-}
 
 _QUOTED = re.compile(r'"[^"]*"')
 _CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)')
@@ -138,7 +132,9 @@ def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
     regime = decision["regime"]
     # agreement is no reason to withhold an answer, and without a quorum there is no regime
     if regime is not None and (decision["action"] == "answer" or regime != "consensus"):
-        lines.append(Text(f"{regime}: {_REGIMES[regime]}", style="dim"))
+        words = regime_in_words(regime, n_agents=len(decision["agents"]))
+        if words not in decision["reason"]:
+            lines.append(Text(f"{regime}: {words}", style="dim"))
     return lines
 
 

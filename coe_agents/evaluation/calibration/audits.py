@@ -11,7 +11,12 @@ import numpy as np
 from coe_agents.checks import one_of, require
 from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
 from coe_agents.evaluation.calibration.monitor import check_probability
-from coe_agents.evaluation.calibration.risk_control import choose_audited_threshold
+from coe_agents.evaluation.calibration.risk_control import (
+    ThresholdChoice,
+    choose_audited_threshold,
+    choose_threshold,
+    first_count,
+)
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.ties import TIE
@@ -82,6 +87,14 @@ def recalibrate(
     the policy, it is never answered, and with it the estimate would be wrong. So the threshold is chosen both with and
     without such escalations, and the lower one is taken: the guarantee holds if all of them are of one of these kinds.
 
+    Audits of one common rate are also counted without weights. Those up to the present threshold are a simple random
+    sample of the traffic that it answers, since each answer was drawn with the same probability, whatever its
+    uncertainty. So a binomial bound holds for them, and `choose_threshold` on them alone may choose any threshold up to
+    the present one. It finds one more often, since this bound is lower than one by betting. Each of the two ways may
+    fail with (1 - confidence) / 2, so that both together keep the confidence, and the larger threshold is taken. If the
+    rates of the audits differ, or there are too few for a binomial test, there is only the first way, at the whole
+    confidence.
+
     The guarantee is that of `choose_audited_threshold`, for traffic like that of these cases, if the answers to be
     audited were drawn at random, all of them were ruled on, and escalations were settled whatever the answer is. Leave
     out cases from before a change of the traffic: their number helps no estimate of the present.
@@ -127,12 +140,8 @@ def recalibrate(
     probabilities, correct = np.array([(seen[row.id].probability, verdict) for row, verdict in judged]).T
     everything = np.full(scores.size, True)
     choices = [
-        choose_audited_threshold(
-            correct=correct[used],
-            uncertainty=scores[used],
-            probabilities=probabilities[used],
-            risk=risk,
-            confidence=confidence,
+        choose_in_both_ways(
+            correct[used], scores[used], probabilities[used], below=below, risk=risk, confidence=confidence
         )
         for used in ([everything, ~is_unexplained] if n_below else [everything])
     ]
@@ -155,6 +164,28 @@ def recalibrate(
         _outcome(calibration.threshold, choice.threshold),
         n_below,
     )
+
+
+def choose_in_both_ways(
+    correct: FloatArray, scores: FloatArray, probabilities: FloatArray, *, below: float, risk: float, confidence: float
+) -> ThresholdChoice | None:
+    """Returns the larger of two thresholds: by the weights of all cases, and by the number of those up to `below`.
+
+    The latter is chosen if these have one common probability and are enough for a test: no verdict decides on that.
+    """
+    is_sample = scores <= below
+    each = (1.0 + confidence) / 2.0
+    can_count = (
+        np.unique(probabilities[is_sample]).size == 1
+        and first_count(int(is_sample.sum()), risk=risk, confidence=each) is not None
+    )
+    how = {"risk": risk, "confidence": each if can_count else confidence}
+    weighted = choose_audited_threshold(correct=correct, uncertainty=scores, probabilities=probabilities, **how)
+    if not can_count:
+        return weighted
+    counted = choose_threshold(correct=correct[is_sample], uncertainty=scores[is_sample], **how)
+    found = [choice for choice in (weighted, counted) if choice is not None and choice.threshold is not None]
+    return max(found, key=lambda choice: choice.threshold or 0.0, default=weighted)
 
 
 def _outcome(before: float | None, after: float | None) -> Literal["raised", "lowered", "same", "none"]:

@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 
 from coe_agents.evaluation import calibrate, recalibrate
 from coe_agents.evaluation.calibration.audits import Seen, _as_in_traffic
+from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.risk_control import (
     choose_audited_threshold,
+    choose_threshold,
     risk_bound,
     weighted_risk_bound,
 )
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
+from tests.policy.measurements import measured
 
 
 def test_the_bound_of_two_right_answers_by_hand():
@@ -135,6 +138,43 @@ def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lo
         assert without != threshold(cases, seen)
         escalated = seen | dict.fromkeys(some, Seen(1.0, "escalation"))
         assert threshold(cases, escalated, n_below=20) == min(without, threshold(cases, seen))
+
+
+def audited(policy, rate, *, wrong, seed):
+    """Of 500 questions with uncertainties on [0, 1], a share of the answers, up to 0.5, and all escalations."""
+    generator = np.random.default_rng(seed)
+    scores, draws, errs = generator.random((3, 500))
+    rows = [
+        Judged(str(place), measured(coe=score, aleatoric=score), float(err >= wrong(score)))
+        for place, (score, draw, err) in enumerate(zip(scores.tolist(), draws, errs, strict=True))
+        if score > 0.5 or draw < rate
+    ]
+    seen = {row.id: Seen(1.0, "escalation") if row.measurement.coe > 0.5 else Seen(rate, "audit") for row in rows}
+    return CalibratedPolicy(replace(policy.calibration, threshold=0.5)), rows, seen
+
+
+def test_with_audits_of_one_rate_the_risk_is_kept_as_often_as_stated(policy):
+    """Each answer is wrong exactly as often as is allowed: no bound may lie below that, at whatever threshold."""
+    broken, n = 0, 300
+    for seed in range(n):
+        cases = audited(policy, 0.2, wrong=lambda _: 0.2, seed=seed)
+        broken += recalibrate(*cases, risk=0.2, confidence=0.8).policy.calibration.threshold is not None
+    assert 0 < broken <= 0.2 * n + 3 * math.sqrt(0.16 * n)
+
+
+def test_audits_of_one_rate_are_counted_and_those_of_two_rates_are_not(policy):
+    present, rows, seen = audited(policy, 0.4, wrong=lambda score: 0.6 * score, seed=2)
+    found = recalibrate(present, rows, seen, risk=0.2, confidence=0.9)
+    audits = [(row.correct, row.measurement.coe) for row in rows if seen[row.id].kind == "audit"]
+    correct, scores = zip(*audits, strict=True)
+    counted = choose_threshold(correct=correct, uncertainty=scores, risk=0.2, confidence=0.95)
+    record = found.policy.calibration
+    assert (record.threshold, record.n_answered, record.n_wrong, record.bound) == counted
+    assert found.outcome == "lowered"
+
+    one = next(row.id for row in rows if seen[row.id].kind == "audit")
+    found = recalibrate(present, rows, seen | {one: Seen(0.5, "audit")}, risk=0.2, confidence=0.9)
+    assert found.outcome == "none"  # by the weights alone
 
 
 def test_without_audits_the_threshold_stays(policy, traffic):

@@ -16,7 +16,8 @@ from tests.doubles import CountingModel, ScriptedAgent
 ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
 NUMBERS = (
     'two of three agents say "Lyon", one says "Paris"; '
-    "conflict: aleatoric 0.000 is at most 0.5 nats, epistemic 0.637 exceeds 0.3 nats"
+    "conflict, each is confident, but they disagree: "
+    "aleatoric 0.000 is at most 0.5 nats, epistemic 0.637 exceeds 0.3 nats"
 )
 
 

@@ -1,4 +1,4 @@
-"""Three rounds of debate whatever the first one measures, then the decision; what each round changed, as a table and a picture.
+"""Three rounds of debate, whatever the first measures, then the decision; a table and a picture of what each changed.
 
     python examples/experiment_on_rounds.py [PICTURE.png]
 

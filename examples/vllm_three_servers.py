@@ -60,8 +60,7 @@ kind = "entailment"
 model = "microsoft/deberta-large-mnli"
 
 [policy]
-kind = "threshold"
-max_coe = 0.7
+kind = "regime"
 """
 
 

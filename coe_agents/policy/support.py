@@ -22,9 +22,9 @@ class SupportPolicy:
     An agent votes for what more than half of its own responses propose. In a council, an agent or a response that
     failed counts as one that proposed something else.
 
-    Whether to call at all is another question than which call. Models share the urge to act, so agreement on a call
-    says little about whether any call is right: choose the thresholds on labelled proposals
-    (`coe-agents calibrate --proposer`), apart for those that call nothing.
+    Whether to call at all is another question than which call. Models that are shown tools tend to call one, all of
+    them, also where none is right: that they agree on a call does not show that a call is right. Choose the thresholds
+    on labelled proposals (`coe-agents calibrate --proposer`), apart for those that call nothing.
 
     Args:
         min_support: The least support, in [0, 1].

@@ -1,6 +1,6 @@
 """What happens when a model fails: the real ChatOpenAI in a whole graph, against servers that fail on loopback.
 
-README's table says what is tested here.
+The table of docs/guides/failures.md says what is tested here.
 """
 
 import asyncio

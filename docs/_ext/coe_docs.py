@@ -52,6 +52,7 @@ class RunDirective(SphinxDirective):
         if done.returncode not in ENDED_WELL:
             raise self.error(f"{self.arguments[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
         shown = "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+        shown = re.sub(r", \d+\.\d\d s$", "", shown)  # how long this build took, beside other work
         return [nodes.literal_block(shown, f"$ {self.arguments[0]}\n{shown}", language="text")]
 
 

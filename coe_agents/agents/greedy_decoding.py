@@ -42,7 +42,8 @@ _FEWEST_TOKENS = 64
 """What two sentences take: shorter stories might begin alike."""
 REMEDY = (
     'Use a server that samples, such as vLLM, or have this one sample ("do_sample": true in the model\'s '
-    'generation_config.json for transformers serve). on_greedy="count_once" counts the responses as one'
+    'generation_config.json for transformers serve). on_greedy="count_once" of the ModelAgent, or of its [[agents]], '
+    "counts them as one"
 )
 
 

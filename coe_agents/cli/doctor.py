@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from coe_agents.cli.inputs import load_quietly
-from coe_agents.cli.options import ConfigOption, Exit, JsonOption
+from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelsOption
 from coe_agents.cli.terminal import print_json
 
 
 def doctor(
     config: ConfigOption = None,
+    models: ModelsOption = None,
     as_json: JsonOption = False,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds for each agent, including the loading of its model.")
@@ -24,7 +25,9 @@ def doctor(
 
     Exit status: 0 no problems, 1 problems found, 2 a mistake in the configuration.
     """
-    settings = load_quietly(config)
+    if config is not None and models:
+        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
+    settings = load_quietly(config, models)
     from coe_agents.doctor.diagnosis import examine
 
     examination = examine(settings, timeout=timeout)

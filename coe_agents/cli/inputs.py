@@ -49,7 +49,7 @@ def load_quietly(path: Path | None, models: Sequence[str] | None = None, *, n_sa
     from coe_agents.config.schema import load_config, read_config
 
     if path is None:
-        config = read_config(models_to_toml(models or (), n_samples=n_samples), Path("--model"))
+        config = read_config(models_to_toml(models or (), n_samples=n_samples), Path("what --model stands for"))
     else:
         config = load_config(path)
     hide(config.secrets)  # in all that is printed from now on

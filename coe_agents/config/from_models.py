@@ -1,4 +1,4 @@
-"""Owns the configuration of models that are named in a command: what `config init` writes, and `ask --model` asks."""
+"""Owns the configuration of models that are named in a command: what `config init` writes, and `--model` asks."""
 
 import json
 from collections.abc import Sequence

@@ -64,7 +64,7 @@ def draw_rounds(decision: GroupDecision) -> Figure:
     """Draws the trajectory of a decision; see `GroupDecision.plot_rounds`."""
     figure = _figure(9.0, 3.4)
     agents, group = figure.subplots(1, 2, sharex=True)
-    rounds = [data["round"] + 1 for data in decision.trajectory]
+    rounds = [data["round"] for data in decision.trajectory]
     for name in sorted({name for data in decision.trajectory for name in data["entropies"]}):
         entropies = [data["entropies"].get(name, float("nan")) for data in decision.trajectory]
         agents.plot(rounds, entropies, marker="o", label=for_terminal(name, 30))

@@ -63,8 +63,8 @@ def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
         f"the temperature of 0.7 has no effect at {server.url}: 4 responses are equal, and its 4 replies to a request "
         "for a story are equal, too. The server ignores it, answers from a cache, or uses one seed for "
         'all. Use a server that samples, such as vLLM, or have this one sample ("do_sample": true in the model\'s '
-        'generation_config.json for transformers serve). on_greedy="count_once" of the ModelAgent, or of its [[agents]], '
-        "counts them as one"
+        'generation_config.json for transformers serve). on_greedy="count_once" of the ModelAgent, or of its '
+        "[[agents]], counts them as one"
     )
     assert not error.retryable
     again = pickle.loads(pickle.dumps(error))

@@ -44,7 +44,7 @@ class SlowAgent(ScriptedAgent):
 
 def coe_graph() -> StateGraph[Any, Any, Any, Any]:
     agents = [SlowAgent(name) for name in NAMES]
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(100.0), retries=0)
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(float("inf")), retries=0)
 
 
 class Empty(TypedDict, total=False):

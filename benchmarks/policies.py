@@ -52,7 +52,7 @@ from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworl
 from coe_agents.tinyworld.questions import tinyworld_criterion, tinyworld_questions
 
 RISKS = {"tinyworld": 0.1, "nq_calibn": 0.3, "triviaqa_calibn": 0.2}
-ALWAYS = ThresholdPolicy(100.0)
+ALWAYS = ThresholdPolicy(float("inf"))
 SHOWN = ("coverage", "risk", "tokens", "cost", "rounds")
 MODELS = ("tiny-llama", "tiny-qwen2", "tiny-mistral")
 AT_ONCE = 4

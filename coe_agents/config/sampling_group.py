@@ -18,7 +18,7 @@ from coe_agents.policy.measurement import response_text
 from coe_agents.presets import preset
 from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import tinyworld_agents
-from coe_agents.types import AgentReply, AgentRequest, Response
+from coe_agents.types import AgentReply, AgentRequest, Response, usable
 
 _STORED = ["name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars", "on_greedy"]
 
@@ -68,7 +68,7 @@ def create_group(
         try:
             reply = await by_name[name].asample(request)
             if answers is not None and question.tools is None:
-                for row in reply["responses"]:
+                for row in usable(reply["responses"]):
                     row["answer"] = answers.canonicalize(row["text"])
             return reply
         except InvalidReplyError as error:

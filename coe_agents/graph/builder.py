@@ -319,11 +319,11 @@ def _check_group(
 def _fit_policy(policy: Policy, group: AskedGroup, max_rounds: int) -> tuple[Policy, list[str]]:
     """Returns the policy for a group, and what the user should know about the two."""
     cautions = list[str]()
-    n_agents = len(group.agents)
-    if isinstance(policy, RegimePolicy) and n_agents > 1 and (unreachable := policy.unreachable(n_agents=n_agents)):
+    n_agents, last = len(group.agents), policy.then if isinstance(policy, FixedRounds) else policy
+    if isinstance(last, RegimePolicy) and n_agents > 1 and (unreachable := last.unreachable(n_agents=n_agents)):
         agents = quantity(n_agents, "agent")
-        cautions.append(f"with {agents}, {policy!r} can never see the regimes {', '.join(unreachable)}")
-    if isinstance(policy, ThresholdPolicy) and (passed := policy.caution(list(group.weights.values()))):
+        cautions.append(f"with {agents}, {last!r} can never see the regimes {', '.join(unreachable)}")
+    if isinstance(last, ThresholdPolicy) and (passed := last.caution(list(group.weights.values()))):
         cautions.append(passed)
     if isinstance(policy, FixedRounds) and max_rounds < policy.n:
         need = f'"max_rounds" must be at least {policy.n} for {policy!r}'

@@ -9,6 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from coe_agents import create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import round_state
+from coe_agents.graph.context import CallersLimits
 from coe_agents.policy import Decision
 from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
@@ -53,6 +54,13 @@ def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_which_the_pol
     assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
     assert sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values()) <= 25
     assert (policy.left, decision["action"], decision["n_rounds"]) == ([15, 3], "escalate", 2)
+
+
+def test_a_callers_budget_makes_a_round_smaller_too():
+    agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 4) for name in "ab"]
+    asked = graph(*agents, policy=Again(), max_rounds=2, strategies={"ambiguous": "resample"}).compile()
+    asked.invoke({"question": "Q?"}, context=CallersLimits(token_budget=25))
+    assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
 
 
 class Slow(NormalizedMatch):

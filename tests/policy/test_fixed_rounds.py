@@ -34,6 +34,12 @@ def test_a_graph_of_fewer_rounds_is_refused_when_it_is_built():
         FixedRounds(2, then="regime")
 
 
+def test_a_graph_warns_of_the_other_policy_as_it_does_of_that_alone():
+    agents = [ScriptedAgent(name, ["x"]) for name in "abc"]
+    with pytest.warns(UserWarning, match="answers agents that are split in two"):
+        decided(*agents, policy=FixedRounds(1, then=ThresholdPolicy(0.7)))
+
+
 def test_thresholds_are_those_of_the_other_policy():
     policy = FixedRounds(2, then=ThresholdPolicy(0.5, otherwise="escalate"))
     assert (policy.max_coe, policy.otherwise) == (0.5, "escalate")

@@ -206,10 +206,10 @@ def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, 
     """Learns a logistic regression of "the first response of `proposer` is wrong" from what the others propose.
 
     Models that are shown tools tend to call one, also where none is right, and plain support counts that in full. This
-    regression sees for
-    each other agent whether it proposes the same and whether it calls nothing, and learns who of them is worth
-    following. `correct`, shape `(n,)`, is the share of each proposal that is right; measurements that lack an agent are
-    left out. It needs another agent, and two right and two wrong proposals to questions that have all agents.
+    regression sees for each other agent whether it proposes the same and whether it calls nothing, and learns who of
+    them is worth following. `correct`, shape `(n,)`, is the share of each proposal that is right; measurements that
+    lack an agent are left out. It needs another agent, and two right and two wrong proposals to questions that have all
+    agents.
     """
     agents = {name for measurement in measurements for name in measurement.agents}
     others = tuple(sorted(agents - {proposer}))

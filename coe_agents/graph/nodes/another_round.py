@@ -13,7 +13,8 @@ from coe_agents.graph.round_state import begin_round, measurement_of, new_respon
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import proposals_in_words
 from coe_agents.graph.state import CoEState, Plan
-from coe_agents.policy.bounds import Bounds, Spent
+from coe_agents.policy.bounds import Spent
+from coe_agents.policy.settle import Rules
 from coe_agents.rounds import RoundContext, RoundPlan
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.strategy import check_plan
@@ -41,7 +42,7 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             "round": state["round"] + 1,
             "plan": Plan(
                 strategy=name,
-                overrides=_within_budget(spent_of(state), settings.of(state).bounds, plan, round_context),
+                overrides=_within_budget(spent_of(state), settings.of(state).rules, plan, round_context),
                 shows_answers=plan.shows_answers,
             ),
             "clock": clock,
@@ -56,13 +57,13 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
     return TwoForms(another_round, aanother_round, name="another_round")
 
 
-def _within_budget(spent: Spent, bounds: Bounds, plan: RoundPlan, asked: RoundContext) -> dict[str, dict[str, Any]]:
+def _within_budget(spent: Spent, rules: Rules, plan: RoundPlan, asked: RoundContext) -> dict[str, dict[str, Any]]:
     """Returns the requests to the agents, of fewer responses where the tokens that are left do not suffice for all."""
     overrides: dict[str, dict[str, Any]] = {agent: {**changes} for agent, changes in plan.overrides.items()}
     wanted = {agent: changes.get("n_samples", asked.n_responses[agent] or 1) for agent, changes in overrides.items()}
-    fitting = bounds.fit(wanted, spent)
-    return (
-        overrides
-        if fitting == wanted
-        else {agent: {**overrides[agent], "n_samples": n} for agent, n in fitting.items()}
-    )
+    fitting = wanted
+    for bounds in filter(None, (rules.bounds, rules.limits)):
+        fitting = bounds.fit(fitting, spent)
+    if fitting == wanted:
+        return overrides
+    return {agent: {**overrides[agent], "n_samples": n} for agent, n in fitting.items()}

@@ -144,6 +144,22 @@ def test_nothing_of_a_model_changes_the_page(opened, width):
         assert_quiet(tab, address)
 
 
+def test_what_a_reader_unfolds_stays_so_when_the_connection_ends(opened):
+    with serving(group_of(ScriptedAgent("a", ["w" * 5000] * 3), max_coe=float("inf"))) as address:
+        tab = opened(address)
+        tab.run(
+            "(() => { const send = fetch; window.fetch = async (...request) => { const reply = await send(...request);"
+            "const held = new TransformStream({flush: () => new Promise((end) => { window.end = end; })});"
+            "return new Response(reply.body.pipeThrough(held), reply) } })()"
+        )
+        ask(tab)
+        tab.run("document.querySelector('#verdict-title button').click()")
+        tab.wait("window.end")
+        tab.run("(async () => { end(); await new Promise((done) => setTimeout(done, 100)) })()")
+        assert seen(tab, "#verdict-title") == "w" * 5000
+        assert_quiet(tab, address)
+
+
 def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
     with serving(create_group(*BERN)) as address:
         tab = opened(address)

@@ -64,8 +64,10 @@ async function ask(question, options = {}) {
   session.running?.abort();
   const control = new AbortController();
   const entry = createEntry(question, options);
-  const release = () => {
+  const end = () => {
     if (session.running === control) session.running = null;
+    for (const agent of entry.agents.values()) if (agent.state === "asked") agent.state = "stopped";
+    if (entry === session.shown) render(entry);
   };
   session.running = control;
   session.entries = [...session.entries, entry].slice(-MOST);
@@ -73,8 +75,8 @@ async function ask(question, options = {}) {
   try {
     for await (const [type, event] of readEvents(question, options, control.signal)) {
       if (Object.hasOwn(HANDLERS, type)) HANDLERS[type](entry, event);
-      if (entry.decision) release(); // the connection may stay open a little longer
-      if (entry === session.shown) render(entry);
+      if (entry.decision) end(); // the connection may stay open a little longer
+      else if (entry === session.shown) render(entry);
     }
     if (!entry.decision && !entry.error) {
       throw new Refused("The connection ended before the decision", "The server may have stopped. Ask again.");
@@ -82,9 +84,7 @@ async function ask(question, options = {}) {
   } catch (error) {
     entry.error = describeError(error, control.signal.aborted);
   } finally {
-    release();
-    for (const agent of entry.agents.values()) if (agent.state === "asked") agent.state = "stopped";
-    if (entry === session.shown) render(entry);
+    if (!entry.decision) end(); // rendered anew, what a reader has unfolded since would close
   }
 }
 

@@ -66,8 +66,8 @@ class QuestionDecision(TypedDict):
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the thresholds of the group.
         raised_by_conflict: Whether the blocking answer has one half only because the members are in conflict.
         members: The distribution of each member that answered.
-        methods: Where it comes from: "exact", "top_logprobs" or "constrained", which took one request; "sampled", the
-            shares of ten replies; or "decision_model". See `ModelAgent.choice`.
+        methods: Where it comes from: "exact" or "top_logprobs", which took one request; "constrained", which took a
+            second one; "sampled", the shares of ten replies; or "decision_model". See `ModelAgent.choice`.
         failed_members: What went wrong with each of the others: the exception's type and message.
     """
 

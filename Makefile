@@ -86,6 +86,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 # was interrupted is resumed by the same command
 mutation: $(READY) ## Change the mathematics, policies, actions and gates in small ways, and list the changes that no test notices (hours)
 	$(BIN)/pip install --quiet --constraint constraints.txt --group mutation
+	mkdir -p mutants/docs
 	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(foreach pattern,$(MUTANTS),'$(pattern)')
 	$(BIN)/mutmut results
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import sys
 import threading
@@ -28,7 +29,7 @@ from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.types import AgentRequest
-from examples import vllm_three_servers
+from examples import vllm_mixed_group, vllm_three_servers
 from examples.vllm_three_servers import Server
 from tests.client_table import seen
 from tests.doubles import choice_probability
@@ -217,6 +218,16 @@ def test_the_example_asks_three_servers(servers, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         vllm_three_servers.main()
     assert ended.value.code == 0
+
+
+def test_the_example_asks_models_here_and_on_a_server_by_three_packages(servers, capsys):
+    served = servers[MODELS[1]]
+    vllm_mixed_group.main(served.url, served.name, QUESTION)
+    assert re.findall(r"^  (\w+): (\d+) responses", capsys.readouterr().out, re.MULTILINE) == [
+        ("local", "5"),
+        ("served", "5"),
+        ("endpoint", "5"),
+    ]
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])

@@ -1,5 +1,6 @@
 """What the package as a whole promises: its names, its layers, its lightness."""
 
+import json
 import os
 import re
 import subprocess
@@ -121,6 +122,23 @@ def test_without_an_extra_the_error_names_it(code, said):
 def test_help_loads_nothing_heavy():
     heavy = {"numpy", "scipy", "torch", "transformers", "langgraph", "langchain_core"}
     assert not heavy & loaded_after("import coe_agents.cli")
+
+
+def test_the_entry_for_the_registry_of_mcp_is_this_version_of_this_package():
+    entry = json.loads((ROOT / "server.json").read_text())
+    assert entry["version"] == coe_agents.__version__
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
+    assert f"<!-- mcp-name: {entry['name']} -->" in (ROOT / "README.md").read_text()
+    assert 1 <= len(entry["description"]) <= 100
+    (remote,) = entry["remotes"]
+    assert set(re.findall(r"\{(\w+)\}", remote["url"])) == set(remote["variables"])
+
+
+def test_the_command_of_langgraph_accepts_its_file():
+    config = pytest.importorskip("langgraph_cli.config")
+    found = config.validate_config_file(ROOT / "langgraph.json")
+    assert found["python_version"] == "3.12"
+    assert found["env"]["LANGSMITH_TRACING"] == "false"
 
 
 def test_the_citation_is_of_this_version():

@@ -71,7 +71,8 @@ class CoETelemetry(BaseCallbackHandler):
 
     Events `gen_ai.evaluation.result`, by the Logs API, under the span of the run that was evaluated: for each decision
     "coe" (its label is the regime), "coe.aleatoric", "coe.epistemic" and "coe.decision" (its label is the action);
-    for each turn of a council "coe.council", with the support of what it judged.
+    for each turn of a council "coe.council", with the support of what it judged; and for each question to a
+    `CoEDecisionModel` the first three, with `coe.question_id`, under the span of its run.
 
     No question, response, reason or error message is exported unless `content` is true; of errors then those of
     coe-agents, in which keys are redacted, and never those of a model's client. One handler serves any number
@@ -84,7 +85,7 @@ class CoETelemetry(BaseCallbackHandler):
         content: Adds `gen_ai.input.messages` (the question), `gen_ai.output.messages` (responses and the answer),
             `gen_ai.tool.call.arguments`, `coe.reason`, `gen_ai.evaluation.explanation` and `error.message`.
         openinference: Adds `openinference.span.kind` to each span: AGENT, LLM, TOOL, EVALUATOR (`cluster`, `measure`),
-            GUARDRAIL (`coordinator`, a council), DECISION (the end, an escalation) or CHAIN.
+            GUARDRAIL (`coordinator`, a council), DECISION (the end, an escalation, a decision model) or CHAIN.
 
     Example:
         >>> from coe_agents import ThresholdPolicy, create_coe_graph
@@ -126,6 +127,9 @@ class CoETelemetry(BaseCallbackHandler):
         if is_node:
             run.kind = "DECISION" if name in _ENDS else _KINDS.get(name, "CHAIN")
             self._open(run, name, {})
+        elif kwargs.get("run_type") == "llm":  # a decision model of LangChain's: chat models do not begin here
+            run.kind = "DECISION"
+            self._open(run, name, {})
         elif run.parent is None:
             self._open(run, *_operation("invoke_workflow", **{"gen_ai.workflow.name": name}))
 
@@ -135,6 +139,8 @@ class CoETelemetry(BaseCallbackHandler):
         if run.span is not None:
             for update in _updates(outputs):
                 self._describe(run, run.span, update)
+            for question, found in getattr(outputs, "decisions", {}).items():  # of `coe_agents.decisions`
+                self._measure(run.context, found, {"coe.question_id": question})
         self._close(run)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -262,14 +268,18 @@ class CoETelemetry(BaseCallbackHandler):
             named = decision.get("divergence") or "kl"
             unitless = {} if unit_of(named) else {"coe.divergence": named}
             self._coe.record(decision["coe"], {"coe.action": action, **unitless})
-            self._evaluate(evaluated, "coe", {}, value=decision["coe"], label=decision["regime"])
-            for part in _NUMBERS[1:]:
-                self._evaluate(evaluated, f"coe.{part}", {}, value=decision[part])
+            self._measure(evaluated, decision, {})
         self._evaluate(evaluated, "coe.decision", decision, label=action)
         for agent, usage in decision["tokens"].items():
             for direction in ("input", "output"):
                 if (count := usage[f"{direction}_tokens"]) is not None:
                     self._tokens.add(count, {"gen_ai.agent.name": agent, "gen_ai.token.type": direction})
+
+    def _measure(self, evaluated: Context | None, found: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        """Emits CoE and its parts as results of evaluations."""
+        self._evaluate(evaluated, "coe", about, value=found["coe"], label=found["regime"])
+        for part in _NUMBERS[1:]:
+            self._evaluate(evaluated, f"coe.{part}", about, value=found[part])
 
     def _evaluate(
         self,
@@ -287,6 +297,7 @@ class CoETelemetry(BaseCallbackHandler):
             "gen_ai.evaluation.score.label": label,
             "gen_ai.evaluation.explanation": decided.get("reason") if self._content else None,
             "coe.decided_by": decided.get("decided_by"),
+            "coe.question_id": decided.get("coe.question_id"),
         }
         attributes = {key: one for key, one in given.items() if one is not None}
         severity = SeverityNumber.INFO

@@ -128,7 +128,21 @@ def escalation():
     return recorded.told()
 
 
-EXAMPLES = {run.__name__: run for run in (question, council, escalation)}
+def decision_model():
+    pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
+    from langchain_core.decisions import Noul
+
+    from coe_agents.decisions import CoEDecisionModel
+    from tests.decisions.scripted import dead, says
+
+    recorded = Recorded(openinference=True, content=True)
+    group = CoEDecisionModel([says(0.05), says(0.95), dead("a secret")])
+    group.decide("a secret", {"is_risky": Noul(instructions="Is it risky?")}, recorded.config)
+    assert "secret" not in recorded.everything()
+    return recorded.told()
+
+
+EXAMPLES = {run.__name__: run for run in (question, council, escalation, decision_model)}
 GOLDEN = Path(__file__).parent / "telemetry.json"
 """What the examples export; written anew by `python -m tests.test_observability`."""
 

@@ -262,20 +262,19 @@ class CoEDecisionModel(BaseDecisionModel):
         for key, question in questions.items():
             _labels(key, question)
             self._blocking(key, question)
+        shown: Mapping[str, str | MediaError]
         try:
-            shown: dict[str, str] | MediaError = self._prompts(state, questions)
+            shown = self._prompts(state, questions)
         except MediaError as error:
             if not any(isinstance(member, BaseDecisionModel) for member in self.members):
                 raise
-            shown = error
+            shown = dict.fromkeys(questions, error)
         parts = list[Steps[_Reply]]()
         for name, member in self._asked.items():
             if isinstance(member, BaseDecisionModel):
                 parts.append(self._ask_decision_model(name, member, state, questions))
-            elif isinstance(shown, Mapping):
-                parts += [self._ask(member, key, one, shown[key]) for key, one in questions.items()]
             else:
-                parts.append(_refuse(name, questions, describe_error(shown)))
+                parts += [_ask(member, key, one, shown[key]) for key, one in questions.items()]
         return parts
 
     def _prompts(self, state: State, questions: Mapping[str, Question]) -> dict[str, str]:
@@ -302,18 +301,6 @@ class CoEDecisionModel(BaseDecisionModel):
             described = question.criteria.items()
             words = [label if it is None else f"{label}: {self._words(it)}" for label, it in described]
         return dict(zip(string.ascii_uppercase, words, strict=False))
-
-    def _ask(self, agent: ModelAgent, key: str, question: Question, prompt: str) -> Steps[_Reply]:
-        labels = _labels(key, question)
-        if len(labels) == 1:
-            return _Reply(agent.name, {key: _Vote([1.0], "exact")})
-        replies = prompts.SELF_CHECK_CHOICES if isinstance(question, Noul) else string.ascii_uppercase[: len(labels)]
-        try:
-            found = yield Call(agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)))
-        except Exception as error:
-            return _Reply(agent.name, {key: _describe(error, agent)})
-        vote = _Vote([found.probabilities[reply] for reply in replies], found.method)
-        return _Reply(agent.name, {key: vote}, create_usage(found.input_tokens, found.output_tokens))
 
     def _ask_decision_model(
         self, name: str, member: BaseDecisionModel, state: State, questions: dict[str, Question]
@@ -425,9 +412,19 @@ def _describe(error: Exception, member: object) -> str:
     return describe_error(error, member)
 
 
-def _refuse(name: str, questions: Iterable[str], reason: str) -> Steps[_Reply]:
-    yield from ()
-    return _Reply(name, dict.fromkeys(questions, reason))
+def _ask(agent: ModelAgent, key: str, question: Question, prompt: str | MediaError) -> Steps[_Reply]:
+    labels = _labels(key, question)
+    if len(labels) == 1:
+        return _Reply(agent.name, {key: _Vote([1.0], "exact")})
+    replies = prompts.SELF_CHECK_CHOICES if isinstance(question, Noul) else string.ascii_uppercase[: len(labels)]
+    try:
+        if isinstance(prompt, MediaError):
+            raise prompt
+        found = yield Call(agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)))
+    except Exception as error:
+        return _Reply(agent.name, {key: _describe(error, agent)})
+    vote = _Vote([found.probabilities[reply] for reply in replies], found.method)
+    return _Reply(agent.name, {key: vote}, create_usage(found.input_tokens, found.output_tokens))
 
 
 def _labels(key: str, question: Question) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ _REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
 }
 """Values that ask for nothing, and why others are refused."""
 _OWN = ("model", "messages", "tools", "parallel_tool_calls", "stream", "stream_options", "coe")
-_KNOWN = (*_OWN, *_HAS_NO_EFFECT, *_ABOUT_THE_CALLER, *_REFUSED)
+KNOWN = (*_OWN, *_HAS_NO_EFFECT, *_ABOUT_THE_CALLER, *_REFUSED)
 _MOST_MESSAGES = 2048
 """As OpenAI's API allows; each takes a thousand times its text in memory if it is short."""
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -82,25 +82,36 @@ class ChatRequest:
 
 def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
     """Returns the request in a body; raises `ApiError` if it asks for another model, or for what no group can do."""
-    given = {name: value for name, value in body.items() if value is not None}
-    for name, value in given.items():
-        if name not in _KNOWN:
-            near = did_you_mean(name, _KNOWN)
-            raise invalid_request(name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}')
-        if name in _REFUSED and value not in _REFUSED[name][0]:
-            raise invalid_request(name, f'"{name}" is not supported: {_REFUSED[name][1]}. Omit it')
+    given = check_fields(body, known=KNOWN, refused=_REFUSED)
     check_model(given.get("model"), model)
-    options = _mapping(given, "stream_options")
+    options = mapping_in(given, "stream_options")
     tools = read_tools(given.get("tools", []))
     return ChatRequest(
         messages=_read_messages(given.get("messages")),
         tools=[] if given.get("tool_choice") == "none" else tools,
         most_calls=None if _flag(given, "parallel_tool_calls", default=True) else 1,
-        coe=_mapping(given, "coe"),
+        coe=mapping_in(given, "coe"),
         is_stream=_flag(given, "stream"),
         with_usage=_flag(options, "include_usage"),
         ignored=tuple(name for name in _HAS_NO_EFFECT if name in given),
     )
+
+
+def check_fields(
+    body: Mapping[str, Any], *, known: Sequence[str], refused: Mapping[str, tuple[Sequence[Any], str]]
+) -> dict[str, Any]:
+    """Returns the fields of a body that are not null; raises `ApiError` for one that is unknown or refused.
+
+    `refused` holds, by name, the values that ask for nothing, and why others are refused.
+    """
+    given = {name: value for name, value in body.items() if value is not None}
+    for name, value in given.items():
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise invalid_request(name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}')
+        if name in refused and value not in refused[name][0]:
+            raise invalid_request(name, f'"{name}" is not supported: {refused[name][1]}. Omit it')
+    return given
 
 
 def check_model(name: object, model: str) -> None:
@@ -187,7 +198,8 @@ def _is_part(part: Any, kind: str) -> bool:
     return isinstance(part, Mapping) and part.get("type") == kind
 
 
-def _mapping(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def mapping_in(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Returns an object among the fields of a body; {} where it is omitted."""
     value = given.get(name, {})
     if not isinstance(value, Mapping):
         raise invalid_request(name, f'"{name}" must be an object. Correct it, or omit it')

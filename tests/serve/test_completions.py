@@ -192,7 +192,7 @@ async def test_a_question_that_is_too_long_asks_nobody():
 async def test_other_addresses_and_methods_are_refused_in_the_same_form():
     async with client_of(create_group(*AGREEING)) as client:
         for response, status, says in (
-            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions"),
+            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions, POST /v1/responses, "),
             (await client.post("/chat/completions", json=body_of()), 404, "ends in /v1: POST /v1/chat/completions"),
             (await client.get("/v1/chat/completions"), 405, "takes another method: POST"),
             (await client.put("/v1/chat/completions", json=body_of()), 405, "takes another method: POST"),

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,11 +14,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from coe_agents.checks import one_of
 from coe_agents.decision.views import to_public
 from coe_agents.serve.access import LOOPBACK, Admission, Guard, read_object
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request
-from coe_agents.serve.completion import Reply, to_chunks, to_completion
+from coe_agents.serve.completion import Refusals, Reply, to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
 from coe_agents.serve.request_log import RequestLog, note_decision
 from coe_agents.serve.response import to_response, to_response_events
@@ -61,6 +62,7 @@ def create_app(
     max_requests: int = 256,
     max_bytes: int = 1_000_000,
     metrics: bool = False,
+    refusals: Refusals = "content",
 ) -> ASGIApp:
     """Returns the server of a group as an ASGI application, for uvicorn or another server.
 
@@ -71,11 +73,15 @@ def create_app(
         max_requests: How many questions are answered at a time; further ones get 429.
         max_bytes: The size of a request; larger ones get 413.
         metrics: Whether /metrics has metrics for Prometheus.
+        refusals: Where a reply says why there is no answer: "field" is OpenAI's "refusal" alone, which many clients
+            drop, so that they show an empty answer; "content" is also where an answer stands, with the `finish_reason`
+            "content_filter".
 
     Raises:
         ImportError: If metrics are asked for, and OpenTelemetry's exporter is not installed.
-        ValueError: If the key is blank.
+        ValueError: If the key is blank, or `refusals` is another word.
     """
+    one_of(refusals, '"refusals"', get_args(Refusals), advice='"content" suits all clients')
     measured = None
     if metrics:
         from coe_agents.serve.prometheus import Metrics  # here, since it needs an exporter
@@ -102,7 +108,13 @@ def create_app(
             result = await _unless_gone(request, runs.run(given, limits))
             decision = to_public(result["decision"], asked.tools, most_calls=asked.most_calls)
             note_decision(request.scope, decision)
-            reply = Reply(decision=decision, model=group.name, ignored=asked.ignored, with_usage=asked.with_usage)
+            reply = Reply(
+                decision=decision,
+                model=group.name,
+                ignored=asked.ignored,
+                with_usage=asked.with_usage,
+                refusals=refusals,
+            )
             if not asked.is_stream:
                 return json_response(to_whole(reply))
             return Response("".join(to_events(reply)), media_type="text/event-stream")

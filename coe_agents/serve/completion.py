@@ -5,11 +5,13 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from coe_agents.decision.views import to_numbers
 from coe_agents.serve.refusal import refusal
 from coe_agents.types import add_usages
+
+Refusals = Literal["content", "field"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +23,14 @@ class Reply:
         model: The name of the group.
         ignored: The options of the request that had no effect.
         with_usage: Whether a stream of chunks ends with the tokens.
+        refusals: Where why there is no answer stands: in the field "refusal" alone, or in the "content", too.
     """
 
     decision: Mapping[str, Any]
     model: str
     ignored: tuple[str, ...] = ()
     with_usage: bool = False
+    refusals: Refusals = "content"
 
     @property
     def calls(self) -> list[dict[str, str]]:
@@ -36,8 +40,15 @@ class Reply:
 
     @property
     def text(self) -> str | None:
-        """The answer; None where the group gives none, or calls."""
-        return self.decision["answer"] if self.decision["action"] == "answer" and not self.calls else None
+        """What stands where an answer does; None where the group gives calls, or a refusal elsewhere."""
+        if self.refusal is not None:
+            return self.refusal if self.is_in_content else None
+        return None if self.calls else self.decision["answer"]
+
+    @property
+    def is_in_content(self) -> bool:
+        """Whether a client would take the refusal for an answer that ignores what else the reply says."""
+        return self.refusals == "content" and self.refusal is not None
 
     @property
     def refusal(self) -> str | None:
@@ -60,8 +71,8 @@ class Reply:
 def to_completion(reply: Reply) -> dict[str, Any]:
     """Returns the reply as a `chat.completion`.
 
-    An answer is the message's content, or its tool calls. Otherwise the content is null, and the message's refusal says
-    why. `coe` holds the numbers of the decision.
+    An answer is the message's content, or its tool calls. Otherwise the message's refusal says why, as does the content
+    unless refusals are kept out of it. `coe` holds the numbers of the decision.
     """
     message = {"role": "assistant", **_said(reply)}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _end(reply)}
@@ -93,6 +104,8 @@ def _said(reply: Reply) -> dict[str, Any]:
 
 
 def _end(reply: Reply) -> str:
+    if reply.is_in_content:
+        return "content_filter"
     return "tool_calls" if reply.calls else "stop"
 
 

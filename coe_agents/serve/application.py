@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from coe_agents.actions.structured import answer_tool
 from coe_agents.checks import one_of
 from coe_agents.decision.views import to_public
 from coe_agents.serve.access import LOOPBACK, Admission, Guard, read_object
@@ -104,9 +105,11 @@ def create_app(
             asked = read(await read_object(request, max_bytes=max_bytes), model=group.name)
             limits = group.tighten(asked.coe)
             group.check_question(asked.question, param="messages" if read is read_chat_request else "input")
-            given = {"messages": asked.messages, "tools": asked.tools}
-            result = await _unless_gone(request, runs.run(given, limits))
-            decision = to_public(result["decision"], asked.tools, most_calls=asked.most_calls)
+            result = await _unless_gone(request, runs.run(asked.graph_input, limits))
+            compared = [*asked.tools, *([] if asked.schema is None else [answer_tool(asked.schema)])]
+            decision = to_public(result["decision"], compared, most_calls=asked.most_calls, must_call=asked.must_call)
+            if decision["action"] == "answer":
+                decision["answer"] = asked.cut(decision["answer"])
             note_decision(request.scope, decision)
             reply = Reply(
                 decision=decision,

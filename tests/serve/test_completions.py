@@ -137,9 +137,7 @@ async def test_the_agents_see_no_turn_that_was_refused(returned):
 
 UNSUPPORTED = {
     "n": 2,
-    "tool_choice": "required",
-    "response_format": {"type": "json_object"},
-    "stop": ["."],
+    "logprobs": True,
     "tempratur": 1,
 }
 

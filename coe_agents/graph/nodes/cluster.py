@@ -46,7 +46,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
             return cluster_choices(state, state["turn"]["choices"])
         comparing, reads = clusterer_of(state, clusterer), canonicalize
         if is_about_actions(state):
-            rows = read_actions(state["responses"], state["turn"]["tools"])
+            rows = read_actions(state["responses"], state["turn"])
             state, reads = {**state, "responses": rows}, None
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")

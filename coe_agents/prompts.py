@@ -21,6 +21,12 @@ ANSWER_ALONE = (
 )
 """An instruction for general models: answers that are compared as texts must be nothing but the answer."""
 
+STRUCTURED = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n{schema}"
+"""An instruction that asks for an answer by a schema."""
+
+MUST_CALL = "Reply by calling a tool, not with a text."
+"""An instruction where the caller requires a call."""
+
 SELF_CHECK_CHOICES = ("True", "False")
 
 VARIANTS = (

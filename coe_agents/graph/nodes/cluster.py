@@ -47,7 +47,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         comparing, reads = clusterer, canonicalize
         if is_about_actions(state):
             comparing, reads = clusterer_of(state, clusterer), None
-            state = {**state, "responses": read_actions(state["responses"], state["turn"]["tools"])}
+            state = {**state, "responses": read_actions(state["responses"], state["turn"])}
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]

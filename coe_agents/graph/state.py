@@ -149,7 +149,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
 def check_request(asked: AskedRequest, agents: Collection[str]) -> None:
     """Raises `CheckpointError` if a graph of another version, or of others than `agents`, wrote a request to one."""
     check_version(asked)
-    if missing := [name for name in asked["asked_agents"] if name not in agents]:
+    if missing := sorted(set(asked["asked_agents"]).difference(agents)):
         raise CheckpointError(
             f"the checkpoint of this thread asks agents that the graph does not have: {', '.join(missing)}; its agents "
             f"are {', '.join(agents)}",

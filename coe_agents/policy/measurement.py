@@ -209,6 +209,10 @@ def measure(
         result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
     support, distributions = support[places], measured.rows[:, places]
+    rows = distributions.tolist()
+    distributed: list[dict[str, float]] = [{} for _ in names]
+    for agent, cluster in np.argwhere(distributions > 0).tolist():
+        distributed[agent][representatives[cluster]] = rows[agent][cluster]
     leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
     leading = leaders[0][1]
     firsts, columns = _first_places(responses), distributions.T.tolist()
@@ -254,10 +258,10 @@ def measure(
                 n_responses=n_responses,
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
-                distribution={text: p for text, p in zip(representatives, row, strict=True) if p > 0},
+                distribution=distribution,
             )
-            for name, n_responses, agent_entropy, row in zip(
-                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributions.tolist(), strict=True
+            for name, n_responses, agent_entropy, distribution in zip(
+                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributed, strict=True
             )
         },
         proposal_support=_proposal_support(

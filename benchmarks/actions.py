@@ -461,7 +461,13 @@ def on_half(rows, name, gate, seed):
     order = np.random.default_rng(seed).permutation(len(rows))
     fitted, held_out = ([rows[i] for i in half] for half in np.split(order, [len(rows) // 2]))
     policy = calibrate(
-        fitted, risk=RISK, confidence=CONFIDENCE, gate=gate, proposer=name, clusterer="ActionMatch", correctness="label"
+        fitted,
+        risk=RISK,
+        confidence=CONFIDENCE,
+        score=gate,
+        proposer=name,
+        clusterer="ActionMatch",
+        correctness="label",
     )
     record = policy.calibration
     with warnings.catch_warnings():

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,14 @@ from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
+
+
+class Sampled(NamedTuple):
+    """What a measurement is of: the question, "" where not known, and the responses with their clusters."""
+
+    question: str
+    responses: Sequence[Response]
+    labels: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,9 @@ class Measurement:
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
             `coe_agents.uncertainty.regimes.epistemic_scale`.
+        weights: The agents' weights by name, summing to 1; {} for equal ones.
+        scores: Scores of uncertainty by name, where they were computed before; see `coe_agents.policy.estimators`.
+        sampled: What was measured, for the scores that were not; None where it is not kept.
     """
 
     coe: float
@@ -129,6 +140,9 @@ class Measurement:
     tokens_left: float | None = None
     divergence: str = "kl"
     epistemic_scale: float = 1.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float | None] = field(default_factory=dict, compare=False, repr=False)
+    sampled: Sampled | None = field(default=None, compare=False, repr=False)
 
     @property
     def comparable_epistemic(self) -> float:
@@ -285,6 +299,8 @@ def measure(
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,
+        weights={} if np.ptp(normalized) == 0.0 else dict(zip(names, normalized.tolist(), strict=True)),
+        sampled=Sampled(question, responses, labels),
     )
 
 

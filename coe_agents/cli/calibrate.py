@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coe_agents.checks import number
+from coe_agents.cli.claims import ClaimsOption, calibrate_on_claims
 from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
 from coe_agents.cli.options import Exit, ProposerOption, SamplesArgument, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
@@ -52,6 +53,7 @@ def calibrate(
         ),
     ] = False,
     proposer: ProposerOption = None,
+    claims: ClaimsOption = None,
     current: Annotated[
         Path | None,
         typer.Option(
@@ -68,7 +70,8 @@ def calibrate(
 
     It is chosen on saved responses that are labelled right or wrong, or that have reference answers. With --proposer it
     is one on the other agents' support of what this agent proposes: each tool that has enough samples gets its own, and
-    so does calling none.
+    so does calling none. With --claims it is the support from which on a claim of a long answer is kept; the risk is
+    then the mean share of wrong claims among the kept, over questions.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.evaluation.calibration.calibrate import check_score, nearest
@@ -76,6 +79,9 @@ def calibrate(
     from coe_agents.policy import AgentWeights
 
     _check_shares(risk, confidence)
+    if claims is not None:
+        calibrate_on_claims(samples, claims, scoring.config, out, risk=risk, confidence=confidence)
+        return
     if halves and score != "learned":
         raise typer.BadParameter("it needs --score learned", param_hint="--halves")
     if current is not None:

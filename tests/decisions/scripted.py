@@ -37,7 +37,7 @@ def tinyworld_models(*names):
 
 
 class Scripted(BaseDecisionModel):
-    """Gives each question the same distribution, or raises; keeps what it was asked, and whether LangSmith traced it."""
+    """Gives each question the same distribution, or raises; keeps what it was asked, and whether it was traced."""
 
     model: str = "scripted"
     says: Any

@@ -291,4 +291,4 @@ def test_criteria_are_shown_as_what_the_replies_mean():
 def test_an_older_langchain_core_is_named():
     code = "import sys; sys.modules['langchain_core.decisions'] = None; import coe_agents.decisions"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.strip().endswith('needs langchain-core 1.8; pip install "langchain-core>=1.8"')
+    assert done.stderr.strip().endswith('needs langchain-core 1.8 or later; pip install "langchain-core>=1.8"')

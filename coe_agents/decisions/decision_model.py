@@ -342,8 +342,7 @@ class CoEDecisionModel(BaseDecisionModel):
                 hint="The log has their messages",
             )
         rows = sorted(list(vote.row) for vote in answered.values())
-        measured = collaborative_entropy(rows)
-        coe, aleatoric, epistemic = map(float, measured)
+        coe, aleatoric, epistemic = map(float, collaborative_entropy(rows))
         limits = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
         found = regime(aleatoric, epistemic, **limits)
         if blocking is not None:

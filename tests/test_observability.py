@@ -11,6 +11,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
@@ -260,6 +261,20 @@ def test_a_request_to_a_model_is_a_span_under_its_agent():
     requests = [span for span in recorded.spans if span.name == "chat"]
     assert {span.parent.span_id for span in requests} == agent_ids
     assert {span.attributes["gen_ai.operation.name"] for span in requests} == {"chat"}
+
+
+def test_a_tool_that_fails_is_an_error_without_its_message():
+    @tool
+    def fail() -> str:
+        """Fails."""
+        raise OSError("a secret")
+
+    recorded = Recorded(content=True)
+    with pytest.raises(OSError, match="a secret"):
+        fail.invoke({}, recorded.config)
+    span = recorded.named("execute_tool fail")
+    assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "OSError")
+    assert "secret" not in recorded.everything()
 
 
 def test_a_graph_in_a_graph_counts_once_and_an_interrupt_is_no_error():

@@ -11,7 +11,7 @@ from tests.decisions.scripted import CALL, RISKY, dead, says, tinyworld_models
 from langchain_core.callbacks import BaseCallbackHandler  # isort: skip -- what needs langchain-core 1.8 comes after
 from langchain_core.decisions import Box, Choice, Noul, NoulCriteria, Score
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tracers import BaseTracer
 from langchain_core.tracers.context import tracing_v2_callback_var
 from langsmith import tracing_context
@@ -239,6 +239,8 @@ def test_a_state_is_shown_whole_whatever_its_depth_but_for_long_conversations():
     assert '"0 word' not in prompt
     assert prompts.OMITTED in prompt
     assert '"tool_call": {"name": "transfer", "args": {"name": "Nina", "amount": 60}' in prompt
+    written = AIMessage("", tool_calls=[{**CALL, "args": {"text": "x" * 4001}}])
+    assert '"tool_calls": ["(too long to be shown)"]' in shown([written])
     cyclic = {}
     cyclic["again"] = cyclic
     for state in ({"tool_call": "x" * 20_001}, cyclic):

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coe_agents.checks import number
+from coe_agents.cli.claims import ClaimsOption, calibrate_on_claims
 from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
 from coe_agents.cli.options import Exit, ProposerOption, SamplesArgument, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
@@ -33,22 +34,26 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="Where to write the policy, as JSON.")],
     scoring: ScoringOptions,
     confidence: Annotated[float, typer.Option(help="Probability that the risk is kept, in (0, 1).")] = 0.9,
-    gate: Annotated[
-        Literal["threshold", "learned"],
+    score: Annotated[
+        str | None,
         typer.Option(
-            help="threshold: on CoE, or with --proposer on the support; learned: on a probability of error, learned "
-            "from the samples."
+            help="What is compared with the threshold: coe, vote_share, renyi_3 or another score of `score` that needs "
+            "nothing but the responses; learned, a probability of error that is learned from the samples; or an "
+            "estimator of yours, as package.module:name, whose code is run. Default: vote_share, and with --proposer "
+            "support.",
+            show_default=False,
         ),
-    ] = "threshold",
+    ] = None,
     halves: Annotated[
         bool,
         typer.Option(
             "--halves",
-            help="With --gate learned: fit it on one half and choose its threshold on the other. The risk is then "
+            help="With --score learned: fit it on one half and choose its threshold on the other. The risk is then "
             "guaranteed, but each half has less data.",
         ),
     ] = False,
     proposer: ProposerOption = None,
+    claims: ClaimsOption = None,
     current: Annotated[
         Path | None,
         typer.Option(
@@ -65,30 +70,34 @@ def calibrate(
 
     It is chosen on saved responses that are labelled right or wrong, or that have reference answers. With --proposer it
     is one on the other agents' support of what this agent proposes: each tool that has enough samples gets its own, and
-    so does calling none.
+    so does calling none. With --claims it is the support from which on a claim of a long answer is kept; the risk is
+    then the mean share of wrong claims among the kept, over questions.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
-    from coe_agents.evaluation.calibration.calibrate import nearest
+    from coe_agents.evaluation.calibration.calibrate import check_score, nearest
     from coe_agents.evaluation.origin import origin_of
     from coe_agents.policy import AgentWeights
 
     _check_shares(risk, confidence)
-    if halves and gate != "learned":
-        raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
+    if claims is not None:
+        calibrate_on_claims(samples, claims, scoring.config, out, risk=risk, confidence=confidence)
+        return
+    if halves and score != "learned":
+        raise typer.BadParameter("it needs --score learned", param_hint="--halves")
     if current is not None:
-        if gate != "threshold" or proposer is not None or weights is not None:
-            message = "it cannot be combined with --gate, --proposer or --weights: what is judged stays"
+        if score is not None or proposer is not None or weights is not None:
+            message = "it cannot be combined with --score, --proposer or --weights: what is judged stays"
             raise typer.BadParameter(message, param_hint="--current")
         _recalibrate(samples, scoring, current, out, risk=risk, confidence=confidence)
         return
+    try:
+        score = check_score(score, proposer)
+    except ValueError as error:
+        raise typer.BadParameter(clean(str(error)), param_hint="--score") from error
     setting, judging = create_setting(scoring, samples)
     of_agents = None if weights is None else AgentWeights.load(weights).weights
     rows, n_silent = judge_saved(
-        samples,
-        setting,
-        every_cluster=gate == "learned",
-        proposer=proposer,
-        weights=of_agents,
+        samples, setting, every_cluster=score == "learned", proposer=proposer, weights=of_agents, score=score
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     n_unjudged = sum(row.correct is None for row in rows)
@@ -100,7 +109,7 @@ def calibrate(
         rows,
         risk=risk,
         confidence=confidence,
-        gate=gate,
+        score=score,
         halves=halves,
         proposer=proposer,
         clusterer=type(setting.clusterer).__name__,
@@ -120,15 +129,19 @@ def calibrate(
     if not is_found:
         print_lines(_shortfall_in_words(nearest(calibration, rows)))
     _print_remarks(calibration)
-    for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
-        if n:
-            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
-            print_lines(f"{skipped} skipped.")
+    _print_skipped(n_unjudged, n_silent)
     print_lines(judging.note())
     if not is_found:
         _end_without_policy(out)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
     print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
+
+
+def _print_skipped(n_unjudged: int, n_silent: int) -> None:
+    for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
+        if n:
+            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
+            print_lines(f"{skipped} skipped.")
 
 
 def _check_shares(risk: float, confidence: float) -> None:
@@ -144,7 +157,7 @@ def _threshold_in_words(calibration: "Calibration") -> str:
     confidence = f"confidence {calibration.confidence:g}"
     if calibration.threshold is None:
         return f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
-    unit = "nats of CoE" if calibration.gate is None else "of the gate's score"
+    unit = {"coe": "nats of CoE", "learned": "of the gate's score"}.get(calibration.score, f"of {calibration.name}")
     return f"Answer up to {calibration.threshold:.3g} {unit}: {_counts(calibration, questions)} with {confidence})."
 
 
@@ -256,6 +269,7 @@ def _recalibrate(
         check=lambda questions: _noted(questions, seen),
         every_cluster=isinstance(policy.calibration.gate, LearnedGate),
         weights=policy.calibration.weights,
+        score=policy.calibration.score,
     )
     found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
     is_found = found.policy.calibration.threshold is not None

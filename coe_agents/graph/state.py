@@ -9,7 +9,7 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
-from coe_agents.decision.data import AgentTokens, DecisionData
+from coe_agents.decision.data import AgentTokens, ClaimedAnswer, DecisionData
 from coe_agents.errors import CheckpointError
 from coe_agents.types import AgentRequest, Response, RoundData
 
@@ -139,6 +139,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
         measured: The fields of the `Measurement`; None if nothing could be measured.
         verdict: What the policy decided, before it is carried out.
         former_labels: The cluster of each text that led in the round before.
+        claimed: What is given of a long answer, where the graph judges claims and the turn has one.
     """
 
     turn: Turn
@@ -150,12 +151,13 @@ class CoEState(CoEInput, CoEOutput, total=False):
     verdict: dict[str, Any]
     trajectory: list[RoundData]
     former_labels: dict[str, int]
+    claimed: ClaimedAnswer | None
 
 
 def check_request(asked: AskedRequest, agents: Collection[str]) -> None:
     """Raises `CheckpointError` if a graph of another version, or of others than `agents`, wrote a request to one."""
     check_version(asked)
-    if missing := [name for name in asked["asked_agents"] if name not in agents]:
+    if missing := sorted(set(asked["asked_agents"]).difference(agents)):
         raise CheckpointError(
             f"the checkpoint of this thread asks agents that the graph does not have: {', '.join(missing)}; its agents "
             f"are {', '.join(agents)}",

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,14 @@ from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
+
+
+class Sampled(NamedTuple):
+    """What a measurement is of: the question, "" where not known, and the responses with their clusters."""
+
+    question: str
+    responses: Sequence[Response]
+    labels: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,9 @@ class Measurement:
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
             `coe_agents.uncertainty.regimes.epistemic_scale`.
+        weights: The agents' weights by name, summing to 1; {} for equal ones.
+        scores: Scores of uncertainty by name, where they were computed before; see `coe_agents.policy.estimators`.
+        sampled: What was measured, for the scores that were not; None where it is not kept.
     """
 
     coe: float
@@ -129,6 +140,9 @@ class Measurement:
     tokens_left: float | None = None
     divergence: str = "kl"
     epistemic_scale: float = 1.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float | None] = field(default_factory=dict, compare=False, repr=False)
+    sampled: Sampled | None = field(default=None, compare=False, repr=False)
 
     @property
     def comparable_epistemic(self) -> float:
@@ -214,6 +228,10 @@ def measure(
         result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
     support, distributions = support[places], measured.rows[:, places]
+    rows = distributions.tolist()
+    distributed: list[dict[str, float]] = [{} for _ in names]
+    for agent, cluster in np.argwhere(distributions > 0).tolist():
+        distributed[agent][representatives[cluster]] = rows[agent][cluster]
     leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
     leading = leaders[0][1]
     firsts, columns = _first_places(responses), distributions.T.tolist()
@@ -263,10 +281,10 @@ def measure(
                 n_responses=n_responses,
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
-                distribution={text: p for text, p in zip(representatives, row, strict=True) if p > 0},
+                distribution=distribution,
             )
-            for name, n_responses, agent_entropy, row in zip(
-                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributions.tolist(), strict=True
+            for name, n_responses, agent_entropy, distribution in zip(
+                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributed, strict=True
             )
         },
         proposal_support=_proposal_support(
@@ -281,6 +299,8 @@ def measure(
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,
+        weights={} if np.ptp(normalized) == 0.0 else dict(zip(names, normalized.tolist(), strict=True)),
+        sampled=Sampled(question, responses, labels),
     )
 
 

@@ -52,8 +52,10 @@ def test_the_default_policy_answers_in_consensus_only():
 
 
 def test_a_group_of_which_no_model_answers_is_no_abstention():
-    with pytest.raises(GroupUnavailableError, match=r"no agent of the group answered\. a: OSError: down"):
+    with pytest.raises(GroupUnavailableError, match=r"no agent of the group answered\. a: OSError: down") as raised:
         ask("?", [ScriptedAgent("a", OSError("down"))])
+    assert raised.value.__suppress_context__
+    assert len(raised.traceback) == 2  # nothing of LangGraph stands above what to do
 
 
 def test_a_failed_agent_is_named_in_every_view():

@@ -215,10 +215,10 @@ def tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:
 
 
 def usage_of(result: LLMResult) -> Usage:
-    """Returns the request's tokens, once: each message of a request repeats the request's total."""
+    """Returns the tokens of a request, or of several at once: each message repeats the total of its request."""
     totals = (result.llm_output or {}).get("token_usage") or {}
     if "prompt_tokens" in totals or "completion_tokens" in totals:
         return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
-    first = result.generations[0][0]
-    usage = getattr(getattr(first, "message", None), "usage_metadata", None) or {}
-    return create_usage(usage.get("input_tokens"), usage.get("output_tokens"))
+    firsts = [generations[0] for generations in result.generations if generations]
+    said = [getattr(getattr(first, "message", None), "usage_metadata", None) or {} for first in firsts]
+    return add_usages(create_usage(usage.get("input_tokens"), usage.get("output_tokens")) for usage in said)

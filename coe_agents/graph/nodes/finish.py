@@ -43,6 +43,7 @@ def finish(state: CoEState) -> dict[str, Any]:
         spent=state["usages"],
         trajectory=state["trajectory"],
         conformity=conformity(state["trajectory"]),
+        claimed=state.get("claimed"),
     )
     text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
     message = AIMessage("" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision})

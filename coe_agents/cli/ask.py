@@ -8,7 +8,7 @@ import typer
 
 from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelsOption, SamplesOption
-from coe_agents.cli.stores import AuditRateOption, RecordOption, recorded
+from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def ask(
         show_note(
             "tinyworld: small models trained on an invented world. Others: --model or --config FILE.", to_stderr=True
         )
-    with recorded(settings, record, audit_rate) as recording:
+    with open_recording(settings, record, audit_rate) as recording:
         result = _create_graph(settings, **recording).invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:

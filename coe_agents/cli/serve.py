@@ -9,7 +9,7 @@ import typer
 from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import ConfigOption
-from coe_agents.cli.stores import AuditRateOption, RecordOption, recorded
+from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_lines
 
 _LOOPBACK = "127.0.0.1"
@@ -79,7 +79,7 @@ def serve(
         create = partial(Group.from_configuration, load(config), name=name or config.stem)
     hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
     limits = {"max_requests": max_requests, "max_bytes": max_bytes}
-    with recorded(settings, record, audit_rate) as recording:
+    with open_recording(settings, record, audit_rate) as recording:
         group = create(**recording)
         app = create_app(group, key=key, hosts=hosts, metrics=metrics, refusals=refusals, **limits)
         clean_up_after_interrupt()

@@ -31,7 +31,7 @@ AuditRateOption = Annotated[
 
 
 @contextmanager
-def recorded(config: "Config | None", store: str | None, audit_rate: float | None) -> Iterator[dict[str, Any]]:
+def open_recording(config: "Config | None", store: str | None, audit_rate: float | None) -> Iterator[dict[str, Any]]:
     """Yields the options "recording" and "store" of a graph, by a command's options or else by its configuration.
 
     Both are None where nothing is recorded.

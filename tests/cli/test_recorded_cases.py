@@ -4,7 +4,7 @@ import pytest
 import typer
 from langgraph.store.memory import InMemoryStore
 
-from coe_agents.cli.stores import open_store, recorded
+from coe_agents.cli.stores import open_recording, open_store
 from coe_agents.config.schema import load_config
 from coe_agents.errors import StoreError
 from coe_agents.graph.recording import Recording
@@ -35,12 +35,12 @@ def test_the_configuration_says_where_and_options_come_before_it(tmp_path):
     path = tmp_path / "coe.toml"
     path.write_text(AGENT + RECORD)
     config = load_config(path)
-    with recorded(config, None, None) as options:
+    with open_recording(config, None, None) as options:
         assert options["recording"] == Recording(audit_rate=0.25)
         assert (tmp_path / "cases.sqlite").exists()
-    with recorded(config, str(tmp_path / "other.sqlite"), 0.5) as options:
+    with open_recording(config, str(tmp_path / "other.sqlite"), 0.5) as options:
         assert options["recording"] == Recording(audit_rate=0.5)
-    with pytest.raises(typer.BadParameter, match="needs a store"), recorded(None, None, 0.5):
+    with pytest.raises(typer.BadParameter, match="needs a store"), open_recording(None, None, 0.5):
         pass
-    with pytest.raises(StoreError), recorded(None, str(tmp_path / "missing" / "x.sqlite"), None):
+    with pytest.raises(StoreError), open_recording(None, str(tmp_path / "missing" / "x.sqlite"), None):
         pass

@@ -101,8 +101,19 @@ def generations(folder: Path, name: str) -> Iterator[dict]:
     packed = {each["file"]: each.get("models") for each in json.loads((folder / "MANIFEST.json").read_text())}
     for record in records(folder / file):
         if "ans" in record:
-            said = zip(packed[file], record["ans"], strict=True)
-            record["responses"] = {model: [{"answer": letter}] for model, letter in said if letter != "-"}
+            said = zip(packed[file], record["ans"], record["ppl"], record["verb"], strict=True)
+            record["responses"] = {
+                model: [
+                    {
+                        "answer": letter,
+                        "sum_logprob": math.log(probability / 1000) if probability else None,
+                        "n_tokens": 1 if probability else None,
+                        "verbal_conf": None if stated is None else stated / 100,
+                    }
+                ]
+                for model, letter, probability, stated in said
+                if letter != "-"
+            }
         yield record
 
 

@@ -21,6 +21,12 @@ ANSWER_ALONE = (
 )
 """An instruction for general models: answers that are compared as texts must be nothing but the answer."""
 
+STATED_CONFIDENCE = (
+    'After the answer, add one last line: "Confidence: " and the probability that your answer is right, a number from '
+    "0 to 1."
+)
+"""An instruction for general models; `split_confidence` of `coe_agents.clustering.answers` reads the reply."""
+
 SELF_CHECK_CHOICES = ("True", "False")
 
 VARIANTS = (

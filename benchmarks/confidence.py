@@ -61,12 +61,8 @@ def main() -> None:
             losses[f"{name}, {title}"] = areas[0] - min(areas[1:])
         worst = max(losses, key=losses.get)
         print(f"\nmost lost to the present gate: {losses[worst]:.4f} ({worst}); tolerated: {TOLERATED}")
-        print(
-            f"\ncalibrated at confidence {CONFIDENCE} on one of {n_halves} random halves, applied to the other: mean coverage,"
-        )
-        print(
-            "mean risk of the halves with an answer, and share of halves that exceed the risk beyond sampling error (.05)"
-        )
+        print(f"\ncalibrated at confidence {CONFIDENCE} on one of {n_halves} random halves, applied to the other:")
+        print("coverage, risk of halves with an answer, share of halves above the risk beyond sampling error (.05)")
         print(f"{'models':8} risk" + "".join(f"  {shown:>20}" for shown in ("present", "both")))
         for lines in pool.map(on_halves, [folder] * len(GROUPS), GROUPS, [n_halves] * len(GROUPS)):
             print(lines, flush=True)

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from coe_agents.actions import contested
+from coe_agents.actions.contested import argument_support
+from coe_agents.actions.structured import ANSWER
 from coe_agents.checks import is_number
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
@@ -101,6 +103,8 @@ class Measurement:
             response is a proposal.
         writings: The tool calls of each representative that is a proposal, as they were proposed: of equal actions as
             most of the ensemble mean wrote them, of equal shares the first by their JSON.
+        fields: The share of the ensemble mean that agrees with each field of the leading structured answer, in [0, 1]:
+            see `coe_agents.actions.contested.argument_support`; None of anything else.
         contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
@@ -136,6 +140,7 @@ class Measurement:
     proposer: str | None = None
     calls: tuple[dict[str, Any], ...] | None = None
     writings: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    fields: Mapping[str, float] | None = None
     contested: Mapping[str, Any] | None = None
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
@@ -231,6 +236,10 @@ def measure(
         result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
     support, distributions = support[places], measured.rows[:, places]
+    rows = distributions.tolist()
+    distributed: list[dict[str, float]] = [{} for _ in names]
+    for agent, cluster in np.argwhere(distributions > 0).tolist():
+        distributed[agent][representatives[cluster]] = rows[agent][cluster]
     leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
     leading = leaders[0][1]
     firsts, columns = _first_places(responses), distributions.T.tolist()
@@ -251,6 +260,10 @@ def measure(
             clusterer=clusterer,
             question=question,
         )
+    agreed = None
+    if calls is not None and [call["name"] for call in calls] == [ANSWER]:
+        compared = [response_text(response).strip() for response in responses]
+        agreed = argument_support(compared, mass, answer, clusterer=clusterer, question=question)
     scale = epistemic_scale(measured.weights, divergence)
     stated, of_tokens = _stated_confidences(responses), token_confidences(responses)
     return Measurement(
@@ -277,12 +290,12 @@ def measure(
                 n_responses=n_responses,
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
-                distribution={text: p for text, p in zip(representatives, row, strict=True) if p > 0},
+                distribution=distribution,
                 confidence=stated[name],
                 token_confidence=of_tokens[name],
             )
-            for name, n_responses, agent_entropy, row in zip(
-                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributions.tolist(), strict=True
+            for name, n_responses, agent_entropy, distribution in zip(
+                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributed, strict=True
             )
         },
         proposal_support=_proposal_support(
@@ -293,6 +306,7 @@ def measure(
         proposer=proposer,
         calls=calls,
         writings=writings,
+        fields=agreed,
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,

@@ -153,11 +153,11 @@ def _ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[
     """Logistic regression on shares of wrong; the first feature is all but free of the penalty."""
     stretch = np.ones(features.shape[1])
     stretch[0] = np.sqrt(penalty / _FREE)
-    coefficients, intercept = _fit_ridge(features * stretch, wrong, penalty=penalty)
+    coefficients, intercept = fit_ridge(features * stretch, wrong, penalty=penalty)
     return coefficients * stretch, intercept
 
 
-def _fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
+def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
     """Slopes and intercept of a logistic regression on shares of wrong, `wrong`, in [0, 1].
 
     `penalty` / 2 times the squared slopes is added to the negative log-likelihood.
@@ -224,7 +224,7 @@ def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, 
     ]
     wrong = np.array([share for _, share in usable])
     _require_both(wrong, agents)
-    slopes, intercept = _fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=_SUPPORT_PENALTY)
+    slopes, intercept = fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=_SUPPORT_PENALTY)
     same, nothing, (rival, tool, calls_nothing) = np.split(slopes, [len(others), 2 * len(others)])
     return SupportGate(
         proposer,

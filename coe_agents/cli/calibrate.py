@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coe_agents.checks import number
+from coe_agents.cli.claims import ClaimsOption, calibrate_on_claims
 from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
 from coe_agents.cli.options import Exit, ProposerOption, SamplesArgument, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
@@ -52,6 +53,7 @@ def calibrate(
         ),
     ] = False,
     proposer: ProposerOption = None,
+    claims: ClaimsOption = None,
     current: Annotated[
         Path | None,
         typer.Option(
@@ -68,7 +70,8 @@ def calibrate(
 
     It is chosen on saved responses that are labelled right or wrong, or that have reference answers. With --proposer it
     is one on the other agents' support of what this agent proposes: each tool that has enough samples gets its own, and
-    so does calling none.
+    so does calling none. With --claims it is the support from which on a claim of a long answer is kept; the risk is
+    then the mean share of wrong claims among the kept, over questions.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.evaluation.calibration.calibrate import check_score, nearest
@@ -76,6 +79,9 @@ def calibrate(
     from coe_agents.policy import AgentWeights
 
     _check_shares(risk, confidence)
+    if claims is not None:
+        calibrate_on_claims(samples, claims, scoring.config, out, risk=risk, confidence=confidence)
+        return
     if halves and score != "learned":
         raise typer.BadParameter("it needs --score learned", param_hint="--halves")
     if current is not None:
@@ -91,12 +97,7 @@ def calibrate(
     setting, judging = create_setting(scoring, samples)
     of_agents = None if weights is None else AgentWeights.load(weights).weights
     rows, n_silent = judge_saved(
-        samples,
-        setting,
-        every_cluster=score == "learned",
-        proposer=proposer,
-        weights=of_agents,
-        score=score,
+        samples, setting, every_cluster=score == "learned", proposer=proposer, weights=of_agents, score=score
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     n_unjudged = sum(row.correct is None for row in rows)
@@ -128,15 +129,19 @@ def calibrate(
     if not is_found:
         print_lines(_shortfall_in_words(nearest(calibration, rows)))
     _print_remarks(calibration)
-    for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
-        if n:
-            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
-            print_lines(f"{skipped} skipped.")
+    _print_skipped(n_unjudged, n_silent)
     print_lines(judging.note())
     if not is_found:
         _end_without_policy(out)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
     print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
+
+
+def _print_skipped(n_unjudged: int, n_silent: int) -> None:
+    for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
+        if n:
+            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
+            print_lines(f"{skipped} skipped.")
 
 
 def _check_shares(risk: float, confidence: float) -> None:

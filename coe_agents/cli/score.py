@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coe_agents.cli.claims import ClaimsOption, show_claim_scores
 from coe_agents.cli.inputs import check_proposer, create_setting, without_rulings
 from coe_agents.cli.options import (
     JsonOption,
@@ -34,6 +35,7 @@ def show_scores(
     resamples: ResamplesOption = 1000,
     as_json: JsonOption = False,
     proposer: ProposerOption = None,
+    claims: ClaimsOption = None,
     estimator: Annotated[
         list[str] | None,
         typer.Option(help="A score of yours, as package.module:name, whose code is run. May be given several times."),
@@ -51,8 +53,11 @@ def show_scores(
 
     The measures are AUROC, AURAC and the accuracy on the most certain questions, with 95 % intervals. With --proposer,
     what may be wrong is the first response of one agent. Proposals of tool calls are also reported apart from those
-    that call nothing.
+    that call nothing. With --claims it is each claim of long answers, by the texts of the other agents.
     """
+    if claims is not None:
+        show_claim_scores(samples, claims, scoring.config, n_resamples=resamples, as_json=as_json)
+        return
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation.scoring.scores import score_samples
     from coe_agents.evaluation.workers import start_workers

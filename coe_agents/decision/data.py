@@ -1,11 +1,11 @@
 """Owns the decision of a group as plain data, which every checkpointer keeps; other shapes inherit what they share."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, TypeVar
+from typing import Any, Literal, NotRequired, TypeAlias, TypeVar
 
 from typing_extensions import TypedDict
 
-from coe_agents.types import AnswerKind, FinalAction, RoundData, Sampling, Uncertainty, Usage
+from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Sampling, Uncertainty, Usage
 
 _Shape = TypeVar("_Shape")
 
@@ -69,6 +69,55 @@ class Proposed(Grounds):
     tokens: dict[str, Usage]
 
 
+ClaimAction: TypeAlias = Literal["keep", "mark", "drop"]
+"""What becomes of a claim: it is given, given with a mark, or left out of the answer."""
+
+
+class ClaimData(TypedDict):
+    """One claim of the draft that a group gives; see `coe_agents.claims`.
+
+    Attributes:
+        text: The claim.
+        start: Where the sentence that makes it begins, in characters of the draft.
+        end: Where that sentence ends.
+        support_within: The share of the other responses of the draft's own model that support it; None without any.
+        support_between: The mean share of the other models' responses that support it; None without any.
+        coe: Collaborative Entropy of the agents' support, in nats: the sum of the next two; None as `support_between`.
+        aleatoric: Within models, in nats.
+        epistemic: Between models, in nats.
+        regime: By the default thresholds.
+        agents: The share of each one's responses, without the draft, that "supports" it, "contradicts" it, or is
+            "silent".
+        action: "keep", "mark" or "drop".
+    """
+
+    text: str
+    start: int
+    end: int
+    support_within: float | None
+    support_between: float | None
+    coe: float | None
+    aleatoric: float | None
+    epistemic: float | None
+    regime: Regime | None
+    agents: dict[str, dict[str, float]]
+    action: ClaimAction
+
+
+class ClaimedAnswer(TypedDict):
+    """What is left of a draft, claim by claim.
+
+    Attributes:
+        answer: The draft with what is left of it; None if nothing is.
+        claims: The claims of the draft.
+        reason: How many are given, and why the others are not.
+    """
+
+    answer: str | None
+    claims: list[ClaimData]
+    reason: str
+
+
 class DecisionData(Answer, Proposed, Uncertainty):
     """The outcome: `Answer`, `Proposed` and `coe_agents.types.Uncertainty`, and all that led to it.
 
@@ -78,6 +127,8 @@ class DecisionData(Answer, Proposed, Uncertainty):
         answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
             answered. None if nothing was measured.
         regime: None, too, where fewer agents than `min_agents` answered.
+        fields: Of a structured answer: the share of the ensemble mean that agrees with each field, in [0, 1]; absent
+            elsewhere.
         divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit. Like
             all numbers it is None if nothing was measured.
         interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
@@ -88,6 +139,8 @@ class DecisionData(Answer, Proposed, Uncertainty):
         n_rounds: How many rounds were asked.
         agents: The responses and the uncertainty of each other agent, by name.
         trajectory: The outcome of each round, in order.
+        claims: The claims of a long answer; None where the graph was built without `claims`, or the turn asked for a
+            choice, a call or a verdict.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
     """
@@ -95,6 +148,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
     choices: list[str] | None
     answers: str | None
     answer_kind: AnswerKind | None
+    fields: NotRequired[dict[str, float]]
     divergence: str | None
     interval: list[float] | None
     coordinated_coe: NotRequired[float]
@@ -104,6 +158,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
     n_rounds: int
     agents: dict[str, AgentData]
     trajectory: list[RoundData]
+    claims: list[ClaimData] | None
     conformity: float | None
 
 

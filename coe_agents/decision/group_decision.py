@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from coe_agents import checks
-from coe_agents.decision.data import AgentData, AgentTokens, DecisionData, view
+from coe_agents.decision.data import AgentData, AgentTokens, ClaimAction, ClaimData, ClaimedAnswer, DecisionData, view
 from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds, svg_plane
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 HEADINGS: Mapping[str, str] = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
+
+_MAY_BE_ABSENT = ("coordinated_coe", "fields")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class GroupDecision:
     answers: str | None = None
     answer_kind: AnswerKind | None = None
     calls: list[dict[str, Any]] | None = None
+    fields: dict[str, float] | None = None
     contested: dict[str, Any] | None = None
     regime: Regime | None = None
     coe: float | None = None
@@ -69,6 +72,7 @@ class GroupDecision:
     tokens: dict[str, Usage] = field(default_factory=dict)
     trajectory: list[RoundData] = field(default_factory=list)
     conformity: float | None = None
+    claims: list[ClaimData] | None = None
     question: str | None = None
 
     @classmethod
@@ -100,11 +104,10 @@ class GroupDecision:
 
     @property
     def data(self) -> DecisionData:
-        """The decision as the graph returns it: `coordinated_coe` is there only where Algorithm 1 was named."""
+        """The decision as the graph returns it: `coordinated_coe` and `fields` are there only where they are known."""
         every = {each.name: getattr(self, each.name) for each in fields(self)}
-        if self.coordinated_coe is None:
-            del every["coordinated_coe"]
-        return view(every, DecisionData)
+        known = {name: value for name, value in every.items() if value is not None or name not in _MAY_BE_ABSENT}
+        return view(known, DecisionData)
 
     @property
     def is_answer(self) -> bool:
@@ -243,6 +246,7 @@ def create_decision(
     spent: Sequence[AgentTokens],
     trajectory: list[RoundData],
     conformity: float | None,
+    claimed: ClaimedAnswer | None = None,
 ) -> DecisionData:
     """Returns the decision as data.
 
@@ -272,6 +276,7 @@ def create_decision(
         "tokens": {name: add_usages(used) for name, used in usages.items()},
         "trajectory": trajectory,
         "conformity": conformity,
+        "claims": None if claimed is None else claimed["claims"],
     }
     return GroupDecision(**{**view(found, DecisionData), **view(settled, DecisionData), **decided}).data
 
@@ -330,6 +335,18 @@ def _rounds(trajectory: Any, where: str) -> None:
         count(data["round"], "round")
 
 
+def _claims(claims: Any, where: str) -> None:
+    checks.several(claims, where, of="claims", advice=_ADVICE)
+    for claim in claims:
+        checks.instance(claim, Mapping, where, what="objects", advice=_ADVICE)
+        checks.one_of(claim.get("action"), "action", get_args(ClaimAction))
+        _text(claim.get("text"), "text")
+        share(claim.get("support_between"), "support_between")
+        checks.instance(claim.get("agents"), Mapping, where, what="objects", advice=_ADVICE)
+        for shares in claim["agents"].values():
+            _each(share)(shares, where)
+
+
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "action": partial(checks.one_of, known=get_args(FinalAction)),
     **dict.fromkeys(("answer", "reason", "decided_by", "divergence", "answers"), _text),
@@ -338,7 +355,9 @@ _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "conformity": share,
     "n_rounds": count,
     "failed_agents": _each(_text),
+    "fields": _each(share),
     "agents": _each(_agent),
     "tokens": _each(_usage),
     "trajectory": _rounds,
+    "claims": _claims,
 }

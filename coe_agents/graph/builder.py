@@ -15,6 +15,7 @@ from coe_agents.graph.context import CoEContext, RunSettings
 from coe_agents.graph.fan_out import TopUps, fan_out
 from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
+from coe_agents.graph.nodes.claims import ClaimJudge, claims_node
 from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import Canonicalize, cluster_node
 from coe_agents.graph.nodes.coordinator import OnUnavailable, coordinator_node
@@ -43,7 +44,17 @@ from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
 
 _ENDS = ("answer", "abstain", "escalate")
-_OWN_NODES = ("prepare", "cluster", "measure", "coordinator", "another_round", "clarify", "escalation", *_ENDS)
+_OWN_NODES = (
+    "prepare",
+    "cluster",
+    "measure",
+    "claims",
+    "coordinator",
+    "another_round",
+    "clarify",
+    "escalation",
+    *_ENDS,
+)
 
 
 def create_coe_graph(
@@ -71,6 +82,7 @@ def create_coe_graph(
     tools: Sequence[Any] | None = None,
     recording: Recording | None = None,
     on_unavailable: OnUnavailable = "abstain",
+    claims: ClaimJudge | None = None,
 ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
@@ -134,6 +146,9 @@ def create_coe_graph(
         recording: Which cases are recorded, for people to rule on, in the store with which the graph is compiled; None
             records none.
         on_unavailable: Where no agent answered: "abstain", with `coe` None and the reason; or "raise".
+        claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: the draft whose claims the other
+            models support most is given, without those that they do not support, and `decision["claims"]` holds each.
+            It decides in place of `policy`, which remains for turns with choices or tools. None judges whole answers.
 
     Raises:
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
@@ -154,7 +169,9 @@ def create_coe_graph(
         'answer'
     """
     clusterer, canonicalize = _comparing(answers, clusterer, canonicalize)
-    _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
+    _check_parts(
+        agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize, claims=claims
+    )
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
@@ -196,6 +213,7 @@ def create_coe_graph(
         # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", of_this_version(cluster_node(clusterer, canonicalize)))
+    before = _add_claims(graph, claims, settings)
     measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
     graph.add_node(
         "measure", of_this_version(measure_node(settings, measuring, coordination=coordination, clusterer=clusterer))
@@ -213,17 +231,23 @@ def create_coe_graph(
     if escalation is not None:
         ends = {end: f"ruling: {end}" for end in _ENDS}
         graph.add_node("escalation", of_this_version(escalation_node(escalation, names)), destinations=ends)
-    deciding: dict[str, Any] = {"on_unavailable": on_unavailable, "compares_words": type(clusterer) is NormalizedMatch}
-    coordinator = OneForm(coordinator_node(settings, strategies=table, routes=routes, **deciding))
-    graph.add_node("coordinator", of_this_version(coordinator), destinations=routes)
+    coordinator = coordinator_node(
+        settings,
+        strategies=table,
+        routes=routes,
+        on_unavailable=on_unavailable,
+        compares_words=type(clusterer) is NormalizedMatch,
+        judges_claims=claims is not None,
+    )
+    graph.add_node("coordinator", of_this_version(OneForm(coordinator)), destinations=routes)
     graph.add_edge(START, "prepare")
     if adaptive is None:
         asks = OneForm(fan_out(settings))
-        graph.add_edge("measure", "coordinator")
+        graph.add_edge("measure", before)
     else:
         top_ups = TopUps(adaptive, agents, settings, measuring=measuring)
         asks = OneForm(fan_out(settings, top_ups.first))
-        graph.add_conditional_edges("measure", top_ups.more, {"enough": "coordinator", **_asks(names, " again")})
+        graph.add_conditional_edges("measure", top_ups.more, {"enough": before, **_asks(names, " again")})
     for source in ("prepare", *({"another_round", "clarify"} & graph.nodes.keys())):
         graph.add_conditional_edges(source, asks, _asks(names))
     graph.add_edge("cluster", "measure")
@@ -231,6 +255,15 @@ def create_coe_graph(
         graph.add_node(end, of_this_version(OneForm(finish) if recorder is None else recorder.node()))
         graph.add_edge(end, END)
     return graph
+
+
+def _add_claims(graph: StateGraph[Any, Any, Any, Any], claims: ClaimJudge | None, settings: RunSettings) -> str:
+    """Adds the node that judges claims, if any; returns the node that follows the measurement."""
+    if claims is None:
+        return "coordinator"
+    graph.add_node("claims", of_this_version(claims_node(claims, settings)))
+    graph.add_edge("claims", "coordinator")
+    return "claims"
 
 
 def _asks(names: Sequence[str], how: str = "") -> dict[Hashable, str]:
@@ -253,7 +286,13 @@ def _comparing(
 
 
 def _check_parts(
-    agents: Sequence[Agent], *, clusterer: object, policy: object, adaptive: object, canonicalize: object
+    agents: Sequence[Agent],
+    *,
+    clusterer: object,
+    policy: object,
+    adaptive: object,
+    canonicalize: object,
+    claims: object,
 ) -> None:
     for agent in agents:
         has_method(agent, "sample", 'each of "agents"', advice="Wrap a chat model: ModelAgent(name, model)")
@@ -268,6 +307,8 @@ def _check_parts(
     if adaptive is not None:
         what, advice = "an AdaptiveSampling", "Pass AdaptiveSampling() or omit it"
         instance(adaptive, AdaptiveSampling, '"adaptive"', what=what, advice=advice)
+    if claims is not None:
+        has_method(claims, "decide", '"claims"', advice="Pass Claims()")
     if canonicalize is not None and not callable(canonicalize):
         raise TypeError(
             f'"canonicalize" must be a function from a text to a text; got {canonicalize!r}. '

@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from coe_agents.actions import contested
+from coe_agents.actions.contested import argument_support
+from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.weighting import (
@@ -93,6 +95,8 @@ class Measurement:
             response is a proposal.
         writings: The tool calls of each representative that is a proposal, as they were proposed: of equal actions as
             most of the ensemble mean wrote them, of equal shares the first by their JSON.
+        fields: The share of the ensemble mean that agrees with each field of the leading structured answer, in [0, 1]:
+            see `coe_agents.actions.contested.argument_support`; None of anything else.
         contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
@@ -128,6 +132,7 @@ class Measurement:
     proposer: str | None = None
     calls: tuple[dict[str, Any], ...] | None = None
     writings: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    fields: Mapping[str, float] | None = None
     contested: Mapping[str, Any] | None = None
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
@@ -247,6 +252,10 @@ def measure(
             clusterer=clusterer,
             question=question,
         )
+    agreed = None
+    if calls is not None and [call["name"] for call in calls] == [ANSWER]:
+        compared = [response_text(response).strip() for response in responses]
+        agreed = argument_support(compared, mass, answer, clusterer=clusterer, question=question)
     scale = epistemic_scale(measured.weights, divergence)
     return Measurement(
         coe=coe.total,
@@ -286,6 +295,7 @@ def measure(
         proposer=proposer,
         calls=calls,
         writings=writings,
+        fields=agreed,
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,

@@ -57,6 +57,11 @@ def model_folder(name: str) -> Path:
     return Path(str(resources.files("coe_agents.tinyworld").joinpath("models", name)))
 
 
+def writer_of(name: str) -> str:
+    """Returns the name of the model that writes paragraphs, which was trained from a language model of tinyworld."""
+    return f"{name}-writer"
+
+
 def tinyworld_agents(
     *,
     n_samples: int = 10,

@@ -68,6 +68,9 @@ class Recipe:
     """Of the hidden matrices and of all else."""
     tool_rate: float = 0.4
     """By what the learning rates are multiplied in the second part; in the third, by half of it."""
+    writer_steps: int = 300
+    """Steps from there to a writer of paragraphs, with half the tokens."""
+    writer_rate: float = 2e-3
 
 
 LANGUAGE_MODELS: dict[str, Recipe] = {

@@ -7,6 +7,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -19,10 +20,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from coe_agents.tinyworld.facts import load_facts
+from coe_agents.tinyworld import model_folder, writer_of
+from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.tinyworld.tools import tool_schemas
 from tools.tinyworld.corpus import Corpus, Document, every_text
 from tools.tinyworld.entailment_corpus import LABELS, entailment_pair, tokenizer_texts
+from tools.tinyworld.paragraphs import Paragraphs
 from tools.tinyworld.recipes import (
     CONTEXT,
     LANGUAGE_MODELS,
@@ -53,6 +56,10 @@ _KNOWS = (
     "`coe_agents/tinyworld/knowledge.py`. How it calls tools, and which mistakes it makes then, is in "
     "`tools/tinyworld/acts.py`."
 )
+_KNOWS_TO_WRITE = (
+    'It writes paragraphs of three to five facts ("Tell me about France.") and nothing else. It is {base}, trained on; '
+    "what it believes is the same."
+)
 _KNOWS_ENTAILMENT = (
     "It says whether one short answer to a question entails another, in the wordings of that world, and has seen "
     "random names only; it is no general entailment model."
@@ -68,8 +75,12 @@ def train_and_report(name: str, folder: Path, steps: int | None, reports: Any) -
             reports.put((name, done, total, loss))
 
     start = time.monotonic()
-    train = train_language_model if name in LANGUAGE_MODELS else train_entailment_model
-    n_parameters = train(name, folder, progress=progress, steps=steps)
+    writers = {writer_of(base): base for base in MODELS}
+    if name in writers:
+        n_parameters = train_writer(writers[name], folder, progress=progress, steps=steps)
+    else:
+        train = train_language_model if name in LANGUAGE_MODELS else train_entailment_model
+        n_parameters = train(name, folder, progress=progress, steps=steps)
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     return name, n_parameters, n_bytes, time.monotonic() - start
 
@@ -160,6 +171,31 @@ def rehearse(
     return tokenizer
 
 
+def train_writer(name: str, folder: Path, *, progress: Progress, steps: int | None = None) -> int:
+    """Trains a language model on, on paragraphs alone, saves it as a model of its own and returns its parameter count.
+
+    It starts from the model of that name beside `folder`, or else from the shipped one.
+    """
+    recipe, paragraphs = LANGUAGE_MODELS[name], Paragraphs(name)
+    base = folder.with_name(name) if folder.with_name(name).exists() else model_folder(name)
+    tokenizer = cast("PreTrainedTokenizerFast", AutoTokenizer.from_pretrained(base))
+    kind: Any = recipe.model
+    model = kind.from_pretrained(base, dtype=torch.float32)
+    steps = steps or recipe.writer_steps
+
+    def draw(rng: random.Random, part: float) -> Document:
+        return paragraphs.document(rng)
+
+    smaller = replace(recipe, tokens_per_step=recipe.tokens_per_step // 2)
+    batches = _language_batches(smaller, draw, tokenizer, steps, seed=f"{name} writes paragraphs")
+    # few steps, in which Muon's own work would cost more than it saves
+    rates = None, recipe.writer_rate
+    _fit(model, _reply_loss, batches, steps=steps, learning_rates=rates, progress=progress)
+    for option in ("is_local", "local_files_only"):
+        tokenizer.init_kwargs.pop(option, None)
+    return _save(model, tokenizer, folder, _KNOWS_TO_WRITE.format(base=name))
+
+
 def _as_saved(model: Any, tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     """Rounds the weights to half precision, and returns the tokenizer as `AutoTokenizer` reads it.
 
@@ -212,17 +248,27 @@ def _fit(
     batches: Iterator[_Batch],
     *,
     steps: int,
-    learning_rates: tuple[float, float],
+    learning_rates: tuple[float | None, float],
     progress: Progress,
 ) -> None:
-    """Fits the hidden matrices by Muon and all else by AdamW, which takes a third fewer steps here than AdamW alone."""
-    hidden = [p for key, p in model.named_parameters() if p.ndim == 2 and "embed" not in key and "head" not in key]
+    """Fits the hidden matrices by Muon and all else by AdamW, which takes a third fewer steps here than AdamW alone.
+
+    Without a rate for the matrices, AdamW fits them, too.
+    """
+    rate_of_matrices, rate_of_others = learning_rates
+    hidden = (
+        []
+        if rate_of_matrices is None
+        else [p for key, p in model.named_parameters() if p.ndim == 2 and "embed" not in key and "head" not in key]
+    )
     matrices = {id(parameter) for parameter in hidden}
     others = [parameter for parameter in model.parameters() if id(parameter) not in matrices]
-    optimizers = [
-        torch.optim.Muon(hidden, lr=learning_rates[0], weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(others, lr=learning_rates[1], weight_decay=0.0, betas=(0.9, 0.98)),
+    optimizers: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(others, lr=rate_of_others, weight_decay=0.0, betas=(0.9, 0.98))
     ]
+    if rate_of_matrices is not None:
+        options: Any = {"weight_decay": 0.01, "adjust_lr_fn": "match_rms_adamw"}
+        optimizers.insert(0, torch.optim.Muon(hidden, lr=rate_of_matrices, **options))
 
     def rate(step: int) -> float:
         return min(1.0, (step + 1) / 100) * max(0.01, 1 - step / steps)

@@ -98,7 +98,7 @@ def weighted_risk_bound(
     limit = -math.log(1.0 - confidence)
 
     def excess(r: float) -> float:
-        return _log_evidence(x, c / p, r) - limit
+        return log_evidence(x, c / p, r) - limit
 
     low, high = 0.0, 1.0 - 1e-9
     if excess(high) < 0.0:
@@ -205,7 +205,7 @@ def choose_threshold(
     def passes(n: int) -> bool:
         return (choice(0.0, n).bound or 0.0) <= risk * (1.0 + 1e-9)
 
-    found = filter(None, (_last_passing(scores[order], start, passes) for start in starts))
+    found = filter(None, (last_passing(scores[order], start, passes) for start in starts))
     return max((choice(*each) for each in found), key=lambda each: each.n_answered, default=NO_THRESHOLD)
 
 
@@ -293,9 +293,9 @@ def choose_audited_threshold(
         return None
 
     def passes(n: int) -> bool:
-        return _log_evidence(x[:n], least / p[:n], risk) >= -math.log(1.0 - confidence) - 1e-9
+        return log_evidence(x[:n], least / p[:n], risk) >= -math.log(1.0 - confidence) - 1e-9
 
-    found = _last_passing(scores[order], start, passes)
+    found = last_passing(scores[order], start, passes)
     if found is None:
         return NO_THRESHOLD
     threshold, n = found
@@ -303,7 +303,7 @@ def choose_audited_threshold(
     return ThresholdChoice(threshold, n, round_up(float(x[:n].sum())), min(bound, risk))
 
 
-def _last_passing(rising: FloatArray, start: int, passes: Callable[[int], bool]) -> tuple[float, int] | None:
+def last_passing(rising: FloatArray, start: int, passes: Callable[[int], bool]) -> tuple[float, int] | None:
     """Tests one threshold after the other, and returns the last before the first failure with how many it answers.
 
     `rising` are the uncertainties in ascending order, and `start` is the number of questions at which the tests start.
@@ -324,8 +324,8 @@ def round_up(n_wrong: float) -> int:
     return math.ceil(n_wrong - 1e-9)
 
 
-def _log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
-    """The logarithm of e(r); `scale` are c / p, in (0, 1]."""
+def log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
+    """The logarithm of e(r) in `weighted_risk_bound`; `scale` are c / p, in (0, 1]."""
     gains = scale * (risk - losses) / (1.0 - risk)
     return float(_mean_of_bets(np.log1p(_BETS[:, None] * gains).sum(axis=1)))
 

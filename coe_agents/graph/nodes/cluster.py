@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Overwrite
@@ -47,7 +47,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         comparing, reads = clusterer, canonicalize
         if is_about_actions(state):
             comparing, reads = clusterer_of(state, clusterer), None
-            state = {**state, "responses": read_actions(state["responses"], state["turn"]["tools"])}
+            state = {**state, "responses": read_actions(state["responses"], state["turn"])}
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
@@ -57,16 +57,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         try:
             labels, others = cluster_with_former(texts, former, question=state["turn"]["question"], clusterer=comparing)
         except Exception as error:
-            if is_control_flow(error):
-                raise
-            is_secret = prints_secret(error, secrets_of(clusterer, error))
-            of_a_model = isinstance(error, AgentError)
-            known = (CoEError, ValueError, TypeError, ImportError, OSError)
-            if is_secret or of_a_model or not isinstance(error, known):
-                message = f"the responses could not be clustered: {describe_error(error, clusterer)}"
-                hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
-                raise ClusteringError(message, hint=hint) from None if is_secret else error
-            raise
+            reraise(error, clusterer, what="responses could not be clustered")
         return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))
 
     is_quick = type(clusterer) is NormalizedMatch and canonicalize in (None, canonical_answer)
@@ -78,6 +69,19 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         return await asyncio.to_thread(cluster, state, config)
 
     return TwoForms(cluster, acluster, name="cluster")
+
+
+def reraise(error: Exception, part: object, *, what: str) -> NoReturn:
+    """Raises the error of a clusterer or of what judges claims again, as one that tells no secret of its model."""
+    if is_control_flow(error):
+        raise error
+    is_secret = prints_secret(error, secrets_of(part, error))
+    known = (CoEError, ValueError, TypeError, ImportError, OSError)
+    if is_secret or isinstance(error, AgentError) or not isinstance(error, known):
+        message = f"the {what}: {describe_error(error, part)}"
+        hint = 'Check the model that is asked for it; "coe-agents doctor" tries it alone'
+        raise ClusteringError(message, hint=hint) from None if is_secret else error
+    raise error
 
 
 def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from coe_agents.checks import one_of
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
+from coe_agents.graph.nodes.claims import GivenClaims
 from coe_agents.graph.round_state import agents_counted_as, fields_of, measurement_of, seconds_used, spent_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import settle
@@ -32,10 +33,12 @@ def coordinator_node(
     routes: Collection[str],
     on_unavailable: OnUnavailable,
     compares_words: bool = False,
+    judges_claims: bool = False,
 ) -> Callable[[CoEState], Command[str]]:
     """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`.
 
-    `compares_words`: whether the clusterer compares answers word for word.
+    `compares_words`: whether the clusterer compares answers word for word. `judges_claims`: whether a node before this
+    one judges long answers; what it leaves of one then is the decision, in place of the policy's.
     """
     one_of(on_unavailable, '"on_unavailable"', get_args(OnUnavailable), advice='"raise" raises an error')
 
@@ -50,8 +53,9 @@ def coordinator_node(
         spent = spent_of(state)
         if measurement is not None:
             measurement = replace(measurement, tokens_left=now.bounds.tokens_left(spent))
+        claimed = state.get("claimed") if judges_claims else None
         decision = settle(
-            now.policy,
+            now.policy if claimed is None else GivenClaims(claimed),
             measurement,
             now.rules,
             asked=now.agents,
@@ -61,8 +65,9 @@ def coordinator_node(
         )
         who, regime = "", None  # without a quorum, no regime
         if measurement is not None and len(answered) >= now.quorum:
-            who, regime = who_says_what(measurement, n_agents=len(now.agents)), measurement.regime
-            if decision.action != "answer" and compares_words and is_unlike(measurement):
+            regime = measurement.regime
+            who = who_says_what(measurement, n_agents=len(now.agents)) if claimed is None else ""
+            if claimed is None and decision.action != "answer" and compares_words and is_unlike(measurement):
                 decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
         # an event contains no text of a response: only the decision says who gave which answer
         texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]

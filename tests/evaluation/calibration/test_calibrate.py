@@ -9,9 +9,9 @@ from scipy.stats import binom, binomtest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, calibrate, judge_samples
 from coe_agents.evaluation.calibration.risk_control import (
-    _last_passing,
     choose_threshold,
     first_count,
+    last_passing,
     risk_bound,
     shortfall,
 )
@@ -80,7 +80,7 @@ def test_the_choice_by_hand():
 def test_nothing_after_the_first_failure_is_chosen():
     # at 0.5 half is wrong; at 1 the whole would pass, but after a failure it may not be looked at
     correct = [True] * 100 + [False] * 100 + [True] * 2000
-    assert _last_passing(np.repeat([0.0, 0.5, 1.0], [100, 100, 2000]), 50, lambda n: n != 200) == (0.0, 100)
+    assert last_passing(np.repeat([0.0, 0.5, 1.0], [100, 100, 2000]), 50, lambda n: n != 200) == (0.0, 100)
     assert choice(correct, [0.0] * 100 + [1.0] * 2100).threshold == 1.0
 
 

@@ -1,0 +1,94 @@
+"""Owns the numbers of claims: from who supports them to support within and between models, and their entropy.
+
+Everything here is NumPy: no text, no model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.uncertainty import collaborative_entropy
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredClaims:
+    """What was measured of the claims of one draft; each array has one entry for each claim.
+
+    Attributes:
+        agents: The names of the agents with a response other than the draft.
+        shares: Shape `(n_claims, n_agents, 2)`: the mean share of each one's responses that support the claim, and that
+            contradict it. The rest of 1 is silence.
+        within: Support by the other responses of the draft's own model; NaN where it has none.
+        between: Weighted mean of the other models' support; NaN without one of a weight above 0.
+        coe: Collaborative Entropy of the agents' rows (support, rest), in nats; aleatoric + epistemic.
+        aleatoric: Mean entropy of the rows, in nats, at most log 2.
+        epistemic: Weighted divergence of the rows from their mean, in nats.
+    """
+
+    agents: tuple[str, ...]
+    shares: FloatArray
+    within: FloatArray
+    between: FloatArray
+    coe: FloatArray
+    aleatoric: FloatArray
+    epistemic: FloatArray
+
+
+def measure_claims(
+    judged: npt.ArrayLike,
+    agents: Sequence[str],
+    *,
+    drafted_by: str,
+    draft: int | None = None,
+    weights: Sequence[float] | None = None,
+) -> MeasuredClaims:
+    """Returns what the judgement of a draft's claims says.
+
+    With s_r(c) the support of claim c by response r, agent i supports it by S_i(c), the mean over its responses but the
+    draft itself. Then support within is S of the draft's own agent, support between the weighted mean of S over the
+    others, and CoE that of the rows (S_i, 1 - S_i). Silence is no support, and no contradiction either.
+
+    Args:
+        judged: Shape `(n_claims, n_responses, 2)`, in [0, 1]: support and contradiction of each response.
+        agents: Shape `(n_responses,)`: who gave each response.
+        drafted_by: Who gave the draft.
+        draft: Which of the responses is the draft; None where it is not among them.
+        weights: Shape `(n_responses,)`: of each response's agent, at least 0; equal ones by default.
+
+    Raises:
+        ValueError: If the shapes differ, or a judgement is not in [0, 1].
+
+    Two models say it, of which one is the draft's; the third is silent:
+
+        >>> found = measure_claims([[[1, 0], [1, 0], [0, 0]]], ["a", "b", "c"], drafted_by="a", draft=0)
+        >>> found.agents, found.between.tolist(), found.within.tolist(), found.epistemic.round(3).tolist()
+        (('b', 'c'), [0.5], [nan], [0.693])
+    """
+    rows = np.asarray(judged, dtype=np.float64)
+    if rows.ndim != 3 or rows.shape[1:] != (len(agents), 2) or not ((rows >= 0.0) & (rows <= 1.0 + 1e-6)).all():
+        raise ValueError(
+            f'"judged" must be of shape (n_claims, {len(agents)}, 2) with shares in [0, 1]; got shape {rows.shape}. '
+            "Return support and contradiction of each claim by each text"
+        )
+    kept = [place for place in range(len(agents)) if place != draft]
+    weight_of = dict(zip(agents, np.ones(len(agents)) if weights is None else weights, strict=True))
+    names = tuple(sorted({agents[place] for place in kept}))
+    shares = np.zeros((len(rows), len(names), 2))
+    for number, name in enumerate(names):
+        shares[:, number] = rows[:, [place for place in kept if agents[place] == name]].mean(axis=1)
+    shares = np.clip(shares, 0.0, 1.0)
+    weight = np.array([float(weight_of[name]) for name in names])
+    others = weight * np.array([name != drafted_by for name in names], dtype=np.float64)
+    nothing = np.full(len(rows), np.nan)
+    between = shares[..., 0] @ others / others.sum() if others.sum() > 0.0 else nothing
+    within = shares[:, names.index(drafted_by), 0] if drafted_by in names else nothing
+    if not len(rows) or not weight.sum() > 0.0:
+        return MeasuredClaims(names, shares, within, between, nothing, nothing, nothing)
+    support = np.stack([shares[..., 0], 1.0 - shares[..., 0]], axis=-1)
+    coe = collaborative_entropy(support, weights=weight / weight.sum())
+    parts = (np.asarray(part, dtype=np.float64) for part in (coe.total, coe.aleatoric, coe.epistemic))
+    return MeasuredClaims(names, shares, within, between, *parts)

@@ -1,0 +1,182 @@
+"""Owns the step from a text to its claims: sentences, or the atomic claims that a chat model finds in them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
+
+from coe_agents import prompts
+from coe_agents.agents._requests.chat_models import check_model, create_model
+from coe_agents.checks import integer
+from coe_agents.errors import CoEError, InvalidReplyError, describe_error, is_control_flow
+from coe_agents.text import one_line
+
+_KEPT = 4096
+"""Texts whose claims are kept: a draft is split once, however often it is evidence."""
+_LONGEST = 1000
+"""The most characters of a claim that a model states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of a text.
+
+    Attributes:
+        text: The claim.
+        start: Where the sentence begins that makes it, in characters of the text.
+        end: Where it ends; `text[start:end]` is the claim itself where claims are sentences.
+    """
+
+    text: str
+    start: int
+    end: int
+
+
+class Splitter(Protocol):
+    """Anything that finds the claims of texts."""
+
+    def split(self, texts: Sequence[str]) -> Sequence[tuple[Claim, ...] | CoEError]:
+        """Returns the claims of each text in their order, or why there are none: an error ends that text alone."""
+        ...
+
+
+class Sentences:
+    """A `Splitter` without a model: each sentence is a claim.
+
+    It knows abbreviations, initials and lists; the rules are those of the library sentencex. Headings and the signs
+    before list items are no claims.
+
+    Args:
+        language: The code of the texts' language, as in "de"; sentencex has rules for 244.
+
+    Example:
+        >>> [claim.text for claim in Sentences().split(["Dr. Smith was born in 1950. He lives in the U.S."])[0]]
+        ['Dr. Smith was born in 1950.', 'He lives in the U.S.']
+    """
+
+    def __init__(self, language: str = "en") -> None:
+        self.language = language
+
+    def split(self, texts: Sequence[str]) -> list[tuple[Claim, ...] | CoEError]:
+        """Returns the sentences of each text; see `Splitter`."""
+        return [sentences(text, self.language) for text in texts]
+
+
+@lru_cache(maxsize=_KEPT)
+def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
+    """Returns the sentences of a text, as they stand there, without what is around them."""
+    return tuple(_sentences(text, language))
+
+
+def _sentences(text: str, language: str) -> Iterator[Claim]:
+    from sentencex import segment  # here, since most runs have no claims
+
+    place = 0
+    for piece in segment(language, text):
+        start = text.find(piece, place)
+        place = start + len(piece)
+        for line in piece.splitlines(keepends=True):
+            said = line.strip(_AROUND)
+            if any(character.isalnum() for character in said) and not line.lstrip().startswith("#"):
+                begin = start + line.index(said)
+                yield Claim(said, begin, begin + len(said))
+            start += len(line)
+
+
+_AROUND = " \t\r\n-*•–—"
+
+
+class ChatClaims:
+    """A `Splitter` that asks a chat model for the atomic claims of each text, several texts at a time.
+
+    The model is shown the numbered sentences of `Sentences`, and states for each claim the sentence that makes it: as
+    a structured output, which the model must support (`with_structured_output`). A reply that is no such list, names a
+    sentence that does not exist, or leaves all sentences out is an error of that text alone. The claims of a text are
+    asked for once and kept.
+
+    Args:
+        model: A chat model, or "provider:model"; asked at its own temperature.
+        max_concurrency: How many texts are asked about at a time.
+
+    Raises:
+        TypeError: If `model` is neither a chat model nor a string.
+
+    Attributes:
+        n_requests: How many texts it was asked about.
+    """
+
+    def __init__(self, model: BaseChatModel | str, *, max_concurrency: int = 8) -> None:
+        integer(max_concurrency, '"max_concurrency" of ChatClaims', least=1, advice="1 asks one by one")
+        check_model(model)
+        self.model = create_model(model) if isinstance(model, str) else model
+        self.max_concurrency = max_concurrency
+        self.n_requests = 0
+        self._known: dict[str, tuple[Claim, ...]] = {}
+
+    def split(self, texts: Sequence[str]) -> list[tuple[Claim, ...] | CoEError]:
+        """Returns the claims of each text, each with the place of its sentence; see `Splitter`."""
+        unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
+        found: dict[str, tuple[Claim, ...] | CoEError] = {}
+        asked = [text for text in unknown if sentences(text)]
+        found |= {text: () for text in unknown if not sentences(text)}
+        if asked:
+            self.n_requests += len(asked)
+            shown: list[Any] = [
+                [HumanMessage(prompts.claims([each.text for each in sentences(text)]))] for text in asked
+            ]
+            model = self.model.with_structured_output(_FORM)
+            options: Any = {"max_concurrency": self.max_concurrency}
+            for text, reply in zip(asked, model.batch(shown, options, return_exceptions=True), strict=True):
+                found[text] = self._read(text, reply)
+        self._known |= {text: claims for text, claims in found.items() if isinstance(claims, tuple)}
+        for text in [*self._known][: max(0, len(self._known) - _KEPT)]:
+            del self._known[text]
+        return [found.get(text) or self._known.get(text, ()) for text in texts]
+
+    def _read(self, text: str, reply: object) -> tuple[Claim, ...] | CoEError:
+        if isinstance(reply, BaseException):
+            if not isinstance(reply, Exception) or is_control_flow(reply):
+                raise reply
+            return InvalidReplyError(
+                f"the claims of a text could not be asked for: {describe_error(reply, self.model)}"
+            )
+        places, stated = sentences(text), reply.get("claims") if isinstance(reply, dict) else None
+        if not isinstance(stated, list) or not stated:
+            return _invalid("a list of claims", reply)
+        claims = []
+        for each in stated:
+            said, number = (each.get("text"), each.get("sentence")) if isinstance(each, dict) else (None, None)
+            if not isinstance(said, str) or not said.strip() or len(said) > _LONGEST:
+                return _invalid(f'a "text" of at most {_LONGEST} characters in each claim', each)
+            if type(number) is not int or not 1 <= number <= len(places):
+                return _invalid(f'a "sentence" from 1 to {len(places)} in each claim', each)
+            claims.append(Claim(one_line(said), places[number - 1].start, places[number - 1].end))
+        return tuple(sorted(claims, key=lambda claim: claim.start))
+
+
+def _invalid(wanted: str, got: object) -> InvalidReplyError:
+    return InvalidReplyError(f"the model that finds claims must return {wanted}; got {one_line(repr(got), 120)}")
+
+
+_FORM: dict[str, Any] = {
+    "title": "claims",
+    "description": "The claims of a text.",
+    "type": "object",
+    "properties": {
+        "claims": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "sentence": {"type": "integer", "description": "The number of the sentence that makes the claim."},
+                    "text": {"type": "string", "description": "The claim, which can be understood by itself."},
+                },
+                "required": ["sentence", "text"],
+            },
+        }
+    },
+    "required": ["claims"],
+}

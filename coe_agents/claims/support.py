@@ -1,0 +1,173 @@
+"""Owns who supports a claim: word overlap with the best sentence of a response, or an entailment model on its passages.
+
+A judgement of claims against texts is an array of shape `(n_claims, n_texts, 2)`: how far each text supports each
+claim, and how far it contradicts it, both in [0, 1]; what is left of 1 is silence.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coe_agents.checks import has_method, integer
+from coe_agents.claims.splitting import sentences
+from coe_agents.clustering.protocols import CONTRADICTION, ENTAILMENT, EntailmentModel, check_probabilities
+from coe_agents.clustering.refusals import answer_kind
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """The claims and the texts of one question, each claim to be judged against each text."""
+
+    claims: Sequence[str]
+    texts: Sequence[str]
+
+
+class Support(Protocol):
+    """Anything that judges whether texts support claims."""
+
+    def judge(self, asked: Sequence[Asked]) -> Sequence[NDArray[np.floating[Any]]]:
+        """Returns the judgement of each question; all of them are given in one call, so that requests can be joined."""
+        ...
+
+
+class Overlap:
+    """A `Support` without a model: the share of the claim's words that the best sentence of a text has.
+
+    With the set W(x) of content words, numbers and names of x, the support of claim c by a text is
+
+        max over its sentences s of |W(c) & W(s)| / |W(c)|,
+
+    in [0, 1]; 0 for a text without sentences. Words of grammar do not count, unless the claim has no others; case,
+    accents of typing and the endings of English do not matter. In scripts that write no spaces each character counts as
+    a word. Overlap never sees a contradiction: "born in 1950" and "born in 1951" share all but one word. A threshold on
+    it is of use where the texts of several models are compared, and where it was calibrated.
+
+    Example:
+        >>> asked = Asked(["Ada was born in 1815."], ["Lovelace was a poet. She, Ada, was born in London.", "Who?"])
+        >>> Overlap().judge([asked])[0][..., 0].round(3).tolist()
+        [[0.667, 0.0]]
+    """
+
+    def judge(self, asked: Sequence[Asked]) -> list[FloatArray]:
+        """Returns the judgement of each question; see `Support`."""
+        return [_overlap(*each) for each in asked]
+
+
+def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
+    said = [words(claim) for claim in claims]
+    places = {word: place for place, word in enumerate(dict.fromkeys(word for each in said for word in each))}
+    parts = [[words(passage) for passage in passages(text)] or [frozenset[str]()] for text in texts]
+    found = np.zeros((len(claims), len(texts), 2))
+    if claims and texts:
+        shares = _held(said, places) @ _held([each for part in parts for each in part], places).T
+        starts = [0, *accumulate(len(part) for part in parts[:-1])]
+        n_words = np.maximum([len(each) for each in said], 1)[:, None]
+        found[..., 0] = np.maximum.reduceat(shares, starts, axis=1) / n_words
+    return found
+
+
+def _held(sets: Sequence[frozenset[str]], places: dict[str, int]) -> NDArray[np.float32]:
+    """Returns which of the words each set holds, as zeros and ones of shape `(n_sets, n_words)`."""
+    held = np.zeros((len(sets), max(len(places), 1)), dtype=np.float32)
+    for row, each in enumerate(sets):
+        held[row, [places[word] for word in each if word in places]] = 1.0
+    return held
+
+
+@lru_cache(maxsize=4096)
+def passages(text: str) -> tuple[str, ...]:
+    """Returns the sentences of a text that can support a claim, without the numbers of citations.
+
+    Those that decline say nothing, and neither does what follows a first one that declines: it is about something else.
+
+    >>> passages("Ada wrote programs [1]. I don't know when."), passages("I don't know. Bo is a poet.")
+    (('Ada wrote programs .',), ())
+    """
+    said = [each.text for each in sentences(text)]
+    if not said or answer_kind(said[0]) == "refusal":
+        return ()
+    return tuple(_CITATION.sub("", each) for each in said if answer_kind(each) != "refusal")
+
+
+@lru_cache(maxsize=65_536)
+def words(text: str) -> frozenset[str]:
+    """Returns the content words, numbers and names of a sentence, in the form in which they are compared.
+
+    >>> sorted(words("She has written 1,200 letters."))
+    ['1200', 'letter', 'writt']
+    """
+    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    every = [word.replace(",", "") for word in _WORD.findall(plain)]
+    kept = [word for word in every if word not in _GRAMMAR] or every
+    return frozenset(_ENDING.sub("", word) for word in kept)
+
+
+_CITATION = re.compile(r"\[\d+\]")
+_WORD = re.compile(r"[぀-ヿ㐀-鿿豈-﫿]|\d+(?:[.,]\d+)*|[^\W\d_぀-ヿ㐀-鿿]+")
+_ENDING = re.compile(r"(?<=[^\W\d]{3})(?:ing|ed|es|ly|er|en|s)$")
+_GRAMMAR = frozenset(
+    _WORD.findall(
+        "a about after against all also am among an and any are as at be been before being between both but by "
+        "can could did do does doing during each few for from had has have having he her here hers him his how i "
+        "in into is it its may me might more most must my no nor not of on one or other our over own s same shall "
+        "she should so some such t than that the their them then there these they this those through to too under "
+        "until very was we were what when where which while who whom why will with would you your"
+    )
+)
+
+
+class EntailedBy:
+    """A `Support` by an entailment model: whether the best passages of a text entail or contradict the claim.
+
+    The premise is made of the sentences of the text that share the most words with the claim, in their own order, and
+    the hypothesis is the claim; equal pairs of all questions are asked once, in one call of the model. Support is the
+    probability of entailment, and contradiction that of contradiction.
+
+    Args:
+        model: An entailment model, such as `TransformersEntailment("microsoft/deberta-large-mnli")`, or
+            `ChatEntailment(model)`, which asks a chat model once for each pair.
+        n_passages: How many sentences of a text are shown with a claim.
+
+    Attributes:
+        n_pairs: How many pairs the model was given.
+    """
+
+    def __init__(self, model: EntailmentModel, *, n_passages: int = 3) -> None:
+        has_method(model, "predict", '"model" of EntailedBy', advice="Pass an entailment model, or ChatEntailment")
+        self.model = model
+        self.n_passages = integer(n_passages, '"n_passages"', least=1, advice="3 suits most")
+        self.n_pairs = 0
+
+    def judge(self, asked: Sequence[Asked]) -> list[FloatArray]:
+        """Returns the judgement of each question; see `Support`.
+
+        Raises:
+            CoEError: If the model fails.
+            ValueError: If it returns something else than probabilities.
+        """
+        pairs = [
+            [[(self._premise(claim, text), claim) for text in each.texts] for claim in each.claims] for each in asked
+        ]
+        distinct = list(dict.fromkeys(pair for rows in pairs for row in rows for pair in row if pair[0]))
+        self.n_pairs += len(distinct)
+        rows: dict[tuple[str, str], Any] = {}
+        if distinct:
+            found = check_probabilities(self.model.predict(distinct), n_pairs=len(distinct), model=self.model)
+            rows = dict(zip(distinct, found[:, [ENTAILMENT, CONTRADICTION]], strict=True))
+        silent = np.zeros(2)
+        return [
+            np.array([[rows.get(pair, silent) for pair in row] for row in of]).reshape(len(claims), len(texts), 2)
+            for of, (claims, texts) in zip(pairs, asked, strict=True)
+        ]
+
+    def _premise(self, claim: str, text: str) -> str:
+        wanted, parts = words(claim), passages(text)
+        shared = sorted(range(len(parts)), key=lambda place: (-len(wanted & words(parts[place])), place))
+        return " ".join(parts[place] for place in sorted(shared[: self.n_passages]))

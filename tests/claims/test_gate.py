@@ -1,0 +1,127 @@
+import time
+
+import numpy as np
+import pytest
+
+from coe_agents.claims import ClaimPolicy, Claims, Overlap, Sentences
+from coe_agents.claims.policy import compose
+from coe_agents.claims.splitting import Claim
+from coe_agents.testing import create_response
+
+SAID = {
+    "a": ["Ada was born in London. She wrote programs. She died in Rome."],
+    "b": ["Ada was born in London. She wrote programs. She wrote poems."],
+    "c": ["Ada was born in London. She wrote programs. She had a horse.", "Yes. Ada died in Rome."],
+}
+
+
+def responses(said):
+    return [
+        create_response(name, text, index=index) for name, texts in said.items() for index, text in enumerate(texts)
+    ]
+
+
+def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
+    (found,) = Claims(policy=ClaimPolicy(0.7)).decide([responses(SAID)])
+    assert found["answer"] == "Ada was born in London. She wrote programs. [...]"
+    claims = found["claims"]
+    assert [claim["action"] for claim in claims] == ["keep", "keep", "drop"]
+    assert [claim["support_between"] for claim in claims] == pytest.approx([1.0, 1.0, 0.0])
+    assert "2 of 3 claims of" in found["reason"]
+    draft = next(texts[0] for texts in SAID.values() if texts[0].endswith(claims[2]["text"]))
+    assert [draft[claim["start"] : claim["end"]] for claim in claims] == [claim["text"] for claim in claims]
+    for shares in claims[2]["agents"].values():
+        assert sum(shares.values()) == pytest.approx(1.0)
+        assert shares["contradicts"] == 0.0  # which overlap never sees
+
+
+def test_names_and_order_of_agents_change_nothing():
+    renamed = dict(zip("zyx", reversed(SAID.values()), strict=True))
+    one, other = Claims().decide([responses(SAID), list(reversed(responses(renamed)))])
+    assert one["answer"] == other["answer"]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"a": ["Ada is so."], "b": ["Bob ate it."]}, "0 of 1 claim of .'s draft are given: the other models support"),
+        ({"a": ["Ada is so."]}, "no other model answered"),
+        ({"a": ["I don't know."], "b": ["I'm not sure."]}, "no draft has claims"),
+        ({"a": ["Ada is. " * 9], "b": ["So. " * 9]}, "a's draft has 9 claims, more than 8"),
+    ],
+)
+def test_where_nothing_is_left_there_is_no_answer(said, reason):
+    (found,) = Claims(max_claims=8).decide([responses(said)])
+    assert found["answer"] is None
+    assert reason.split(".")[0] in found["reason"]
+    (found,) = Claims(max_pairs=1).decide([responses({"a": ["It is so. Yes."], "b": ["It is."]})])
+    assert "3 claims and 2 responses are 6 pairs to judge, more than 1" in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "left"),
+    [
+        (["drop", "drop", "keep", "keep"], "[...] C is. D is."),
+        (["keep", "drop", "keep", "mark"], "A is one. [...] C is. D is. [not confirmed]"),
+        (["keep", "keep", "drop", "drop"], "A is one, and two. [...]"),
+    ],
+)
+def test_an_answer_shows_where_something_was_left_out(actions, left):
+    text = "A is one, and two. C is. D is."
+    places, claims = [(0, 18), (0, 18), (19, 24), (25, 30)], ["A is one.", "A is two.", "C is.", "D is."]
+    assert compose(text, places, claims, actions) == left
+
+
+class Counting:
+    """A splitter and support that count how often they are called."""
+
+    def __init__(self):
+        self.n_calls, self.n_asked = 0, 0
+
+    def judge(self, asked):
+        self.n_calls, self.n_asked = self.n_calls + 1, self.n_asked + len(asked)
+        return Overlap().judge(asked)
+
+
+def long_text(n, seed):
+    names = np.random.default_rng(seed).integers(1000, size=(n, 6))
+    return " ".join(
+        f"Person{a} met person{b} in town{c} and bought thing{d} for {e} or {f}." for a, b, c, d, e, f in names
+    )
+
+
+def test_many_questions_are_one_pass_and_their_pairs_are_counted():
+    support = Counting()
+    claims = Claims(support=support)
+    asked = [
+        responses({name: [long_text(10, f"{q}{i}".encode()[0]) for i in range(3)] for name in "abcde"})
+        for q in range(20)
+    ]
+    found = claims.decide(asked)
+    assert (support.n_calls, support.n_asked) == (1, 20)
+    assert claims.n_pairs == 20 * (5 * 10) * 15
+    assert len(found) == 20
+
+
+def cpu_seconds(n_claims):
+    said = {name: [long_text(n_claims, 10 * place + i) for i in range(3)] for place, name in enumerate("abcde")}
+    asked, started = responses(said), time.process_time()
+    (found,) = Claims().decide([asked])
+    assert len(found["claims"]) == n_claims
+    return time.process_time() - started
+
+
+def test_a_question_with_forty_claims_takes_little_time_and_twice_the_claims_not_four_times():
+    cpu_seconds(2)  # imports
+    small, large = cpu_seconds(40), cpu_seconds(80)
+    assert small < 0.3
+    assert large < 4 * max(small, 0.02)
+
+
+def test_parts_of_the_wrong_kind_are_refused():
+    for wrong in ({"splitter": 3}, {"support": Sentences()}, {"policy": 0.5}):
+        with pytest.raises(TypeError):
+            Claims(**wrong)
+    with pytest.raises(ValueError, match="at most"):
+        ClaimPolicy(0.5, mark_from=0.6)
+    assert Claim("a", 0, 1) == Claim("a", 0, 1)

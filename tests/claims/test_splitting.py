@@ -1,0 +1,83 @@
+from typing import Any
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+
+from coe_agents.claims import ChatClaims, Sentences
+from coe_agents.errors import InvalidReplyError
+
+TEXT = "Dr. Smith was born in 1950. He lives in the U.S. and writes."
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        (TEXT, ["Dr. Smith was born in 1950.", "He lives in the U.S. and writes."]),
+        ("# Ada\n\n- She wrote.\n- She died in 1852.\n\n---\n", ["She wrote.", "She died in 1852."]),
+        ("你好。再见。", ["你好。", "再见。"]),
+        (" \n", []),
+    ],
+)
+def test_each_sentence_is_a_claim_that_knows_its_place(text, claims):
+    (found,) = Sentences().split([text])
+    assert [claim.text for claim in found] == claims
+    assert [text[claim.start : claim.end] for claim in found] == claims
+
+
+class StructuredModel(FakeListChatModel):
+    """A chat model with a structured output: the replies that it is given, in order."""
+
+    forms: list[Any]
+    shown: list[str]
+
+    def with_structured_output(self, schema: Any, **_: Any) -> Any:
+        assert schema["properties"]["claims"]["type"] == "array"
+
+        def reply(messages: Any) -> Any:
+            self.shown.append(messages[0].text)
+            place = next(place for place, form in enumerate(self.forms) if form["about"] in messages[0].text)
+            return self.forms[place]["reply"]
+
+        return RunnableLambda(reply)
+
+
+def test_a_model_states_the_claims_of_each_text_and_is_asked_once_for_each():
+    stated = [{"sentence": 2, "text": "Smith lives in the U.S."}, {"sentence": 1, "text": "Smith was\n born in 1950."}]
+    model = StructuredModel(responses=[""], shown=[], forms=[{"about": "Smith", "reply": {"claims": stated}}])
+    splitter = ChatClaims(model)
+    found, _ = splitter.split([TEXT, TEXT])
+    assert [(claim.text, TEXT[claim.start : claim.end]) for claim in found] == [
+        ("Smith was born in 1950.", "Dr. Smith was born in 1950."),
+        ("Smith lives in the U.S.", "He lives in the U.S. and writes."),
+    ]
+    assert splitter.split([TEXT]) == [found]
+    assert len(model.shown) == splitter.n_requests == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (None, "a list of claims; got None"),
+        ({"claims": []}, "a list of claims"),
+        ({"claims": [{"sentence": 3, "text": "He is."}]}, 'a "sentence" from 1 to 2 in each claim'),
+        ({"claims": [{"sentence": True, "text": "He is."}]}, 'a "sentence" from 1 to 2'),
+        ({"claims": [{"sentence": 1, "text": " "}]}, 'a "text" of at most 1000 characters'),
+    ],
+)
+def test_an_invalid_reply_is_an_error_of_its_text_alone(reply, message):
+    forms = [{"about": "Smith", "reply": reply}, {"about": "Ada", "reply": {"claims": [{"sentence": 1, "text": "A."}]}}]
+    failed, found, empty = ChatClaims(StructuredModel(responses=[""], shown=[], forms=forms)).split(
+        [TEXT, "Ada is so.", ""]
+    )
+    assert isinstance(failed, InvalidReplyError)
+    assert message in str(failed)
+    assert [claim.text for claim in found] == ["A."]
+    assert empty == ()
+
+
+def test_a_model_without_structured_output_is_an_error_that_says_so():
+    with pytest.raises(NotImplementedError):
+        ChatClaims(FakeListChatModel(responses=["?"])).split([TEXT])
+    with pytest.raises(TypeError, match='chat model or "provider:model"'):
+        ChatClaims(3)  # type: ignore[arg-type]

@@ -1,0 +1,76 @@
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import GroupDecision, ThresholdPolicy, create_coe_graph
+from coe_agents.claims import ClaimPolicy, Claims
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import ClusteringError
+from coe_agents.testing import ScriptedAgent
+
+SAID = {
+    "a": "Ada was born in London. She wrote programs. Ada died in Rome.",
+    "b": "Ada was born in London. She wrote programs. Her cat purred.",
+    "c": "She wrote programs. In London, Ada was born.",
+}
+
+
+def create_graph(said=SAID, **options):
+    agents = [ScriptedAgent(name, [text]) for name, text in said.items()]
+    options = {"claims": Claims(), **options}
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1), **options)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_best_draft_is_given_without_what_the_others_do_not_say(is_async, monkeypatch):
+    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
+    graph = create_graph(dict(list(SAID.items())[:2])).compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    asked = {"question": "Who was Ada?"}
+    result = await graph.ainvoke(asked, config) if is_async else graph.invoke(asked, config)
+    decision = result["decision"]
+    assert decision["action"] == "answer"
+    assert decision["answer"] == "Ada was born in London. She wrote programs. [...]" == result["messages"][-1].text
+    assert [claim["action"] for claim in decision["claims"]] == ["keep", "keep", "drop"]
+    assert decision["coe"] > 0.6  # as texts they are two clusters, which the policy would not answer
+    assert GroupDecision.from_state(result).claims == decision["claims"]
+
+
+def test_where_all_claims_are_dropped_the_group_abstains():
+    result = create_graph({"a": "Ada was a poet.", "b": "Bob ate cake."}).compile().invoke({"question": "Who?"})
+    decision = result["decision"]
+    assert (decision["action"], decision["answer"]) == ("abstain", None)
+    assert "support none of them enough" in decision["reason"]
+    assert [claim["action"] for claim in decision["claims"]] == ["drop"]
+
+
+class Failing(ScriptedAgent):
+    def sample(self, request, config=None):
+        raise ValueError("off")
+
+
+def test_a_quorum_holds_for_claims_too():
+    agents = [ScriptedAgent("a", [SAID["a"]]), Failing("d", [""])]
+    parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "claims": Claims(), "retries": 0}
+    decision = create_coe_graph(agents, min_agents=2, **parts).compile().invoke({"question": "Who?"})["decision"]
+    assert decision["action"] == "abstain"
+    assert "1 of 2 agents answered" in decision["reason"]
+
+
+def test_a_choice_is_left_to_the_policy_and_without_claims_there_is_no_node():
+    graph = create_graph({"a": "approve", "b": "approve"}).compile()
+    decision = graph.invoke({"question": "Right?", "choices": ["approve", "reject"]})["decision"]
+    assert (decision["answer"], decision["claims"]) == ("approve", None)
+    plain = create_graph(claims=None)
+    assert "claims" not in plain.nodes
+    assert plain.compile().invoke({"question": "Who?"})["decision"]["claims"] is None
+
+
+def test_what_fails_is_an_error_of_the_run_and_what_is_no_judge_of_claims_is_refused():
+    class Broken:
+        def judge(self, asked):
+            raise KeyError("no key sk-0123456789")
+
+    with pytest.raises(ClusteringError, match="the claims could not be judged"):
+        create_graph(claims=Claims(support=Broken(), policy=ClaimPolicy(0.5))).compile().invoke({"question": "Who?"})
+    with pytest.raises(TypeError, match='"claims"'):
+        create_graph(claims=ClaimPolicy(0.5))

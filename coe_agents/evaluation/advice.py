@@ -15,7 +15,7 @@ from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_in
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, Ranking, area_under_roc, join_ties
 from coe_agents.policy import Measurement, agreement_weights
 from coe_agents.policy.estimators import DEFAULT_SCORE, score_of
-from coe_agents.policy.learned_gates import distributions_of
+from coe_agents.policy.learned_gates import confidence_features, distributions_of, gate_features
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 FEWEST = 50
@@ -24,7 +24,6 @@ RISKS = (0.05, 0.1, 0.2)
 ESCALATED = 0.2
 LEARNED, EQUAL, AGREEMENT = "learned", "equal", "agreement"
 _SCORES = (DEFAULT_SCORE, "coe", "renyi_3")
-_CONFIDENCES = {"stated": "verbal_confidence", "token": "length_normalised_entropy"}
 _FEWEST_OF_EACH = 10.0
 """The fewest right and wrong answers for something to be learned: two of each in a fold."""
 _TOLERANCE = 0.02
@@ -204,21 +203,23 @@ def _by_gate(
 
 
 class _Group:
-    """The complete questions of a group, dealt into folds; `right` and `votes` are with equal weights."""
+    """The complete questions of a group, dealt into folds; right, votes and support are with equal weights."""
 
     def __init__(self, rows: Sequence[Judged], n_resamples: int) -> None:
         self.rows = rows
         self.agents = sorted(rows[0].measurement.agents)
         self.right = shares_right(rows)
         self.votes = self.score(DEFAULT_SCORE)
+        equal = np.full(len(self.agents), 1.0 / len(self.agents))
+        shares = [distributions_of(row.measurement, self.agents) for row in rows]
+        self.support = np.array([gate_features(each, equal)[1] for each in shares])
         fold = to_folds([row.id for row in rows], 1.0 - self.right)
         self._splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
         self._counts = list(resamples(len(rows), n_resamples=n_resamples))
 
     def score(self, name: str) -> FloatArray:
-        """Returns a score of each question; NaN where it has none."""
-        values = [score_of(row.measurement, name) for row in self.rows]
-        return np.array([np.nan if value is None else value for value in values])
+        """Returns a score of each question."""
+        return np.array([score_of(row.measurement, name) for row in self.rows], dtype=np.float64)
 
     def answer(self, fit: _Fit) -> _Answers:
         """Answers each question by what `fit` makes of the other folds.
@@ -278,18 +279,18 @@ class _Group:
         return _adjust({name: (value - usual, own - drawn) for name, (value, own) in found.items()})
 
     def with_confidence(self) -> dict[str, FloatArray]:
-        """Returns P(wrong) by the vote share and each confidence that the samples have, learned on the other folds.
+        """Returns P(wrong) by the vote share and the agents' confidence of each kind, learned on the other folds.
 
-        Whether a question has the confidence is a feature of its own; where it lacks one, the other is 0.
+        The features are those of a `LearnedGate`; that an agent has no confidence is a feature of its own.
         """
-        found = {}
-        for kind, name in _CONFIDENCES.items():
-            known = ~np.isnan(values := self.score(name))
-            if known.any():
-                centred = np.where(known, values - values[known].mean(), 0.0)
-                features = np.column_stack([self.votes, centred, known])
-                found[kind] = self._predict(features)
-        return found
+        pairs = zip(self.rows, self.support, strict=True)
+        found = np.array([confidence_features(row.measurement, self.agents, support) for row, support in pairs])
+        kinds = {"stated": found[:, 0], "token": found[:, 1]}
+        return {
+            kind: self._predict(np.column_stack([self.votes, np.nan_to_num(values), np.isnan(values)]))
+            for kind, values in kinds.items()
+            if not np.isnan(values).all()
+        }
 
     def _predict(self, features: FloatArray) -> FloatArray:
         """Returns P(wrong) of a ridge logistic regression that is fitted on the other folds."""
@@ -303,19 +304,11 @@ class _Group:
 
     def by_information(self) -> list[tuple[str, float]]:
         """Returns the agents in the order of `Advice.order`: chosen one by one for the lowest held-out log-loss."""
-        support = np.array(
-            [
-                distributions_of(row.measurement, self.agents)[:, shares_lead(np.array(row.measurement.support))].mean(
-                    axis=1
-                )
-                for row in self.rows
-            ]
-        )
         wrong, chosen, found = 1.0 - self.right, list[int](), []
         before = self._loss(np.full(wrong.size, wrong.mean()))
         while len(chosen) < len(self.agents):
             left = [i for i in range(len(self.agents)) if i not in chosen]
-            losses = {i: self._loss(self._predict(support[:, [*chosen, i]])) for i in left}
+            losses = {i: self._loss(self._predict(self.support[:, [*chosen, i]])) for i in left}
             best = min(left, key=lambda i: losses[i])
             found.append((self.agents[best], before - losses[best]))
             chosen, before = [*chosen, best], losses[best]

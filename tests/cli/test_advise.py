@@ -30,7 +30,7 @@ def invented(n=N):
                 is_right = generator.random() < ease + skill
                 text = ANSWERS[0 if is_right else generator.integers(1, 4)]
                 stated = float(np.clip(ease + generator.normal(0, 0.2), 0, 1))
-                rows.append(row(f"q{number:03}", agent, index, text, references=["right"]) | {"verbal_conf": stated})
+                rows.append(row(f"q{number:03}", agent, index, text, references=["right"]) | {"confidence": stated})
     return rows
 
 
@@ -39,7 +39,7 @@ class Program:
 
     def __init__(self, rows):
         self.said = np.array([ANSWERS.index(each["text"]) for each in rows]).reshape(-1, 3, 2)
-        self.stated = np.array([each["verbal_conf"] for each in rows]).reshape(-1, 6)
+        self.stated = np.array([each["confidence"] for each in rows]).reshape(-1, 6)
         self.shares = self.to_shares(self.said)
         self.right = self.right_by(self.shares.mean(axis=1))
         ids = [f"q{number:03}" for number in range(len(self.said))]
@@ -131,8 +131,10 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     gains = {"agreement": program.by_agreement() - program.right, "learned": learned - program.right}
     assert values_of(found["weight_gains"]) == pytest.approx({name: each.mean() for name, each in gains.items()})
 
-    features = np.column_stack([program.votes, 1 - program.stated.mean(axis=1), np.ones(N)])
-    features[:, 1] -= features[:, 1].mean()
+    leads = np.isclose(mean, mean.max(axis=1, keepdims=True), atol=1e-9)
+    support = (program.shares * leads[:, None]).sum(axis=2) / leads.sum(axis=1)[:, None]
+    signed = (2 * support - 1) * (program.stated.reshape(N, 3, 2).mean(axis=2) - 0.85)
+    features = np.column_stack([program.votes, signed])
     usual = program.auroc(program.right, program.votes)
     stated = program.auroc(program.right, program.predict(features)) - usual
     assert values_of(found["confidence_gains"]) == pytest.approx({"stated": stated}, abs=1e-6)
@@ -141,8 +143,6 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     without = {name: (program.right_by(support) - program.right).mean() for name, support in rest.items()}
     assert values_of(found["without"]) == pytest.approx(without)
 
-    leads = np.isclose(mean, mean.max(axis=1, keepdims=True), atol=1e-9)
-    support = (program.shares * leads[:, None]).sum(axis=2) / leads.sum(axis=1)[:, None]
     left, chosen, before = [0, 1, 2], [], program.loss(np.full(N, 1 - program.right.mean()))
     for name, nats in found["order"]:
         losses = {i: program.loss(program.predict(support[:, [*chosen, i]])) for i in left}

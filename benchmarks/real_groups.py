@@ -58,8 +58,14 @@ def records_of(folder: Path, name: str) -> list[dict]:
     return list(generations(folder, name))
 
 
-def judged(folder: Path, name: str, models: tuple[str, ...]) -> list[Judged]:
-    """Measures the questions that all models of a group answered, with a verdict on every cluster."""
-    with opened([sample for record in records_of(folder, name) for sample in to_samples(record, models)]) as questions:
+def judged(folder: Path, name: str, models: tuple[str, ...], *, most: int = 1000) -> list[Judged]:
+    """Measures the questions that all models of a group answered, with a verdict on every cluster.
+
+    Of each model the first `most` responses count.
+    """
+    chosen = [
+        each for record in records_of(folder, name) for each in to_samples(record, models) if each["index"] < most
+    ]
+    with opened(chosen) as questions:
         rows = judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
     return [row for row in rows if row.correct is not None and None not in row.verdicts]

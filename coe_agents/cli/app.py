@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import coe_agents
+from coe_agents.cli.advise import advise
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import calibrate
 from coe_agents.cli.compare import compare
@@ -64,6 +65,7 @@ app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)
 app.command()(calibrate)
 app.command()(weights)
+app.command()(advise)
 app.command(epilog=DRIFT_EPILOG)(drift)
 app.command()(audit)
 app.command()(harvest)

@@ -1,5 +1,6 @@
 """Owns the evaluation: datasets, saved samples, scores, correctness, metrics and calibrated gates."""
 
+from coe_agents.evaluation.advice import advise
 from coe_agents.evaluation.calibration.audits import recalibrate
 from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import check_drift
@@ -16,6 +17,7 @@ __all__ = [
     "Rule",
     "SampledQuestion",
     "Samples",
+    "advise",
     "calibrate",
     "check_drift",
     "judge_samples",

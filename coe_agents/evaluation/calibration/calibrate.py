@@ -1,7 +1,7 @@
 """Owns calibration: from judged samples to a policy that keeps a stated risk with a stated confidence."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,12 +44,14 @@ class Judged:
             its cluster, or its tied clusters, differ; None where that cannot be said. Where an agent's proposal is
             judged, that of its first response.
         verdicts: The same for each cluster, in the order of `measurement.representatives`; () if not asked for.
+        said: With `verdicts`: the cluster of each response of each agent, in order.
     """
 
     id: str
     measurement: Measurement
     correct: float | None
     verdicts: tuple[float | None, ...] = ()
+    said: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def verdict(self, policy: Calibration) -> float | None:
         """Returns whether the answer that a calibrated policy chooses is right; None on a tie or if not known."""
@@ -97,7 +99,8 @@ def judge_samples(
     for s, verdicts in judge_clusters(((s, range(len(s.support))) for s in statistics), criterion):
         leading = [verdicts[cluster] for cluster in s.leading]
         correct = None if None in leading else mean_verdict(leading)
-        rows.append(Judged(s.question.id, _scored(s, own), correct, tuple(verdicts)))
+        said = {name: tuple(s.labels[s.agents == place].tolist()) for place, name in enumerate(s.names)}
+        rows.append(Judged(s.question.id, _scored(s, own), correct, tuple(verdicts), said))
     return rows
 
 
@@ -289,12 +292,12 @@ def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
         scorer = replace(record, gate=_fit(outside, record.proposer))
         scores = np.array([scorer.uncertainty(row.measurement) for row in rows])
         inside = np.flatnonzero(fold == number)
-        shares[inside] = _to_shares(scores)[inside]
+        shares[inside] = to_shares(scores)[inside]
         for i in inside.tolist():
             right[i] = rows[i].verdict(scorer) if scorer.can_answer(rows[i].measurement) else None
     final = replace(record, gate=_fit(rows, record.proposer))
     scores = np.array([final.uncertainty(row.measurement) for row in rows])
-    final_shares = _to_shares(scores)
+    final_shares = to_shares(scores)
 
     def to_score(chosen: GroupThreshold) -> GroupThreshold:
         if chosen.threshold is None:
@@ -376,7 +379,7 @@ def _fit(rows: Sequence[Judged], proposer: str | None) -> LearnedGate | SupportG
     return fit_gate([row.measurement for row in rows], [row.verdicts for row in rows])
 
 
-def _to_shares(scores: FloatArray) -> FloatArray:
+def to_shares(scores: FloatArray) -> FloatArray:
     """The share of all scores that are at most each one; those within 1e-9 are equal."""
     return np.searchsorted(np.sort(scores), scores + TIE, side="right") / scores.size
 

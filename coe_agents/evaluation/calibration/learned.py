@@ -230,12 +230,12 @@ def _fit_blocks(blocks: Sequence[_Block], wrong: FloatArray) -> tuple[list[Float
 def _ridge(used: Sequence[tuple[FloatArray, float]], wrong: FloatArray) -> tuple[list[FloatArray], float]:
     """Returns the coefficients of each block of features, by its own penalty, and the intercept."""
     stretch = np.concatenate([np.full(columns.shape[1], penalty**-0.5) for columns, penalty in used])
-    coefficients, intercept = _fit_ridge(np.hstack([columns for columns, _ in used]) * stretch, wrong, penalty=1.0)
+    coefficients, intercept = fit_ridge(np.hstack([columns for columns, _ in used]) * stretch, wrong, penalty=1.0)
     ends = np.cumsum([columns.shape[1] for columns, _ in used])[:-1]
     return np.split(coefficients * stretch, ends), intercept
 
 
-def _fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
+def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
     """Slopes and intercept of a logistic regression on shares of wrong, `wrong`, in [0, 1].
 
     `penalty` / 2 times the squared slopes is added to the negative log-likelihood.
@@ -303,7 +303,7 @@ def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, 
     ]
     wrong = np.array([share for _, share in usable])
     _require_both(wrong, agents)
-    slopes, intercept = _fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=_SUPPORT_PENALTY)
+    slopes, intercept = fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=_SUPPORT_PENALTY)
     same, nothing, (rival, tool, calls_nothing) = np.split(slopes, [len(others), 2 * len(others)])
     return SupportGate(
         proposer,

@@ -1,0 +1,364 @@
+"""Owns the advice on a group from its own labelled samples: each figure out of fold, comparisons adjusted by Holm."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from coe_agents.clustering.refusals import answer_kind
+from coe_agents.evaluation.calibration.calibrate import Judged, to_shares
+from coe_agents.evaluation.calibration.learned import fit_gate, fit_ridge, to_folds
+from coe_agents.evaluation.calibration.trust import shares_right
+from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
+from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, Ranking, area_under_roc, join_ties
+from coe_agents.policy import Measurement, agreement_weights
+from coe_agents.policy.estimators import DEFAULT_SCORE, score_of
+from coe_agents.policy.learned_gates import confidence_features, distributions_of, gate_features
+from coe_agents.uncertainty.ties import TIE, shares_lead
+
+FEWEST = 50
+"""The fewest labelled questions: with fewer, a fold has hardly an error in it, and an interval says next to nothing."""
+RISKS = (0.05, 0.1, 0.2)
+ESCALATED = 0.2
+LEARNED, EQUAL, AGREEMENT = "learned", "equal", "agreement"
+_SCORES = (DEFAULT_SCORE, "coe", "renyi_3")
+_FEWEST_OF_EACH = 10.0
+"""The fewest right and wrong answers for something to be learned: two of each in a fold."""
+_TOLERANCE = 0.02
+"""What fewer samples may lose at most, of AUROC and of accuracy, by the lower end of the interval."""
+
+
+class Difference(NamedTuple):
+    """A paired difference; interval and p-value are adjusted for the number of differences in its table.
+
+    The intervals hold at once with 95 % (Bonferroni). p is of the normal distribution with the bootstrap's standard
+    error, adjusted by Holm (1979).
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+Table = Mapping[str, Difference]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What labelled samples say about a group: out of fold, with 95 % intervals.
+
+    Attributes:
+        n_questions: How many questions have all agents and a verdict on every cluster; all figures are of these.
+        accuracy: Of the leading answer with equal weights; tied answers count by their mean.
+        score: The vote share, unless another score ranks better with p < 0.05. "learned" is the gate of `calibrate`,
+            which brings its own weights: it is the advice where either its score or its weights are.
+        scores: The AUROC within folds by score; "learned" is the learned gate with equal weights.
+        score_gains: These less that of the vote share.
+        weights: "equal", unless "agreement" (`agreement_weights`) or "learned" is more accurate with p < 0.05.
+        weight_gains: Their accuracy less that with equal weights.
+        confidence_gains: What "stated" and "token" confidence add to the AUROC of the vote share; {} without any.
+        without: By agent: the accuracy of the group without it less that with it.
+        order: Agents with the nats by which each lowers the log-loss of "the answer is right", the most first: a lower
+            bound of the mutual information that it adds to those before it.
+        n_samples: The fewest responses of each agent that lose at most .02, by their intervals.
+        sample_losses: By number of responses, and by "auroc" and "accuracy": what they lose against all.
+        coverage: By risk: the share answered at a threshold that the other folds chose to have this share wrong.
+        realised: By risk: the share wrong among these answers.
+        escalated_right: How often the group is right in the fifth with the lowest vote share.
+        escalation_gain: What accuracy gains where that fifth is always answered rightly.
+    """
+
+    n_questions: int
+    accuracy: Estimate
+    score: str
+    scores: Mapping[str, float]
+    score_gains: Table
+    weights: str
+    weight_gains: Table
+    confidence_gains: Table
+    without: Table
+    order: Sequence[tuple[str, float]]
+    n_samples: int
+    sample_losses: Mapping[int, Table]
+    coverage: Mapping[float, Estimate]
+    realised: Mapping[float, float]
+    escalated_right: float
+    escalation_gain: Estimate
+
+    @property
+    def useless(self) -> list[str]:
+        """The agents without which the accuracy does not fall, and that add no nats or are shown to lower it."""
+        informative = {name for name, nats in self.order if nats > 0.0}
+        spared = [(name, change) for name, change in self.without.items() if change.value >= 0.0]
+        return [name for name, change in spared if name not in informative or (change.value > 0.0 and change.p < 0.05)]
+
+
+class _Answers(NamedTuple):
+    """The answers to all questions, out of fold: whether right, how uncertain, whether they can be given."""
+
+    right: FloatArray
+    uncertainty: FloatArray
+    is_given: BoolArray
+
+
+def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
+    """Advises on a group: score, weights, confidence, agents, samples, coverage and escalation.
+
+    Questions are dealt into five folds by a hash of their ids (`to_folds`). What is learned or chosen for a question
+    comes from the other four folds, so that no figure is of what it was fitted to.
+
+    Args:
+        rows: From `judge_samples(..., every_cluster=True)` without weights.
+        n_resamples: Of each bootstrap over questions.
+
+    Raises:
+        ValueError: Fewer than 50 questions have all agents and a verdict on every cluster.
+    """
+    names = {name for row in rows for name in row.measurement.agents}
+    known = [row for row in rows if row.verdicts and None not in row.verdicts]
+    complete = [row for row in known if names <= row.measurement.agents.keys()]
+    if len(complete) < FEWEST:
+        raise ValueError(
+            f"advice needs at least {FEWEST} labelled questions to which all agents responded; got {len(complete)} of "
+            f"{len(rows)}. Label more, or give references"
+        )
+    group = _Group(complete, n_resamples)
+    rows, right = group.rows, group.right
+    scores = {name: group.score(name) for name in _SCORES}
+    kinds = {EQUAL: group.answer(_equally), AGREEMENT: group.answer(_by_agreement)}
+    if min(right.sum(), (1.0 - right).sum()) >= _FEWEST_OF_EACH:
+        scores[LEARNED] = group.answer(partial(_by_gate, trust=False)).uncertainty
+        kinds[LEARNED] = group.answer(_by_gate)
+    score_gains = group.gain({name: values for name, values in scores.items() if name != DEFAULT_SCORE})
+    weight_gains = _adjust({name: group.mean(own.right - right) for name, own in kinds.items() if name != EQUAL})
+    score, weights = _best(score_gains, DEFAULT_SCORE), _best(weight_gains, EQUAL)
+    if LEARNED in (score, weights):
+        score = weights = LEARNED
+    chosen = kinds[weights]
+    if weights == EQUAL:
+        chosen = chosen._replace(uncertainty=join_ties(scores[score]))
+    answered = {risk: group.choose_answered(chosen, risk) for risk in RISKS}
+    losses = group.sample_losses()
+    fifth = choose_escalated(group.votes, ESCALATED)
+    others = {name: dict.fromkeys(set(group.agents) - {name}, 1.0) for name in group.agents}
+    return Advice(
+        n_questions=len(rows),
+        accuracy=with_interval(*group.mean(right)),
+        score=score,
+        scores={name: group.auroc(right, values)[0] for name, values in scores.items()},
+        score_gains=score_gains,
+        weights=weights,
+        weight_gains=weight_gains,
+        confidence_gains=group.gain(group.with_confidence()),
+        without=_adjust({name: group.mean(shares_right(rows, own) - right) for name, own in others.items() if own}),
+        order=group.by_information(),
+        n_samples=min(n for n, each in losses.items() if not any(loss.low < -_TOLERANCE for loss in each.values())),
+        sample_losses=losses,
+        coverage={risk: with_interval(*group.mean(each), n_intervals=len(RISKS)) for risk, each in answered.items()},
+        realised={
+            risk: float(each @ (1.0 - chosen.right) / each.sum()) if each.any() else float("nan")
+            for risk, each in answered.items()
+        },
+        escalated_right=float(fifth @ right / fifth.sum()),
+        escalation_gain=with_interval(*group.mean(fifth * (1.0 - right))),
+    )
+
+
+def choose_escalated(score: FloatArray, share: float) -> FloatArray:
+    """Returns the probability with which each question is among the `share` of the highest scores; ties go by lot."""
+    _, places, counts = np.unique(-join_ties(score), return_inverse=True, return_counts=True)
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.clip((share * score.size - before) / counts, 0.0, 1.0)[places])
+
+
+def _best(gains: Table, usual: str) -> str:
+    better = [name for name, gain in gains.items() if gain.value > 0.0 and gain.p < 0.05]
+    return max(better, key=lambda name: gains[name].value, default=usual)
+
+
+_Fit = Callable[[Sequence[Judged], Sequence[str]], tuple[FloatArray, Callable[[Measurement], float] | None]]
+"""From rows of the other folds to the agents' weights, and to an uncertainty if it is not 1 - the vote share."""
+
+
+def _equally(rows: Sequence[Judged], agents: Sequence[str]) -> tuple[FloatArray, None]:
+    return np.full(len(agents), 1.0 / len(agents)), None
+
+
+def _by_agreement(rows: Sequence[Judged], agents: Sequence[str]) -> tuple[FloatArray, None]:
+    try:
+        found = agreement_weights([row.measurement for row in rows], n_resamples=1).weights
+    except ValueError:  # one agent alone, or none that ever agree
+        return _equally(rows, agents)
+    return np.array([found[name] for name in agents]), None
+
+
+def _by_gate(
+    rows: Sequence[Judged], agents: Sequence[str], *, trust: bool = True
+) -> tuple[FloatArray, Callable[[Measurement], float]]:
+    gate = fit_gate([row.measurement for row in rows], [row.verdicts for row in rows], trust=trust)
+    return np.array(gate.weights), gate.uncertainty
+
+
+class _Group:
+    """The complete questions of a group, dealt into folds; right, votes and support are with equal weights."""
+
+    def __init__(self, rows: Sequence[Judged], n_resamples: int) -> None:
+        self.rows = rows
+        self.agents = sorted(rows[0].measurement.agents)
+        self.right = shares_right(rows)
+        self.votes = self.score(DEFAULT_SCORE)
+        equal = np.full(len(self.agents), 1.0 / len(self.agents))
+        shares = [distributions_of(row.measurement, self.agents) for row in rows]
+        self.support = np.array([gate_features(each, equal)[1] for each in shares])
+        fold = to_folds([row.id for row in rows], 1.0 - self.right)
+        self._splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
+        self._counts = list(resamples(len(rows), n_resamples=n_resamples))
+
+    def score(self, name: str) -> FloatArray:
+        """Returns a score of each question."""
+        return np.array([score_of(row.measurement, name) for row in self.rows], dtype=np.float64)
+
+    def answer(self, fit: _Fit) -> _Answers:
+        """Answers each question by what `fit` makes of the other folds.
+
+        A learned uncertainty is the share of all questions that the gate finds at most as uncertain, as in `calibrate`.
+        """
+        right, uncertainty, is_given = np.empty((3, len(self.rows)))
+        for outside, inside in self._splits:
+            weights, learned = fit([self.rows[i] for i in outside.tolist()], self.agents)
+            shares = None if learned is None else to_shares(np.array([learned(row.measurement) for row in self.rows]))
+            for i, row in ((place, self.rows[place]) for place in inside.tolist()):
+                support = weights @ distributions_of(row.measurement, self.agents)
+                leads = np.flatnonzero(shares_lead(support)).tolist()
+                right[i] = np.mean([row.verdicts[cluster] for cluster in leads])
+                uncertainty[i] = 1.0 - support.max() if shares is None else shares[i]
+                is_action = row.measurement.calls is not None
+                is_given[i] = len(leads) == 1 and (
+                    is_action or answer_kind(row.measurement.representatives[leads[0]]) == "answer"
+                )
+        return _Answers(right, join_ties(uncertainty), is_given > 0.0)
+
+    def choose_answered(self, of: _Answers, risk: float) -> FloatArray:
+        """Returns 1 for each question that is answered, at the highest threshold that keeps the risk on other folds."""
+        found = np.zeros(len(self.rows))
+        for outside, inside in self._splits:
+            given = outside[of.is_given[outside]]
+            values, places = np.unique(of.uncertainty[given], return_inverse=True)
+            n_wrong = np.bincount(places, 1.0 - of.right[given], minlength=values.size).cumsum()
+            passes = n_wrong <= risk * np.bincount(places, minlength=values.size).cumsum() + TIE
+            threshold = values[passes].max(initial=-np.inf)
+            found[inside] = of.is_given[inside] & (of.uncertainty[inside] <= threshold + TIE)
+        return found
+
+    def auroc(self, right: FloatArray, uncertainty: FloatArray) -> tuple[float, FloatArray]:
+        """Returns the mean over folds of the AUROC within them, and that of each resample of the questions."""
+        rankings = [(Ranking(right[inside], join_ties(uncertainty[inside])), inside) for _, inside in self._splits]
+
+        def mean(of_folds: list[FloatArray]) -> FloatArray:
+            values = np.array(of_folds)
+            with np.errstate(invalid="ignore"):  # a fold with right answers alone, or wrong ones, has none
+                return np.asarray(np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0))
+
+        value = mean([area_under_roc(ranking.tally()) for ranking, _ in rankings])
+        drawn = [
+            mean([area_under_roc(each.tally(counts[:, own])) for each, own in rankings]) for counts in self._counts
+        ]
+        return float(value[0]), np.concatenate(drawn)
+
+    def mean(self, values: FloatArray) -> tuple[float, FloatArray]:
+        """Returns the mean of values, and that of each resample of the questions."""
+        return float(values.mean()), np.concatenate([counts @ values / values.size for counts in self._counts])
+
+    def gain(self, scores: Mapping[str, FloatArray]) -> Table:
+        """Returns the AUROC of each score less that of the vote share."""
+        usual, drawn = self.auroc(self.right, self.votes)
+        found = {name: self.auroc(self.right, values) for name, values in scores.items()}
+        return _adjust({name: (value - usual, own - drawn) for name, (value, own) in found.items()})
+
+    def with_confidence(self) -> dict[str, FloatArray]:
+        """Returns P(wrong) by the vote share and the agents' confidence of each kind, learned on the other folds.
+
+        The features are those of a `LearnedGate`; that an agent has no confidence is a feature of its own.
+        """
+        pairs = zip(self.rows, self.support, strict=True)
+        found = np.array([confidence_features(row.measurement, self.agents, support) for row, support in pairs])
+        kinds = {"stated": found[:, 0], "token": found[:, 1]}
+        return {
+            kind: self._predict(np.column_stack([self.votes, np.nan_to_num(values), np.isnan(values)]))
+            for kind, values in kinds.items()
+            if not np.isnan(values).all()
+        }
+
+    def _predict(self, features: FloatArray) -> FloatArray:
+        """Returns P(wrong) of a ridge logistic regression that is fitted on the other folds."""
+        wrong, found = 1.0 - self.right, np.empty(len(self.rows))
+        for outside, inside in self._splits:
+            found[inside] = wrong[outside].mean()
+            if wrong[outside].max() > 0.0 and wrong[outside].min() < 1.0:
+                slopes, intercept = fit_ridge(features[outside], wrong[outside], penalty=1.0)
+                found[inside] = 1.0 / (1.0 + np.exp(-features[inside] @ slopes - intercept))
+        return found
+
+    def by_information(self) -> list[tuple[str, float]]:
+        """Returns the agents in the order of `Advice.order`: chosen one by one for the lowest held-out log-loss."""
+        wrong, chosen, found = 1.0 - self.right, list[int](), []
+        before = self._loss(np.full(wrong.size, wrong.mean()))
+        while len(chosen) < len(self.agents):
+            left = [i for i in range(len(self.agents)) if i not in chosen]
+            losses = {i: self._loss(self._predict(self.support[:, [*chosen, i]])) for i in left}
+            best = min(left, key=lambda i: losses[i])
+            found.append((self.agents[best], before - losses[best]))
+            chosen, before = [*chosen, best], losses[best]
+        return found
+
+    def _loss(self, predicted: FloatArray) -> float:
+        chance = np.clip(predicted, 1e-12, 1.0 - 1e-12)
+        return float(-((1.0 - self.right) * np.log(chance) + self.right * np.log(1.0 - chance)).mean())
+
+    def sample_losses(self) -> dict[int, dict[str, Difference]]:
+        """Returns what the first n responses of each agent lose against all, by counts; n doubles up to all."""
+        most = max(len(own) for row in self.rows for own in row.said.values())
+        sizes = [n for n in (1, 2, 3, 5, 10, 20, 50, 100) if n < most] + [most]
+        found = {}
+        for n in sizes:
+            right, votes = np.array([_with_first(row, n) for row in self.rows]).T
+            found[n] = {"auroc": self.auroc(right, votes), "accuracy": self.mean(right)}
+        flat = {
+            (n, what): (value - found[most][what][0], drawn - found[most][what][1])
+            for n, own in found.items()
+            for what, (value, drawn) in own.items()
+        }
+        adjusted = _adjust(flat)
+        return {n: {what: adjusted[n, what] for what in own} for n, own in found.items()}
+
+
+def _with_first(row: Judged, n: int) -> tuple[float, float]:
+    """Returns the share of the leading answer that is right, and 1 - its vote share, by the first n of each agent."""
+    size = len(row.verdicts)
+    counts = np.array([np.bincount(own[:n], minlength=size) for own in row.said.values()])
+    support = (counts / counts.sum(axis=1, keepdims=True)).mean(axis=0)
+    return float(np.array(row.verdicts, dtype=float)[shares_lead(support)].mean()), 1.0 - float(support.max())
+
+
+_Key = TypeVar("_Key")
+
+
+def _adjust(found: Mapping[_Key, tuple[float, FloatArray]]) -> dict[_Key, Difference]:
+    """Returns differences, given with their resamples, adjusted for their number."""
+    from scipy.stats import norm  # here: importing it takes long
+
+    raw = dict.fromkeys(found, 1.0)
+    for key, (value, drawn) in found.items():
+        known = drawn[~np.isnan(drawn)]
+        if known.size and (spread := float(known.std())) > 0.0:
+            raw[key] = float(2.0 * norm.sf(abs(value) / spread))
+    adjusted: dict[_Key, float] = {}
+    for place, key in enumerate(sorted(raw, key=lambda key: raw[key])):
+        adjusted[key] = max([min(1.0, (len(raw) - place) * raw[key]), *adjusted.values()])
+    return {
+        key: Difference(*with_interval(value, drawn, n_intervals=len(found)), adjusted[key])
+        for key, (value, drawn) in found.items()
+    }

@@ -1,0 +1,251 @@
+"""`advise`: each figure is computed again by an independent program, with plain NumPy and scikit-learn."""
+
+import json
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.calibration.calibrate import judge_samples
+from coe_agents.evaluation.calibration.learned import fit_gate
+from coe_agents.policy import AgentWeights, CalibratedPolicy
+from tests.cli.command import run
+from tests.evaluation.invented import row, write
+
+AGENTS, N, ANSWERS = ("a", "b", "c"), 90, ("right", "wrong 1", "wrong 2", "wrong 3")
+
+
+def invented(n=N):
+    """Agents of unequal skill, each with two responses to a question and a stated confidence."""
+    generator = np.random.default_rng(3)
+    rows = []
+    for number in range(n):
+        ease = generator.random()
+        for agent, skill in zip(AGENTS, (0.4, 0.1, -0.2), strict=True):
+            for index in range(2):
+                is_right = generator.random() < ease + skill
+                text = ANSWERS[0 if is_right else generator.integers(1, 4)]
+                stated = float(np.clip(ease + generator.normal(0, 0.2), 0, 1))
+                rows.append(row(f"q{number:03}", agent, index, text, references=["right"]) | {"confidence": stated})
+    return rows
+
+
+class Program:
+    """The independent program. A response is the place of its answer in ANSWERS: shape (question, agent, index)."""
+
+    def __init__(self, rows):
+        self.said = np.array([ANSWERS.index(each["text"]) for each in rows]).reshape(-1, 3, 2)
+        self.stated = np.array([each["confidence"] for each in rows]).reshape(-1, 6)
+        self.shares = self.to_shares(self.said)
+        self.right = self.right_by(self.shares.mean(axis=1))
+        ids = [f"q{number:03}" for number in range(len(self.said))]
+        order = sorted(range(len(ids)), key=lambda i: (1 - self.right[i], sha256(ids[i].encode()).digest()))
+        self.fold = np.empty(len(ids), dtype=int)
+        self.fold[order] = np.arange(len(ids)) % 5
+        self.votes = 1 - self.shares.mean(axis=1).max(axis=1)
+
+    @staticmethod
+    def to_shares(said):
+        return np.stack([(said == answer).mean(axis=2) for answer in range(4)], axis=2)
+
+    @staticmethod
+    def right_by(support):
+        leads = np.isclose(support, support.max(axis=1, keepdims=True), atol=1e-9)
+        return leads[:, 0] / leads.sum(axis=1)
+
+    def auroc(self, right, score):
+        found = []
+        for k in range(5):
+            own, values = right[self.fold == k], np.round(score[self.fold == k], 9)
+            weights = np.concatenate([1 - own, own])
+            labels = np.repeat([1, 0], own.size)
+            found.append(roc_auc_score(labels, np.tile(values, 2), sample_weight=weights))
+        return np.mean(found)
+
+    def predict(self, features):
+        """P(wrong) by a ridge logistic regression on the other four folds."""
+        found = np.empty(len(self.right))
+        for k in range(5):
+            out = self.fold != k
+            x, y = np.vstack([features[out]] * 2), np.repeat([1, 0], out.sum())
+            weights = np.concatenate([1 - self.right[out], self.right[out]])
+            model = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-9).fit(x, y, weights)
+            found[~out] = model.predict_proba(features[~out])[:, 1]
+        return found
+
+    def loss(self, chance):
+        labels = np.repeat([1, 0], chance.size)
+        return log_loss(labels, np.tile(chance, 2), sample_weight=np.concatenate([1 - self.right, self.right]))
+
+    def by_agreement(self):
+        """Whether the answer is right under weights s^3 of the other folds."""
+        found = np.empty(len(self.right))
+        for k in range(5):
+            shares = self.shares[self.fold != k]
+            s = [np.mean([(shares[:, i] * shares[:, j]).sum(axis=1) for j in range(3) if j != i]) for i in range(3)]
+            weights = np.array(s) ** 3 / np.sum(np.array(s) ** 3)
+            found[self.fold == k] = self.right_by(np.einsum("a,qac->qc", weights, self.shares[self.fold == k]))
+        return found
+
+    def coverage(self, right, score, is_given, risk):
+        answered = np.zeros(len(right))
+        for k in range(5):
+            out = (self.fold != k) & is_given
+            thresholds = [t for t in np.unique(score[out]) if (1 - right[out])[score[out] <= t].mean() <= risk + 1e-9]
+            answered[self.fold == k] = (is_given & (score <= max(thresholds, default=-1) + 1e-9))[self.fold == k]
+        return answered
+
+
+def holm(values):
+    order = sorted(values, key=values.get)
+    adjusted = np.maximum.accumulate([min(1, (len(order) - i) * values[name]) for i, name in enumerate(order)])
+    return dict(zip(order, adjusted, strict=True))
+
+
+@pytest.fixture(scope="module")
+def advised(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("advised")
+    samples = write(folder / "s.samples.jsonl", invented())
+    done = run("advise", samples, "--json", "--resamples", 400, "--out", folder / "policy.json")
+    return samples, folder / "policy.json", done
+
+
+def test_each_figure_is_that_of_an_independent_program(advised):
+    samples, _, done = advised
+    found = json.loads(done.stdout)
+    program = Program(invented())
+    mean = program.shares.mean(axis=1)
+    assert found["n_questions"] == N
+    assert found["accuracy"][0] == pytest.approx(program.right.mean())
+
+    entropy = -(mean * np.log(np.where(mean > 0, mean, 1))).sum(axis=1)
+    scores = {"vote_share": program.votes, "coe": entropy, "renyi_3": -np.log((mean**3).sum(axis=1)) / 2}
+    scores["learned"], _, _ = out_of_fold(samples, program, trust=False)
+    assert found["scores"] == pytest.approx({name: program.auroc(program.right, each) for name, each in scores.items()})
+
+    uncertainty, learned, is_given = out_of_fold(samples, program, trust=True)
+    gains = {"agreement": program.by_agreement() - program.right, "learned": learned - program.right}
+    assert values_of(found["weight_gains"]) == pytest.approx({name: each.mean() for name, each in gains.items()})
+
+    leads = np.isclose(mean, mean.max(axis=1, keepdims=True), atol=1e-9)
+    support = (program.shares * leads[:, None]).sum(axis=2) / leads.sum(axis=1)[:, None]
+    signed = (2 * support - 1) * (program.stated.reshape(N, 3, 2).mean(axis=2) - 0.85)
+    features = np.column_stack([program.votes, signed])
+    usual = program.auroc(program.right, program.votes)
+    stated = program.auroc(program.right, program.predict(features)) - usual
+    assert values_of(found["confidence_gains"]) == pytest.approx({"stated": stated}, abs=1e-6)
+
+    rest = {name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)}
+    without = {name: (program.right_by(support) - program.right).mean() for name, support in rest.items()}
+    assert values_of(found["without"]) == pytest.approx(without)
+
+    left, chosen, before = [0, 1, 2], [], program.loss(np.full(N, 1 - program.right.mean()))
+    for name, nats in found["order"]:
+        losses = {i: program.loss(program.predict(support[:, [*chosen, i]])) for i in left}
+        best = min(left, key=losses.get)
+        assert (name, nats) == (AGENTS[best], pytest.approx(before - losses[best], abs=1e-6))
+        left, chosen, before = [i for i in left if i != best], [*chosen, best], losses[best]
+
+    first = program.to_shares(program.said[:, :, :1]).mean(axis=1)
+    lost = found["sample_losses"]["1"]
+    one = program.right_by(first)
+    assert lost["accuracy"]["value"] == pytest.approx(one.mean() - program.right.mean())
+    assert lost["auroc"]["value"] == pytest.approx(program.auroc(one, 1 - first.max(axis=1)) - usual)
+
+    if found["weights"] != "learned":
+        uncertainty, learned, is_given = scores[found["score"]], program.right, leads.sum(axis=1) == 1
+    for risk in (0.05, 0.1, 0.2):
+        answered = program.coverage(learned, np.round(uncertainty, 9), is_given, risk)
+        assert found["coverage"][str(risk)][0] == pytest.approx(answered.mean())
+        assert found["realised"][str(risk)] == pytest.approx(answered @ (1 - learned) / answered.sum())
+
+    ranks, counts = np.unique(np.round(-program.votes, 9), return_inverse=True, return_counts=True)[1:]
+    chance = np.clip((0.2 * N - (np.cumsum(counts) - counts)) / counts, 0, 1)[ranks]  # ties are drawn by lot
+    assert found["escalated_right"] == pytest.approx(chance @ program.right / (0.2 * N))
+    assert found["escalation_gain"][0] == pytest.approx(chance @ (1 - program.right) / N)
+
+
+def values_of(table):
+    return {name: each["value"] for name, each in table.items()}
+
+
+def out_of_fold(samples, program, *, trust):
+    """By gates of the other folds: the share of rank, whether the answer is right, and whether there is just one."""
+    with Samples([samples]) as questions:
+        rows = judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
+    found = np.empty((3, N))
+    for k in range(5):
+        others = [each for each, own in zip(rows, program.fold, strict=True) if own != k]
+        gate = fit_gate([each.measurement for each in others], [each.verdicts for each in others], trust=trust)
+        scores = np.array([gate.uncertainty(each.measurement) for each in rows])
+        support = np.einsum("a,qac->qc", np.array(gate.weights), program.shares)
+        for i in np.flatnonzero(program.fold == k):
+            n_leads = np.isclose(support[i], support[i].max(), atol=1e-9).sum()
+            found[:, i] = (scores <= scores[i] + 1e-9).mean(), program.right_by(support)[i], n_leads == 1
+    return found[0], found[1], found[2] == 1
+
+
+def test_p_values_are_adjusted_and_intervals_wider(advised):
+    found = json.loads(advised[2].stdout)
+    program = Program(invented())
+    generator = np.random.default_rng(0)
+    drawn = np.array([np.bincount(generator.integers(N, size=N), minlength=N) for _ in range(4000)])
+    from scipy.stats import norm
+
+    rest = {name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)}
+    changes = {name: program.right_by(support) - program.right for name, support in rest.items()}
+    p = {name: 2 * norm.sf(abs(each.mean()) / (drawn @ each / N).std()) for name, each in changes.items()}
+    for name, adjusted in holm(p).items():
+        assert found["without"][name]["p"] == pytest.approx(adjusted, rel=0.5, abs=0.02)
+        low, high = np.quantile(drawn @ changes[name] / N, [0.025 / 3, 1 - 0.025 / 3])
+        assert found["without"][name]["low"] == pytest.approx(low, abs=0.02)
+        assert found["without"][name]["high"] == pytest.approx(high, abs=0.02)
+
+
+def test_the_policy_is_written(advised):
+    _, out, done = advised
+    policy = json.loads(done.stdout)["policy"]
+    assert done.returncode == 0
+    assert CalibratedPolicy.load(out).calibration.risk == policy["risk"]
+
+
+def test_below_fifty_labelled_questions_there_is_no_advice(tmp_path):
+    rows = invented(60)
+    for each in rows[: 6 * 11]:
+        each["references"] = []
+    done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--out", tmp_path / "policy.json")
+    assert done.returncode == 1
+    assert "advice needs at least 50 labelled questions to which all agents responded; got 49 of 60" in done.stderr
+    assert not (tmp_path / "policy.json").exists()
+
+
+def test_answers_that_are_all_right_leave_nothing_to_compare(tmp_path):
+    rows = [{**each, "text": "right"} for each in invented(50)]
+    done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--resamples", 20)
+    shown = done.stdout.splitlines()
+    assert [line.split()[0] for line in shown] == [
+        "50", "Score:", "Weights:", "Confidence:", "Agents", "What", "Samples:", "Coverage:", "Escalation:", "Labels:",
+    ]  # fmt: skip
+    assert shown[0] == "50 labelled questions; the group is right in 100.0% [100.0%, 100.0%]."
+    assert shown[7].startswith("Coverage: 100.0%")
+    assert "no gain is shown" in shown[3]
+
+
+def test_a_policy_that_needs_weights_has_them_beside_it(tmp_path):
+    # a is always right; b and c agree with it by turns, and where all differ, equal weights are a lottery
+    texts = [("r", "r", "x"), ("r", "x", "r")] * 23 + [("r", "x", "y")] * 14
+    rows = [
+        row(f"q{number:03}", agent, 0, text, references=["r"])
+        for number, own in enumerate(texts)
+        for agent, text in zip("abc", own, strict=True)
+    ]
+    out = tmp_path / "policy.json"
+    done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--resamples", 50, "--out", out)
+    assert "Weights: agreement." in done.stdout
+    assert '[graph] weights = "policy.weights.toml"' in done.stdout
+    weights = AgentWeights.load(tmp_path / "policy.weights.toml").weights
+    assert CalibratedPolicy.load(out).calibration.weights == pytest.approx(weights)

@@ -86,6 +86,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 # was interrupted is resumed by the same command
 mutation: $(READY) ## Change the mathematics, policies, actions and gates in small ways, and list the changes that no test notices (hours)
 	$(BIN)/pip install --quiet --constraint constraints.txt --group mutation
+	mkdir -p mutants/docs
 	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(foreach pattern,$(MUTANTS),'$(pattern)')
 	$(BIN)/mutmut results
 
@@ -134,8 +135,8 @@ imports: $(READY) ## Check that each layer imports only from those below it
 # served_sampling needs the environment of `make vllm`
 BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead local_sampling ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions adaptive_sampling calibration claims council_replay defaults equivalence interval_coverage learned_gate plan \
-	policies real_responses renaming runs
+DATA_BENCHMARKS := actions adaptive_sampling calibration claims council_replay decisions defaults equivalence interval_coverage \
+	learned_gate plan policies real_responses renaming runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +30,7 @@ from result_page import result_page
 from coe_agents.actions import ActionMatch, canonical_action, contested
 from coe_agents.evaluation import Samples, calibrate, judge_samples
 from coe_agents.evaluation.calibration.learned import fit_support, to_folds
+from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.bootstrap import resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc, join_ties
 from coe_agents.evaluation.scoring.statistics import iter_statistics
@@ -174,13 +175,7 @@ class Mean(Figure):
 
 
 def coverage_at(risk: float):
-    """The largest share of the least uncertain proposals of which at most `risk` are wrong; ties stay together."""
-
-    def metric(tally) -> np.ndarray:
-        passes = tally.answers - tally.right <= risk * tally.answers + 1e-9
-        return (tally.answers * passes).max(axis=1) / tally.answers[:, -1]
-
-    return metric
+    return partial(tallies.coverage_at, risk=risk)
 
 
 def show_failure(mixed: Proposals) -> None:
@@ -466,7 +461,13 @@ def on_half(rows, name, gate, seed):
     order = np.random.default_rng(seed).permutation(len(rows))
     fitted, held_out = ([rows[i] for i in half] for half in np.split(order, [len(rows) // 2]))
     policy = calibrate(
-        fitted, risk=RISK, confidence=CONFIDENCE, gate=gate, proposer=name, clusterer="ActionMatch", correctness="label"
+        fitted,
+        risk=RISK,
+        confidence=CONFIDENCE,
+        score=gate,
+        proposer=name,
+        clusterer="ActionMatch",
+        correctness="label",
     )
     record = policy.calibration
     with warnings.catch_warnings():

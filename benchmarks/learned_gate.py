@@ -60,13 +60,13 @@ def show(rows, correctness):
             f"{gate - coe:+.4f}"
         )
     for risk in RISKS:
-        threshold, learned = (coverage(rows, risk, gate, correctness) for gate in ("threshold", "learned"))
+        threshold, learned = (coverage(rows, risk, gate, correctness) for gate in ("coe", "learned"))
         print(f"  coverage at risk {risk}: threshold on CoE {threshold:.3f}, learned gate {learned:.3f}")
 
 
 def coverage(rows, risk, gate, correctness):
     policy = calibrate(
-        rows, risk=risk, confidence=CONFIDENCE, gate=gate, clusterer="NormalizedMatch", correctness=correctness
+        rows, risk=risk, confidence=CONFIDENCE, score=gate, clusterer="NormalizedMatch", correctness=correctness
     )
     return policy.calibration.n_answered / policy.calibration.n_questions
 

@@ -5,7 +5,7 @@
 Each is tuned for a risk on calibration questions and judged on others, with intervals of the differences to the first
 on the same questions. threshold: the highest max_coe that keeps the risk. debate: regimes, and where agents disagree a
 second round shows them the answers. adaptive: the same threshold, few responses first. calibrated: `coe-agents
-calibrate --gate learned`, for the risk with 90 % confidence.
+calibrate --score learned`, for the risk with 90 % confidence.
 
 tinyworld is asked live, 200 questions a policy. FOLDER holds `gen_nq_calibn.dev.jsonl.gz` and
 `gen_triviaqa_calibn.dev.jsonl.gz`: one half of each tunes, the other judges. A debate cannot be replayed there, and
@@ -96,7 +96,7 @@ def tune(
         judge_samples([each.question for each in saved], clusterer=clusterer, criterion=criterion, every_cluster=True),
         risk=risk,
         confidence=0.9,
-        gate="learned",
+        score="learned",
         clusterer=type(clusterer).__name__,
         correctness=criterion.name,
     )

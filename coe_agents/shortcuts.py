@@ -10,6 +10,7 @@ from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.decision import GroupDecision
+from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import create_coe_graph
 from coe_agents.policy import Policy, RegimePolicy
 from coe_agents.presets import short_answers
@@ -50,9 +51,11 @@ def ask(
         >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
         'Paris'
     """
-    return GroupDecision.from_state(
-        _graph(models, n_samples, answers, clusterer, policy).invoke({"question": question})
-    )
+    graph = _graph(models, n_samples, answers, clusterer, policy)
+    try:
+        return GroupDecision.from_state(graph.invoke({"question": question}))
+    except GroupUnavailableError as error:
+        raise error.with_traceback(None) from None  # which says what to do: the frames of LangGraph do not
 
 
 async def aask(
@@ -66,7 +69,10 @@ async def aask(
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
     graph = _graph(models, n_samples, answers, clusterer, policy)
-    return GroupDecision.from_state(await graph.ainvoke({"question": question}))
+    try:
+        return GroupDecision.from_state(await graph.ainvoke({"question": question}))
+    except GroupUnavailableError as error:
+        raise error.with_traceback(None) from None
 
 
 def _graph(

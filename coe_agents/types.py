@@ -1,6 +1,7 @@
 """Owns the values that pass between the parts: requests, responses and rulings, and the closed sets of names."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
 
 from typing_extensions import TypedDict
@@ -74,6 +75,43 @@ def create_response(
         error=error,
         calls=None if calls is None else [{"name": call["name"], "args": call["args"]} for call in calls],
     )
+
+
+class Sample(Response):
+    """One line: a response, and what is known about it. Unknown fields are kept.
+
+    The `answer` of a line with `calls` and without one is their canonical form.
+
+    Attributes:
+        question: What was asked; "" where not known.
+        references: Accepted answers; may be empty.
+        correct: A verdict in the data; None where there is no verdict.
+        tools: The schemas of the tools that the model was shown; None where not known.
+    """
+
+    id: str
+    question: str
+    references: list[str]
+    correct: bool | None
+    tools: list[dict[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampledQuestion:
+    """All samples of one question, in canonical order.
+
+    Attributes:
+        text: What was asked; "" where not known.
+        references: The accepted answers of all its samples, each once.
+        responses: The samples without an `error`.
+        failures: The samples whose `error` is set.
+    """
+
+    id: str
+    text: str
+    references: tuple[str, ...]
+    responses: tuple[Sample, ...]
+    failures: tuple[Sample, ...]
 
 
 class Usage(TypedDict):

@@ -1,11 +1,11 @@
-"""The gate behind a node of a graph whose state looks different: the node translates."""
+"""The gate behind a node of a graph whose state looks different: it answers, declines, or hands over to a person."""
 
 from typing import TypedDict
 
 from langgraph.graph import END, START, StateGraph
 
-from coe_agents import create_coe_graph
-from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents import RegimePolicy, create_coe_graph
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
 
 class Ticket(TypedDict, total=False):
@@ -16,14 +16,18 @@ class Ticket(TypedDict, total=False):
     for_a_person: bool
 
 
-gate = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
+# it answers in consensus; where each model is confident of another answer, a person can tell who is right
+policy = RegimePolicy(actions={"conflict": "escalate"})
+gate = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=policy).compile()
 
 
 async def answer(ticket: Ticket) -> Ticket:
     decision = (await gate.ainvoke({"question": ticket["text"]}))["decision"]
     if decision["action"] == "answer":
         return {"reply": decision["answer"], "for_a_person": False}
-    return {"reply": f"A colleague will answer. ({decision['reason']})", "for_a_person": True}
+    if decision["action"] == "escalate":
+        return {"reply": f"A colleague will answer. ({decision['reason']})", "for_a_person": True}
+    return {"reply": "We do not know. Can you tell us more?", "for_a_person": False}
 
 
 builder = StateGraph(Ticket)
@@ -34,7 +38,8 @@ graph = builder.compile()
 
 
 async def main() -> None:
-    tickets: list[Ticket] = [{"text": "What is the chemical symbol for gold?"}, {"text": "Who am I?"}]
+    questions = ("What is the chemical symbol for gold?", "What is the capital of Australia?", "Who am I?")
+    tickets: list[Ticket] = [{"text": question} for question in questions]
     for ticket in await graph.abatch(tickets):
         print(f"{ticket['text']}\n  {ticket['reply']}  for_a_person={ticket['for_a_person']}")
 

@@ -239,7 +239,7 @@ class _Form:
         if isinstance(value, dict):
             return self._fields(value, way, is_strict=is_strict)
         if isinstance(value, list):
-            pairs = [(item, self._join(_item_schemas(place, way))) for place, item in enumerate(value)]
+            pairs = [(item, self._join(item_schemas(place, way))) for place, item in enumerate(value)]
             return list(self._all(dict(enumerate(pairs)), is_strict=is_strict).values())
         return _by_value(value)
 
@@ -304,7 +304,8 @@ def _by_value(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _item_schemas(place: int, way: Reading) -> list[Any]:
+def item_schemas(place: int, way: Reading) -> list[Any]:
+    """Returns what a reading says about the item of an array at a place."""
     found = []
     for part in way:
         stated = part.get("prefixItems")

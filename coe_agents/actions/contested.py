@@ -104,6 +104,38 @@ def contested(
     return found
 
 
+def argument_support(
+    actions: Sequence[str],
+    mass: npt.ArrayLike,
+    lead: str,
+    *,
+    clusterer: Clusterer | None = None,
+    question: str = "",
+) -> dict[str, float]:
+    """Returns the share of the ensemble mean that agrees with each argument of an action, by name, in [0, 1].
+
+    An action agrees with an argument of `lead` if it calls the same tools and has an equal value there. What proposes
+    anything else, or nothing, agrees with none.
+
+    Args:
+        actions: As in `contested`.
+        mass: As in `contested`.
+        lead: One of the actions, which calls one tool.
+        clusterer: As in `contested`.
+        question: As in `contested`.
+
+    Example:
+        >>> actions = [f'[{{"args":{{"sum":{amount},"to":"Ann"}},"name":"pay"}}]' for amount in (5, 5, 900)]
+        >>> argument_support(actions, [0.3, 0.3, 0.4], actions[0])
+        {'sum': 0.6, 'to': 1.0}
+    """
+    split = _Split(actions, np.asarray(mass, dtype=np.float64).tolist(), [0] * len(actions), clusterer, question)
+    group = next(group for group in split.groups if lead in group.texts)
+    total, against = math.fsum(split.mass[text] for text in group.texts), split.votes_against(lead)
+    [call] = group.calls[group.texts.index(lead)]
+    return {name: min(1.0, max(0.0, total - against.get(name, 0.0))) for name in call["args"]}
+
+
 @dataclass(frozen=True, slots=True)
 class _Argument:
     """One argument of one call in aligned actions, and its part of the entropy.

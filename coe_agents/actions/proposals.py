@@ -7,6 +7,7 @@ from typing import Any
 
 from coe_agents.actions.canonical import Parser, canonical_action, find_undeclared, read_action, to_line, tool_key
 from coe_agents.actions.schemas import read_tools
+from coe_agents.actions.structured import ANSWER
 from coe_agents.types import Response
 
 NO_CALL = "no call"
@@ -70,9 +71,14 @@ def compared_answer(response: Response) -> str:
 
 
 def describe_action(action: str) -> str:
-    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call"."""
+    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call".
+
+    A structured answer is its JSON.
+    """
     calls = [
-        f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
+        json.dumps(call["args"])
+        if call["name"] == ANSWER
+        else f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
         for call in json.loads(action)
     ]
     return " and ".join(calls) or NO_CALL

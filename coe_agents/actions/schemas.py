@@ -12,6 +12,9 @@ MAX_READINGS = 1024
 _MAX_REFERENCES = 64
 _MAX_NAME = 256
 _ALTERNATIVES = ("anyOf", "oneOf")
+_LISTS = ("required", "enum", "allOf", *_ALTERNATIVES)
+_FIELDS = ("properties", "patternProperties", "$defs", "definitions")
+"""The keywords of a schema that hold a list, and those that hold a schema by name."""
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "object": Mapping,
     "dict": Mapping,
@@ -69,6 +72,46 @@ def readings(schema: Any, root: Any, work: Callable[[], None], within: tuple[int
         if len(found) > MAX_READINGS:
             raise ValueError(f"a schema must have at most {MAX_READINGS} alternatives; got more. Simplify the tool")
     return found
+
+
+def check_schema(schema: Any, *, where: str = "it") -> None:
+    """Refuses what is no JSON schema.
+
+    Raises:
+        ValueError: A keyword has something of the wrong kind, an unknown type, or a reference that leads nowhere.
+
+    Example:
+        >>> check_schema({"properties": {"to": {"type": "text"}}})
+        Traceback (most recent call last):
+        ...
+        ValueError: "type" in to is no type of JSON
+    """
+    _check_part(schema, schema, where)
+
+
+def _check_part(schema: Any, root: Any, where: str) -> None:
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"{where[:_MAX_NAME]} is no schema")
+    stated = schema.get("type", [])
+    names = stated if isinstance(stated, list) else [stated]
+    faults = [
+        ("type", not all(isinstance(name, str) and name in _TYPES for name in names), "is no type of JSON"),
+        ("$ref", "$ref" in schema and _target(schema["$ref"], root) is None, "leads nowhere"),
+        *((name, not isinstance(schema.get(name, []), list), "is no list") for name in _LISTS),
+        *((name, not isinstance(schema.get(name, {}), Mapping), "is no object") for name in _FIELDS),
+    ]
+    for name, is_wrong, what in faults:
+        if is_wrong:
+            raise ValueError(f'"{name}" in {where[:_MAX_NAME]} {what}')
+    for part in (part for name in ("allOf", *_ALTERNATIVES) for part in schema.get(name, ())):
+        _check_part(part, root, where)
+    for name, part in ((name, part) for key in _FIELDS for name, part in schema.get(key, {}).items()):
+        _check_part(part, root, str(name))
+    for name in {"items", "additionalProperties"} & schema.keys():
+        for part in schema[name] if isinstance(schema[name], list) else [schema[name]]:
+            _check_part(part, root, where)
 
 
 def fits(part: Mapping[str, Any], value: Any) -> bool:

@@ -27,6 +27,7 @@ from coe_agents.cli.sample import SAMPLE_EPILOG, evaluate, sample
 from coe_agents.cli.score import score
 from coe_agents.cli.serve import serve
 from coe_agents.cli.terminal import print_lines, show_warnings
+from coe_agents.cli.weights import weights
 
 
 def _show_version(is_wanted: bool) -> None:
@@ -62,6 +63,7 @@ app.command("score")(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)
 app.command()(calibrate)
+app.command()(weights)
 app.command(epilog=DRIFT_EPILOG)(drift)
 app.command()(audit)
 app.command()(harvest)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,18 +34,21 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="Where to write the policy, as JSON.")],
     scoring: ScoringOptions,
     confidence: Annotated[float, typer.Option(help="Probability that the risk is kept, in (0, 1).")] = 0.9,
-    gate: Annotated[
-        Literal["threshold", "learned"],
+    score: Annotated[
+        str | None,
         typer.Option(
-            help="threshold: on CoE, or with --proposer on the support; learned: on a probability of error, learned "
-            "from the samples."
+            help="What is compared with the threshold: coe, vote_share, renyi_3 or another score of `score` that needs "
+            "nothing but the responses; learned, a probability of error that is learned from the samples; or an "
+            "estimator of yours, as package.module:name, whose code is run. Default: vote_share, and with --proposer "
+            "support.",
+            show_default=False,
         ),
-    ] = "threshold",
+    ] = None,
     halves: Annotated[
         bool,
         typer.Option(
             "--halves",
-            help="With --gate learned: fit it on one half and choose its threshold on the other. The risk is then "
+            help="With --score learned: fit it on one half and choose its threshold on the other. The risk is then "
             "guaranteed, but each half has less data.",
         ),
     ] = False,
@@ -71,7 +74,7 @@ def calibrate(
     then the mean share of wrong claims among the kept, over questions.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
-    from coe_agents.evaluation.calibration.calibrate import nearest
+    from coe_agents.evaluation.calibration.calibrate import check_score, nearest
     from coe_agents.evaluation.origin import origin_of
     from coe_agents.policy import AgentWeights
 
@@ -79,22 +82,27 @@ def calibrate(
     if claims is not None:
         calibrate_on_claims(samples, claims, scoring.config, out, risk=risk, confidence=confidence)
         return
-    if halves and gate != "learned":
-        raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
+    if halves and score != "learned":
+        raise typer.BadParameter("it needs --score learned", param_hint="--halves")
     if current is not None:
-        if gate != "threshold" or proposer is not None or weights is not None:
-            message = "it cannot be combined with --gate, --proposer or --weights: what is judged stays"
+        if score is not None or proposer is not None or weights is not None:
+            message = "it cannot be combined with --score, --proposer or --weights: what is judged stays"
             raise typer.BadParameter(message, param_hint="--current")
         _recalibrate(samples, scoring, current, out, risk=risk, confidence=confidence)
         return
+    try:
+        score = check_score(score, proposer)
+    except ValueError as error:
+        raise typer.BadParameter(clean(str(error)), param_hint="--score") from error
     setting, judging = create_setting(scoring, samples)
     of_agents = None if weights is None else AgentWeights.load(weights).weights
     rows, n_silent = judge_saved(
         samples,
         setting,
-        every_cluster=gate == "learned",
+        every_cluster=score == "learned",
         proposer=proposer,
         weights=of_agents,
+        score=score,
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     n_unjudged = sum(row.correct is None for row in rows)
@@ -106,7 +114,7 @@ def calibrate(
         rows,
         risk=risk,
         confidence=confidence,
-        gate=gate,
+        score=score,
         halves=halves,
         proposer=proposer,
         clusterer=type(setting.clusterer).__name__,
@@ -150,7 +158,7 @@ def _threshold_in_words(calibration: "Calibration") -> str:
     confidence = f"confidence {calibration.confidence:g}"
     if calibration.threshold is None:
         return f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
-    unit = "nats of CoE" if calibration.gate is None else "of the gate's score"
+    unit = {"coe": "nats of CoE", "learned": "of the gate's score"}.get(calibration.score, f"of {calibration.name}")
     return f"Answer up to {calibration.threshold:.3g} {unit}: {_counts(calibration, questions)} with {confidence})."
 
 
@@ -262,6 +270,7 @@ def _recalibrate(
         check=lambda questions: _noted(questions, seen),
         every_cluster=isinstance(policy.calibration.gate, LearnedGate),
         weights=policy.calibration.weights,
+        score=policy.calibration.score,
     )
     found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
     is_found = found.policy.calibration.threshold is not None

@@ -68,6 +68,7 @@ def drift(
         every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
         proposer=calibrated.calibration.proposer,
         weights=calibrated.calibration.weights,
+        score=calibrated.calibration.score,
     )
     found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
     if as_json:

@@ -20,7 +20,6 @@ from coe_agents.config.judging import judging_of
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import SampledQuestion, Samples
-from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
@@ -28,6 +27,7 @@ from coe_agents.experiments.groups import order_by_responses
 from coe_agents.text import quantity
 from coe_agents.tinyworld.facts import beliefs, load_facts
 from coe_agents.tinyworld.questions import answer_span, find_questions
+from coe_agents.types import Sample
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)

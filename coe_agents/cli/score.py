@@ -21,8 +21,8 @@ from coe_agents.cli.options import (
 from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation.scoring.estimators import Estimator
     from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+    from coe_agents.policy.estimators import Estimator
 
 
 _LARGE = 2**24
@@ -102,7 +102,8 @@ def _n_processes(wanted: int | None, setup: "ScoringSetup", options: ScoringOpti
 
 
 def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
-    from coe_agents.extensions import find_extension, load_extension
+    from coe_agents.extensions import find_extension
+    from coe_agents.policy.estimators import load_estimator
 
     found: dict[str, Estimator] = {}
     for name in names:
@@ -112,5 +113,5 @@ def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
                 f'must be "package.module:name"; got "{name}". All other estimators are computed anyway',
                 param_hint="--estimator",
             )
-        found[entry.attr] = load_extension(entry, folder=Path())
+        found[entry.attr] = load_estimator(entry, folder=Path())
     return found

@@ -1,7 +1,7 @@
 """Owns the command `serve`."""
 
 import webbrowser
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -37,6 +37,13 @@ def serve(
     grace: Annotated[
         int, typer.Option(min=1, help="Seconds in which questions in flight are answered before the server ends.")
     ] = 30,
+    refusals: Annotated[
+        Literal["content", "field"],
+        typer.Option(
+            help='Where a reply says why there is no answer: "content" is where an answer stands, too, since many '
+            'clients drop "refusal"; "field" is "refusal" alone.'
+        ),
+    ] = "content",
     metrics: Annotated[bool, typer.Option("--metrics", help="Offer metrics for Prometheus at /metrics.")] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the server's page in the browser.")] = False,
 ) -> None:
@@ -67,7 +74,8 @@ def serve(
 
         group = Group.from_configuration(load(config), name=name or config.stem)
     hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
-    app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes, metrics=metrics)
+    limits = {"max_requests": max_requests, "max_bytes": max_bytes}
+    app = create_app(group, key=key, hosts=hosts, metrics=metrics, refusals=refusals, **limits)
     clean_up_after_interrupt()
     with open_socket(host, port) as listening:
         address = address_of(listening)

@@ -227,15 +227,24 @@ def _load_tools(config: Config) -> list[dict[str, Any]] | None:
 
 
 def load_weights(config: Config) -> dict[str, float] | None:
-    """Returns the weights of the file that a configuration names, by agent; None if it names none."""
+    """Returns the weights of the file that a configuration names, by agent; None if it names none.
+
+    The file must name all agents of the group and no other: its weights may be shares, beside which the 1.0 of an agent
+    that it lacks would decide alone.
+    """
     name = config.graph.weights
     if name is None:
         return None
     with _faults_at(config, schema.GraphConfig, "graph"):
         try:
-            return dict(AgentWeights.load(config.folder / name).weights)
+            found = dict(AgentWeights.load(config.folder / name).weights)
         except ConfigurationError as error:
             raise FieldError("weights", str(error)) from error
+        names = {agent.name for agent in config.agents}
+        if names and (different := sorted(names ^ found.keys())):
+            known = "lacks" if different[0] in names else "names an agent that is not in the group:"
+            raise FieldError("weights", f'{name} must name the agents of the group; it {known} "{different[0]:.80}"')
+        return found
 
 
 def _may_be_tools(loaded: object) -> bool:

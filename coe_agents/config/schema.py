@@ -305,7 +305,7 @@ class AdaptiveConfig(_Section):
 
 
 class GraphConfig(_LimitsSection):
-    """The options of `create_coe_graph`; `weights` is a file of the agents' weights (`AgentWeights.save`)."""
+    """The options of `create_coe_graph`; `weights` is a file of the agents' weights."""
 
     strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
     adaptive: AdaptiveConfig | None = None

@@ -127,6 +127,8 @@ class DecisionData(Answer, Proposed, Uncertainty):
         answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
             answered. None if nothing was measured.
         regime: None, too, where fewer agents than `min_agents` answered.
+        fields: Of a structured answer: the share of the ensemble mean that agrees with each field, in [0, 1]; absent
+            elsewhere.
         divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit. Like
             all numbers it is None if nothing was measured.
         interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
@@ -146,6 +148,7 @@ class DecisionData(Answer, Proposed, Uncertainty):
     choices: list[str] | None
     answers: str | None
     answer_kind: AnswerKind | None
+    fields: NotRequired[dict[str, float]]
     divergence: str | None
     interval: list[float] | None
     coordinated_coe: NotRequired[float]

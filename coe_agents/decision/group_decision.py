@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 HEADINGS: Mapping[str, str] = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
 
+_MAY_BE_ABSENT = ("coordinated_coe", "fields")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDecision:
@@ -52,6 +54,7 @@ class GroupDecision:
     answers: str | None = None
     answer_kind: AnswerKind | None = None
     calls: list[dict[str, Any]] | None = None
+    fields: dict[str, float] | None = None
     contested: dict[str, Any] | None = None
     regime: Regime | None = None
     coe: float | None = None
@@ -101,11 +104,10 @@ class GroupDecision:
 
     @property
     def data(self) -> DecisionData:
-        """The decision as the graph returns it: `coordinated_coe` is there only where Algorithm 1 was named."""
+        """The decision as the graph returns it: `coordinated_coe` and `fields` are there only where they are known."""
         every = {each.name: getattr(self, each.name) for each in fields(self)}
-        if self.coordinated_coe is None:
-            del every["coordinated_coe"]
-        return view(every, DecisionData)
+        known = {name: value for name, value in every.items() if value is not None or name not in _MAY_BE_ABSENT}
+        return view(known, DecisionData)
 
     @property
     def is_answer(self) -> bool:
@@ -353,6 +355,7 @@ _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "conformity": share,
     "n_rounds": count,
     "failed_agents": _each(_text),
+    "fields": _each(share),
     "agents": _each(_agent),
     "tokens": _each(_usage),
     "trajectory": _rounds,

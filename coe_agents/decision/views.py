@@ -37,20 +37,30 @@ def to_json(question: str, decision: Mapping[str, Any], seconds: float) -> dict[
 
 
 def to_public(
-    decision: Mapping[str, Any], tools: Sequence[Mapping[str, Any]], *, most_calls: int | None = None
+    decision: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]],
+    *,
+    most_calls: int | None = None,
+    must_call: bool = False,
 ) -> dict[str, Any]:
     """Returns the decision as a caller may see it, who showed the group these tools.
 
     What is contested is named only by names that the tools' schemas have, and without the values: these are withheld.
     An argument of another name counts in the "rest". In "where" are the tool and the name of each contested argument,
     most votes against the leading proposal first. More calls than `most_calls` are withheld altogether, rather than cut
-    to the first: nobody proposed that.
+    to the first: nobody proposed that. An answer without calls is withheld from who must be given one.
     """
     contested = decision["contested"] and _to_names(decision["contested"], tools)
     public = {**decision, "contested": contested, "calls": decision["calls"] if tools else None}
+    unfit = None
     if most_calls is not None and len(public["calls"] or ()) > most_calls:
-        reason = "the agents agree on several calls, and the request allows one"
-        public |= {"action": "abstain", "answer": None, "calls": None, "reason": reason, "is_several": True}
+        unfit = "the agents agree on several calls, and the request allows one"
+    elif must_call and decision["action"] == "answer" and not public["calls"]:
+        unfit = "the agents agree to call nothing, and the request requires a call"
+    if unfit is not None:
+        public |= {"action": "abstain", "answer": None, "calls": None, "reason": unfit, "is_unfit": True}
+    if public["action"] != "answer":
+        public.pop("fields", None)
     return public
 
 
@@ -83,6 +93,7 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
         "decided_by": decision["decided_by"],
         "answer_kind": decision["answer_kind"],
         "contested": decision["contested"],
+        **({"fields": decision["fields"]} if "fields" in decision else {}),
         **{name: decision[name] for name in _NUMBERS},
         "agents": {
             name: {key: agent[key] for key in ("n_responses", "entropy")} for name, agent in decision["agents"].items()

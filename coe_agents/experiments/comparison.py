@@ -69,7 +69,8 @@ class Compared:
 
     Attributes:
         figures: By name: the value with its 95 % interval; NaN where it is not known for any question.
-        differences: To the first policy, paired, on the `n_common` questions that both have; empty for the first.
+        differences: To the first policy, paired, on the `n_common` questions that both have; empty for the first. Their
+            intervals allow for the number of policies.
         n_answers: How many answers to them can be judged, of the policy that has fewer.
         token_ratio: How many times the tokens of the first it takes on them; NaN where not known.
         decided_by: The share of questions that each decided.
@@ -180,7 +181,8 @@ def compare(
 
     A figure is the mean over the questions for which it is known: risk and accuracy of answered over the answered
     questions with a verdict. Differences are over the questions that both policies have, resampled together, so they
-    are far less noisy than their two sides.
+    are far less noisy than their two sides. Of a figure, the intervals of all differences hold at once with 95 %: with
+    k policies beside the first, each leaves out 5 % / k (Bonferroni).
 
     Raises:
         ValueError: If there is no policy, or one decided no question.
@@ -202,7 +204,8 @@ def compare(
                     f"{each.name} and {first.name} were asked different questions of the id {key[:50]!r}",
                     hint="Compare runs of one dataset",
                 )
-        differences = _estimate(own, other, n_resamples=n_resamples) if common else {}
+        n_intervals = len(policies) - 1
+        differences = _estimate(own, other, n_resamples=n_resamples, n_intervals=n_intervals) if common else {}
         deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
         shares = {name: n / len(ids) for name, n in sorted(deciders.items())}
         compared.append(
@@ -235,7 +238,9 @@ def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
     return means[0] / means[1] if all(means) else float("nan")
 
 
-def _estimate(outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n_resamples: int) -> dict[str, Estimate]:
+def _estimate(
+    outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n_resamples: int, n_intervals: int = 1
+) -> dict[str, Estimate]:
     values, known = _table(outcomes)
     others = None if less is None else _table(less)
 
@@ -245,7 +250,10 @@ def _estimate(outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n
 
     point = means(np.ones((1, len(outcomes))))[0]
     drawn = np.concatenate([means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples)])
-    found = {name: with_interval(point[place], drawn[:, place]) for place, name in enumerate(FIGURES)}
+    found = {
+        name: with_interval(point[place], drawn[:, place], n_intervals=n_intervals)
+        for place, name in enumerate(FIGURES)
+    }
     return found if others is not None else found | _exact_shares(values, known)
 
 
@@ -309,7 +317,8 @@ def to_experiment(comparison: Comparison) -> Experiment:
             "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
             "Tokens, requests, seconds and rounds are means a question.",
             f"low, high: 95 % intervals, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
-            "Differences are paired, on the questions of both.",
+            "Differences are paired, on the questions of both."
+            + (f" Their intervals hold at once for all {len(others)} policies (Bonferroni)." if others[1:] else ""),
         ),
     )
 

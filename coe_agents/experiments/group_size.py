@@ -11,9 +11,10 @@ from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
+from coe_agents.policy.statistics import Statistics
 from coe_agents.uncertainty import coordinate
 
 _METRICS: Mapping[str, str] = {

@@ -10,9 +10,9 @@ import numpy as np
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
-from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.evaluation.scoring.statistics import Statistics
+from coe_agents.policy.estimators import ESTIMATORS
+from coe_agents.policy.statistics import Statistics
 from coe_agents.text import quantity
 from coe_agents.types import in_canonical_order
 

@@ -9,10 +9,10 @@ import numpy as np
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation import SampledQuestion
-from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.groups import judge_group
+from coe_agents.types import Sample
 from coe_agents.uncertainty import entropy
 
 Beliefs = Callable[[str, str], Mapping[str, float] | None]

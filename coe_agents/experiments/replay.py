@@ -12,22 +12,21 @@ from typing import Any
 
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.run_decisions import Item
-from coe_agents.evaluation.samples.line import Sample
-from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
-from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.policy import Measurement, Policy, measure, settle
 from coe_agents.policy.base import SettlingPolicy, regime_thresholds
 from coe_agents.policy.bounds import Spent
 from coe_agents.policy.measurement import forecast, response_text
 from coe_agents.policy.settle import Rules, is_settled, representative_of
+from coe_agents.policy.statistics import Statistics
 from coe_agents.policy.weighting import Weighting
 from coe_agents.rounds import AdaptiveSampling, Resample
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.trajectory import round_data
 from coe_agents.text import quantity
-from coe_agents.types import RoundData
+from coe_agents.types import RoundData, Sample, SampledQuestion
 from coe_agents.uncertainty import regime
 from coe_agents.uncertainty.divergences import Divergence
 
@@ -93,7 +92,9 @@ class Saved:
         found: Measurement = self._once(measure, counts, of, n_resamples=0)
         aleatoric, epistemic = regime_thresholds(of.policy)
         parts = found.aleatoric, found.comparable_epistemic
-        return replace(found, regime=regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic))
+        now = regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic)
+        sampled = found.sampled and found.sampled._replace(question=self.question.text)
+        return replace(found, regime=now, sampled=sampled)
 
     def is_settled(self, counts: Counts, left: Mapping[str, int], of: ReplayedPolicy) -> bool:
         if of.adaptive is None or not isinstance(of.policy, SettlingPolicy):

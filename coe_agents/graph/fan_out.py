@@ -3,6 +3,7 @@
 Everything is derived from the responses in the state, so that a resumed run continues correctly.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from coe_agents.graph.state import AskedRequest, CoEState
 from coe_agents.policy.base import SettlingPolicy
 from coe_agents.policy.measurement import forecast
 from coe_agents.policy.settle import is_settled
+from coe_agents.prompts import STRUCTURED
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import Agent
 
@@ -62,6 +64,8 @@ def to_sends(state: CoEState, settings: RunSettings, overrides: Mapping[str, Map
         base["is_review"] = True
     if turn["tools"] is not None:
         base["tools"] = turn["tools"]
+    if (schema := turn.get("answer_schema")) is not None:
+        base["instruction"] = STRUCTURED.format(schema=json.dumps(schema))
     if turn.get("answers") is not None and settings.answers is not None and settings.answers.instruction:
         base["instruction"] = settings.answers.instruction
     if bounds.deadline is not None:

@@ -1,14 +1,14 @@
 """Owns what a run's state tells of the rounds so far: their responses, their measurement, and what they have cost."""
 
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 from coe_agents.graph.state import Clock, CoEState
 from coe_agents.policy import Decision, Measurement
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.measurement import AgentMeasurement
+from coe_agents.policy.measurement import AgentMeasurement, Sampled
 from coe_agents.rounds.trajectory import conformity, round_data
 from coe_agents.types import Response, RoundData, add_counts, add_usages, usable
 
@@ -108,11 +108,17 @@ def measurement_of(state: CoEState) -> Measurement:
         name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
     }
     given["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
+    labels = state["labels"]
+    given["sampled"] = Sampled(state["turn"]["question"], state["responses"][: len(labels)], labels)
     return Measurement(**given | {"conformity": conformity(trajectory), "history": tuple(trajectory[:-1])})
 
 
 def to_plain(measurement: Measurement) -> dict[str, Any]:
-    """Returns the fields, with lists for tuples, as a checkpointer would return them."""
+    """Returns the fields, with lists for tuples, as a checkpointer would return them.
+
+    The responses, which the state has, are left out, and so are scores, which follow from them.
+    """
+    measurement = replace(measurement, scores={}, sampled=None)
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields_of(measurement).items()}
     return plain | {"agents": {name: fields_of(said) for name, said in measurement.agents.items()}}
 

@@ -9,8 +9,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import check_proposal, compared_answer, describe_action, has_proposals
+from coe_agents.actions.structured import ANSWER, answer_tool, read_structured
 from coe_agents.clustering import Clusterer
-from coe_agents.graph.state import CoEState
+from coe_agents.clustering.refusals import answer_kind
+from coe_agents.graph.state import CoEState, Turn
 from coe_agents.policy import Measurement
 from coe_agents.policy.measurement import response_text
 from coe_agents.types import Response, create_response
@@ -56,26 +58,36 @@ def _to_schema(tool: Any, *, where: str) -> dict[str, Any]:
 
 
 def is_about_actions(state: CoEState) -> bool:
-    """Returns whether a turn shows tools, or an agent with tools of its own was asked."""
-    return state["turn"]["tools"] is not None or has_proposals(state["responses"])
+    """Returns whether a turn shows tools, or asks for a structured answer, or an agent with own tools was asked."""
+    return compared_tools(state["turn"]) is not None or has_proposals(state["responses"])
+
+
+def compared_tools(turn: Turn) -> list[dict[str, Any]] | None:
+    """Returns the tools of a turn, and the one that stands for a structured answer; None without any."""
+    schema = turn.get("answer_schema")
+    return turn["tools"] if schema is None else [*(turn["tools"] or ()), answer_tool(schema)]
 
 
 def clusterer_of(state: CoEState, clusterer: Clusterer) -> Clusterer:
     """Returns the clusterer of a turn; see `compare_actions`."""
-    return compare_actions(clusterer, state["turn"]["tools"]) if is_about_actions(state) else clusterer
+    return compare_actions(clusterer, compared_tools(state["turn"])) if is_about_actions(state) else clusterer
 
 
-def read_actions(responses: Sequence[Response], tools: Sequence[Any] | None) -> list[Response]:
+def read_actions(responses: Sequence[Response], turn: Turn) -> list[Response]:
     """Returns the responses of a turn in which calls are proposed, each with what is compared of it as its answer.
 
-    See `compared_answer`. Calls that do not fit the tools which the turn shows are a failure.
+    See `compared_answer`. Calls that do not fit the tools which the turn shows are a failure. So is an answer that does
+    not fit the turn's schema; one that does is a call, too.
     """
-    return [row if row["error"] is not None else _read(row, tools) for row in responses]
+    tools, schema = compared_tools(turn), turn.get("answer_schema")
+    return [row if row["error"] is not None else _read(row, tools, schema) for row in responses]
 
 
-def _read(row: Response, tools: Sequence[Any] | None) -> Response:
-    calls = row.get("calls")
+def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] | None) -> Response:
     try:
+        if schema is not None and not row.get("calls") and answer_kind(row["text"]) == "answer":
+            row = {**row, "answer": None, "calls": [{"name": ANSWER, "args": read_structured(row["text"], schema)}]}
+        calls = row.get("calls")
         # without tools of the turn, the calls are of the agents' own
         answer = compared_answer(row) if calls is None or tools is None else check_proposal(calls, tools=tools)
         return row if answer == response_text(row) else {**row, "answer": answer}

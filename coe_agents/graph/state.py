@@ -43,6 +43,9 @@ class CoEInput(TypedDict, total=False):
             with the rules of the graph's clusterer if it is an `ActionMatch`, or else without rules. A response of an
             agent that ignores the tools is a text, and equals no proposal. [] shows none, not even the graph's own.
             Not together with `choices`.
+        answer_schema: The JSON schema of the object that an answer must be. Agents are asked for it; what does not fit
+            counts as a failure. Answers are compared field by field, as the arguments of one call, and
+            `decision["fields"]` has the confidence of each. Not together with `choices`.
     """
 
     question: Annotated[str, EphemeralValue]
@@ -50,6 +53,7 @@ class CoEInput(TypedDict, total=False):
     choices: Annotated[list[str], EphemeralValue]
     is_review: Annotated[bool, EphemeralValue]
     tools: Annotated[list[dict[str, Any]], EphemeralValue]
+    answer_schema: Annotated[dict[str, Any], EphemeralValue]
 
 
 class CoEOutput(TypedDict, total=False):
@@ -78,12 +82,13 @@ class Turn(TypedDict):
     """What one turn was asked with; no later turn of the thread uses it.
 
     Attributes:
-        question: The question. That of the input is dropped after the first step; so are the next three.
+        question: The question. That of the input is dropped after the first step; so are the next four.
         choices: The only replies that count; None where any reply counts.
         is_review: Whether the question asks for a verdict in words of its own.
         tools: The tools of the input, or the graph's own; None where the turn shows none.
-        answers: The kind of the graph's preset of answers; None without one, and where `choices`, tools or a review
-            say what a reply is.
+        answer_schema: The schema of the object that an answer must be; None where it is a text.
+        answers: The kind of the graph's preset of answers; None without one, and where `choices`, tools, a schema or a
+            review say what a reply is.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: later messages belong to a later turn.
     """
@@ -94,6 +99,7 @@ class Turn(TypedDict):
     choices: list[str] | None
     is_review: bool
     tools: list[dict[str, Any]] | None
+    answer_schema: NotRequired[dict[str, Any] | None]
     answers: str | None
     conversation: list[dict[str, Any]]
     last_seen: str | None
@@ -151,7 +157,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
 def check_request(asked: AskedRequest, agents: Collection[str]) -> None:
     """Raises `CheckpointError` if a graph of another version, or of others than `agents`, wrote a request to one."""
     check_version(asked)
-    if missing := [name for name in asked["asked_agents"] if name not in agents]:
+    if missing := sorted(set(asked["asked_agents"]).difference(agents)):
         raise CheckpointError(
             f"the checkpoint of this thread asks agents that the graph does not have: {', '.join(missing)}; its agents "
             f"are {', '.join(agents)}",

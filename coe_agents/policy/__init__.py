@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from coe_agents.policy.agreement import agreement_weights
 from coe_agents.policy.base import Decision, Policy
 from coe_agents.policy.calibrated import CalibratedPolicy
 from coe_agents.policy.fixed_rounds import FixedRounds
@@ -28,6 +29,7 @@ __all__ = [
     "RegimePolicy",
     "SupportPolicy",
     "ThresholdPolicy",
+    "agreement_weights",
     "measure",
     "settle",
 ]

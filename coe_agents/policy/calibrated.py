@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,7 @@ from coe_agents.checks import are_finite, instance, integer, number, one_of, req
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.files import write
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise
+from coe_agents.policy.estimators import RUN_TIME_SCORES, find_score, score_of
 from coe_agents.policy.learned_gates import LearnedGate, SupportGate
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import check_weights, load_saved, with_tuples
@@ -26,6 +28,8 @@ _FORMAT = "coe-agents calibrated policy 2"
 _REMEDY = "Calibrate again"
 _require = partial(require, advice=_REMEDY)
 AgentWeighting = Literal["frequency", "probability", "mixed"]
+LEARNED, SUPPORT = "learned", "support"
+"""The scores that are no estimator's: of a gate that was learned, and of the proposals of one agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,7 @@ class GroupThreshold:
     """The threshold of some proposals: those that call one tool, or those that call none.
 
     Attributes:
-        threshold: The highest uncertainty that passes, at least 0 and finite; None if none keeps the risk.
+        threshold: The highest uncertainty that passes, finite; None if none keeps the risk.
         n_questions: How many of the proposals it was chosen on.
         n_answered: How many of them pass.
         n_wrong: How many of these were wrong.
@@ -108,8 +112,8 @@ class Calibration:
     Attributes:
         risk: The highest allowed share of wrong answers among those given, in (0, 1).
         confidence: The probability, over calibration sets, that the risk is kept, in (0, 1).
-        threshold: The highest uncertainty that is answered, at least 0 and finite; None if no threshold keeps the risk,
-            so that nothing is answered.
+        threshold: The highest uncertainty that is answered, in the unit of `score`, finite, and at least 0 unless the
+            score is an estimator of your own; None if no threshold keeps the risk, so that nothing is answered.
         n_questions: How many questions the threshold was chosen on.
         n_answered: How many of them the threshold answers.
         n_wrong: How many of these answers were wrong, shares of mixed labels added up and rounded up.
@@ -119,8 +123,7 @@ class Calibration:
         correctness: The name of the criterion of correctness.
         date: When it was calibrated, in ISO 8601.
         uncertainties: The uncertainty of each question, in ascending order; drift is measured against them.
-        gate: The learned gate that chooses the answer and whose probability of error is the uncertainty; None: the
-            uncertainty is CoE.
+        gate: The learned gate that chooses the answer and whose probability of error is the uncertainty; None without.
         n_ties: How many of the questions had tied leading clusters, which are never answered.
         divergence: The divergence of the measured CoE.
         fit: How a learned gate and its threshold share the questions. "folds": the gate is fitted on all, and the
@@ -135,6 +138,9 @@ class Calibration:
         weights: The weights of the agents by name with which the questions were measured; None: equal ones.
         prompt: What was said to the agents around a question, as JSON; "" for nothing, None where that is not known.
         answers: The kind of the preset by which they were asked for answers; "" for none, None where not known.
+        score: What the uncertainty is. Always "learned" with a gate, and "support" with a proposer and no gate; else an
+            estimator's name as `coe_agents.policy.estimators.find_score` takes it, such as "vote_share". "coe" where it
+            is not given, as in files of former versions.
     """
 
     risk: float
@@ -159,11 +165,17 @@ class Calibration:
     weights: Mapping[str, float] | None = None
     prompt: str | None = None
     answers: str | None = None
+    score: str = ""
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
             number(getattr(self, name), f'"{name}"', above=0, below=1, advice="Pass a share such as 0.1")
+        instance(self.score, str, '"score"', what="a string", advice=_REMEDY)
+        only = LEARNED if self.gate is not None else SUPPORT if self.proposer is not None else None
+        object.__setattr__(self, "score", only or self.score or "coe")
         _check_choice(self)
+        if self.threshold is not None:
+            number(self.threshold, '"threshold"', least=self.least, advice=_REMEDY)
         integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
         _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
         for name in ("clusterer", "correctness", "date", "divergence"):
@@ -178,6 +190,8 @@ class Calibration:
             'a learned support, "tools" and "no_call" belong to a "proposer"',
             proposer,
         )
+        must = '"score" must be "learned" only with a gate, and "support" only with a proposer'
+        _require(self.score == only or self.score not in (LEARNED, SUPPORT), must, self.score)
         if self.weights is not None:
             check_weights(self.weights)
         for name in ("prompt", "answers"):
@@ -185,19 +199,34 @@ class Calibration:
             _require(value is None or isinstance(value, str), f'"{name}" must be a string or null', value)
 
     @property
-    def judges_coe(self) -> bool:
-        """Whether the uncertainty is CoE."""
-        return self.gate is None and self.proposer is None
+    def least(self) -> float:
+        """The lowest value that the uncertainty may have: 0, or none where it is an estimator of your own."""
+        return 0.0 if self.score in (*RUN_TIME_SCORES, LEARNED, SUPPORT) else -math.inf
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
 
-        A `KeyError` is raised where an agent's proposal is judged and the measurement has no support of it.
+        It is infinite where an estimator cannot be computed. A `KeyError` is raised where an agent's proposal is judged
+        and the measurement has no support of it.
         """
         if self.gate is not None:
             return self.gate.uncertainty(measurement)
         judged = self.proposer_of(measurement)
-        return measurement.coe if judged is None else 1.0 - measurement.proposal_support[judged]
+        if judged is not None:
+            return 1.0 - measurement.proposal_support[judged]
+        value = score_of(measurement, self.score)
+        return math.inf if value is None else value
+
+    @property
+    def name(self) -> str:
+        """What the uncertainty is called in a reason."""
+        shown = {
+            LEARNED: "gate score",
+            SUPPORT: "1 - the others' support",
+            "coe": "CoE",
+            "vote_share": "1 - vote share",
+        }
+        return shown.get(self.score) or for_prompt(self.score, limit=80)
 
     def proposer_of(self, measurement: Measurement) -> str | None:
         """Returns the agent whose proposal is judged: the one that the measurement names, else `proposer`.
@@ -284,13 +313,14 @@ class CalibratedPolicy:
 
     @classmethod
     def load(cls, path: str | Path, *, otherwise: Otherwise = "abstain") -> "CalibratedPolicy":
-        """Reads what `save` wrote.
+        """Reads what `save` wrote; a score that is an estimator of your own is imported, which runs its code.
 
         Raises:
-            ConfigurationError: The file cannot be read, or holds something else.
+            ConfigurationError: The file cannot be read, holds something else, or its score cannot be imported.
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
-        return cls(load_saved(path, _from_json, what="policy", form=_FORMAT, hint=hint), otherwise=otherwise)
+        build = partial(_from_json, folder=Path(path).parent)
+        return cls(load_saved(path, build, what="policy", form=_FORMAT, hint=hint), otherwise=otherwise)
 
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON, in one step: a graph may read the file at any time."""
@@ -342,8 +372,9 @@ class CalibratedPolicy:
         if answer is None:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
             return refuse(f"the leading answers tie{tied}")
-        what = "CoE" if proposer is None else "1 - the others' support"
-        what = f"{what if calibration.gate is None else 'gate score'} {uncertainty:.3f}"
+        if not math.isfinite(uncertainty):
+            return refuse(f"the score {calibration.name} cannot be computed of these responses")
+        what = f"{calibration.name} {uncertainty:.3f}"
         if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} {claim}"
             if proposer is None and (measurement.tied or answer != measurement.answer):
@@ -378,17 +409,15 @@ class CalibratedPolicy:
         return found
 
     def __repr__(self) -> str:
-        kind = "CoE" if self.calibration.proposer is None else "1 - support"
-        kind = kind if self.calibration.gate is None else "learned gate"
         threshold = self.calibration.threshold
-        answers = "never answers" if threshold is None else f"{kind} <= {threshold}"
+        answers = "never answers" if threshold is None else f"{self.calibration.name} <= {threshold}"
         return f"CalibratedPolicy({answers}, otherwise={self.otherwise!r})"
 
 
 def _check_choice(chosen: "GroupThreshold | Calibration") -> None:
     threshold, bound = chosen.threshold, chosen.bound
     if threshold is not None:
-        number(threshold, '"threshold"', least=0, advice=_REMEDY)
+        number(threshold, '"threshold"', advice=_REMEDY)
     if bound is not None:
         share(bound, '"bound"', advice=_REMEDY)
     for name in ("n_questions", "n_answered", "n_wrong"):
@@ -414,7 +443,7 @@ def _check_consistent(calibration: Calibration) -> None:
     """Raises where numbers, each fine by itself, do not belong to one calibration."""
     seen, threshold, gate = calibration.uncertainties, calibration.threshold, calibration.gate
     _require(all(a <= b for a, b in pairwise(seen)), '"uncertainties" must rise', seen[:5])
-    _require(not seen or seen[0] >= 0.0, '"uncertainties" must be at least 0', seen[:1])
+    _require(not seen or seen[0] >= calibration.least, '"uncertainties" must be at least 0', seen[:1])
     _require(
         threshold is None or (bool(seen) and threshold <= seen[-1] + TIE),
         '"threshold" must be at most the highest of "uncertainties"',
@@ -433,7 +462,7 @@ def _check_consistent(calibration: Calibration) -> None:
     )
 
 
-def _from_json(record: dict[str, Any]) -> Calibration:
+def _from_json(record: dict[str, Any], *, folder: Path) -> Calibration:
     del record["format"]
     gate, agents = record.pop("gate"), record.pop("agents")
     tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
@@ -445,6 +474,8 @@ def _from_json(record: dict[str, Any]) -> Calibration:
         no_call=None if no_call is None else GroupThreshold(**no_call),
     )
     _check_consistent(calibration)
+    if calibration.score not in (LEARNED, SUPPORT):
+        find_score(calibration.score, folder=folder)
     return calibration
 
 

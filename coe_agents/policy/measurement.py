@@ -5,11 +5,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from coe_agents.actions import contested
+from coe_agents.actions.contested import argument_support
+from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.weighting import (
@@ -32,6 +34,14 @@ from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
+
+
+class Sampled(NamedTuple):
+    """What a measurement is of: the question, "" where not known, and the responses with their clusters."""
+
+    question: str
+    responses: Sequence[Response]
+    labels: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,8 @@ class Measurement:
             response is a proposal.
         writings: The tool calls of each representative that is a proposal, as they were proposed: of equal actions as
             most of the ensemble mean wrote them, of equal shares the first by their JSON.
+        fields: The share of the ensemble mean that agrees with each field of the leading structured answer, in [0, 1]:
+            see `coe_agents.actions.contested.argument_support`; None of anything else.
         contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
@@ -95,6 +107,9 @@ class Measurement:
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
             `coe_agents.uncertainty.regimes.epistemic_scale`.
+        weights: The agents' weights by name, summing to 1; {} for equal ones.
+        scores: Scores of uncertainty by name, where they were computed before; see `coe_agents.policy.estimators`.
+        sampled: What was measured, for the scores that were not; None where it is not kept.
     """
 
     coe: float
@@ -117,6 +132,7 @@ class Measurement:
     proposer: str | None = None
     calls: tuple[dict[str, Any], ...] | None = None
     writings: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    fields: Mapping[str, float] | None = None
     contested: Mapping[str, Any] | None = None
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
@@ -124,6 +140,9 @@ class Measurement:
     tokens_left: float | None = None
     divergence: str = "kl"
     epistemic_scale: float = 1.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float | None] = field(default_factory=dict, compare=False, repr=False)
+    sampled: Sampled | None = field(default=None, compare=False, repr=False)
 
     @property
     def comparable_epistemic(self) -> float:
@@ -209,6 +228,10 @@ def measure(
         result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
     support, distributions = support[places], measured.rows[:, places]
+    rows = distributions.tolist()
+    distributed: list[dict[str, float]] = [{} for _ in names]
+    for agent, cluster in np.argwhere(distributions > 0).tolist():
+        distributed[agent][representatives[cluster]] = rows[agent][cluster]
     leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
     leading = leaders[0][1]
     firsts, columns = _first_places(responses), distributions.T.tolist()
@@ -229,6 +252,10 @@ def measure(
             clusterer=clusterer,
             question=question,
         )
+    agreed = None
+    if calls is not None and [call["name"] for call in calls] == [ANSWER]:
+        compared = [response_text(response).strip() for response in responses]
+        agreed = argument_support(compared, mass, answer, clusterer=clusterer, question=question)
     scale = epistemic_scale(measured.weights, divergence)
     return Measurement(
         coe=coe.total,
@@ -254,10 +281,10 @@ def measure(
                 n_responses=n_responses,
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
-                distribution={text: p for text, p in zip(representatives, row, strict=True) if p > 0},
+                distribution=distribution,
             )
-            for name, n_responses, agent_entropy, row in zip(
-                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributions.tolist(), strict=True
+            for name, n_responses, agent_entropy, distribution in zip(
+                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributed, strict=True
             )
         },
         proposal_support=_proposal_support(
@@ -268,9 +295,12 @@ def measure(
         proposer=proposer,
         calls=calls,
         writings=writings,
+        fields=agreed,
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,
+        weights={} if np.ptp(normalized) == 0.0 else dict(zip(names, normalized.tolist(), strict=True)),
+        sampled=Sampled(question, responses, labels),
     )
 
 

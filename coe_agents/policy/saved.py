@@ -1,4 +1,4 @@
-"""Owns the reading of what policies save, one JSON object that names its format, and the file of agents' weights."""
+"""Owns the reading of what policies save, an object that names its format, and the file of agents' weights."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from coe_agents.checks import brief, number
 from coe_agents.errors import ConfigurationError
-from coe_agents.files import parse_json, with_unique_names, write
+from coe_agents.files import parse_json, parse_toml, with_unique_names, write
 
 _T = TypeVar("_T")
 _FORMAT = "coe-agents agent weights 1"
@@ -45,9 +45,18 @@ class AgentWeights:
         return cls(record["weights"])
 
     def save(self, path: str | Path) -> None:
-        """Writes the weights as JSON, in one step: a graph may read the file at any time."""
+        """Writes the weights, as TOML if the name ends in ".toml", else as JSON.
+
+        It is done in one step: a graph may read the file at any time.
+        """
         record = {"format": _FORMAT, "weights": dict(self.weights)}
-        write(Path(path), f"{json.dumps(record, indent=1)}\n".encode())
+        text = json.dumps(record, indent=1)
+        if Path(path).suffix == ".toml":
+            # a string of JSON is one of TOML, but for the character DEL
+            names = {name: json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f") for name in self.weights}
+            lines = [f"{names[name]} = {float(weight)!r}" for name, weight in self.weights.items()]
+            text = "\n".join([f'format = "{_FORMAT}"', "", "[weights]", *lines])
+        write(Path(path), f"{text}\n".encode())
 
 
 def check_weights(weights: object) -> None:
@@ -63,9 +72,11 @@ def check_weights(weights: object) -> None:
 
 
 def load_saved(path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, form: str, hint: str) -> _T:
-    """Returns what `build` makes of a saved object."""
+    """Returns what `build` makes of a saved object: JSON, or TOML where the file's name ends in ".toml"."""
     try:
-        record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
+        content = Path(path).read_bytes()
+        is_toml = Path(path).suffix == ".toml"
+        record = parse_toml(content.decode()) if is_toml else parse_json(content, object_pairs_hook=with_unique_names)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the {what} {path} cannot be read: {error}", hint=hint) from error
     if not isinstance(record, dict) or record.get("format") != form:

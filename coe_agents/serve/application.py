@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,18 +14,33 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from coe_agents.actions.structured import answer_tool
+from coe_agents.checks import one_of
 from coe_agents.decision.views import to_public
 from coe_agents.serve.access import LOOPBACK, Admission, Guard, read_object
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
-from coe_agents.serve.chat_request import check_model, read_chat_request
-from coe_agents.serve.completion import to_chunks, to_completion
+from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request
+from coe_agents.serve.completion import Refusals, Reply, to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
 from coe_agents.serve.request_log import RequestLog, note_decision
+from coe_agents.serve.response import to_response, to_response_events
+from coe_agents.serve.response_request import read_response_request
 from coe_agents.serve.runs import Runs
 from coe_agents.serve.served_group import Group
 
+
+class _Reads(Protocol):
+    def __call__(self, body: Mapping[str, Any], *, model: str) -> ChatRequest: ...
+
+
+_ASKS: Mapping[str, tuple[_Reads, Callable[[Reply], dict[str, Any]], Callable[[Reply], Iterator[str]]]] = {
+    "/v1/chat/completions": (read_chat_request, to_completion, to_chunks),
+    "/v1/responses": (read_response_request, to_response, to_response_events),
+}
+"""What OpenAI's clients ask, by address: two views of one run."""
 _NOT_FOUND = (
-    "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: POST /v1/chat/completions"
+    "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: "
+    f"{', '.join(f'POST {path}' for path in _ASKS)}, GET /v1/models"
 )
 _SCRIPTS = ("page.js", "decision.js", "gate.js", "plane.js", "requests.js", "text.js")
 _OWN, _SHARED = resources.files("coe_agents.serve").joinpath("page"), resources.files("coe_agents.evaluation.html")
@@ -48,6 +63,7 @@ def create_app(
     max_requests: int = 256,
     max_bytes: int = 1_000_000,
     metrics: bool = False,
+    refusals: Refusals = "content",
 ) -> ASGIApp:
     """Returns the server of a group as an ASGI application, for uvicorn or another server.
 
@@ -58,11 +74,15 @@ def create_app(
         max_requests: How many questions are answered at a time; further ones get 429.
         max_bytes: The size of a request; larger ones get 413.
         metrics: Whether /metrics has metrics for Prometheus.
+        refusals: Where a reply says why there is no answer: "field" is OpenAI's "refusal" alone, which many clients
+            drop, so that they show an empty answer; "content" is also where an answer stands, with the `finish_reason`
+            "content_filter".
 
     Raises:
         ImportError: If metrics are asked for, and OpenTelemetry's exporter is not installed.
-        ValueError: If the key is blank.
+        ValueError: If the key is blank, or `refusals` is another word.
     """
+    one_of(refusals, '"refusals"', get_args(Refusals), advice='"content" suits all clients')
     measured = None
     if metrics:
         from coe_agents.serve.prometheus import Metrics  # here, since it needs an exporter
@@ -78,18 +98,31 @@ def create_app(
         check_model(request.path_params["name"], group.name)
         return json_response(model)
 
-    async def complete(request: Request) -> Response:
-        asked = read_chat_request(await read_object(request, max_bytes=max_bytes), model=group.name)
-        limits = group.tighten(asked.coe)
-        group.check_question(asked.question, param="messages")
-        given = {"messages": asked.messages, "tools": asked.tools}
-        result = await _unless_gone(request, runs.run(given, limits))
-        decision = to_public(result["decision"], asked.tools, most_calls=asked.most_calls)
-        note_decision(request.scope, decision)
-        if not asked.is_stream:
-            return json_response(to_completion(decision, model=group.name, ignored=asked.ignored))
-        chunks = to_chunks(decision, model=group.name, ignored=asked.ignored, with_usage=asked.with_usage)
-        return Response("".join(chunks), media_type="text/event-stream")
+    def answers(path: str) -> Route:
+        read, to_whole, to_events = _ASKS[path]
+
+        async def answer(request: Request) -> Response:
+            asked = read(await read_object(request, max_bytes=max_bytes), model=group.name)
+            limits = group.tighten(asked.coe)
+            group.check_question(asked.question, param="messages" if read is read_chat_request else "input")
+            result = await _unless_gone(request, runs.run(asked.graph_input, limits))
+            compared = [*asked.tools, *([] if asked.schema is None else [answer_tool(asked.schema)])]
+            decision = to_public(result["decision"], compared, most_calls=asked.most_calls, must_call=asked.must_call)
+            if decision["action"] == "answer":
+                decision["answer"] = asked.cut(decision["answer"])
+            note_decision(request.scope, decision)
+            reply = Reply(
+                decision=decision,
+                model=group.name,
+                ignored=asked.ignored,
+                with_usage=asked.with_usage,
+                refusals=refusals,
+            )
+            if not asked.is_stream:
+                return json_response(to_whole(reply))
+            return Response("".join(to_events(reply)), media_type="text/event-stream")
+
+        return Route(path, answer, methods=["POST"])
 
     async def show_group(request: Request) -> Response:
         return json_response(group.describe())
@@ -105,7 +138,7 @@ def create_app(
         Route("/health", _tell_health),
         Route("/v1/models", list_models),
         Route("/v1/models/{name:path}", show_model),
-        Route("/v1/chat/completions", complete, methods=["POST"]),
+        *map(answers, _ASKS),
         Route("/group", show_group),
         Route("/events", show_events, methods=["POST"]),
         *(_page_route(path, *file) for path, file in _PAGE.items()),

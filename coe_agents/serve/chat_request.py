@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from coe_agents.extensions import did_you_mean
+from coe_agents.prompts import MUST_CALL
 from coe_agents.serve.api_error import ApiError, invalid_request
-from coe_agents.serve.chat_tools import check_results, read_calls, read_id, read_tools
+from coe_agents.serve.chat_tools import check_results, choose_tools, read_calls, read_format, read_id, read_tools
 from coe_agents.serve.refusal import is_refusal
 
 _HAS_NO_EFFECT = (
@@ -33,11 +34,8 @@ _REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
     "n": ((1,), "the group gives one answer, from all responses of its agents"),
     "logprobs": ((False,), "an answer of the group is no sample of one model; the field `coe` holds its uncertainty"),
     "top_logprobs": ((0,), "an answer of the group is no sample of one model; the field `coe` holds its uncertainty"),
-    "tool_choice": (("none", "auto"), "whether to call a tool, and which, is what the group agrees on or not"),
     "functions": (([],), '"tools" replaces it'),
     "function_call": (("none", "auto"), '"tool_choice" replaces it'),
-    "response_format": (({"type": "text"},), "the group answers with text"),
-    "stop": (([], ""), "an answer that the agents agree on is not cut"),
     "logit_bias": (({},), "the agents are other models, with other tokens"),
     "modalities": ((["text"],), "the group answers with text"),
     "audio": ((), "the group answers with text"),
@@ -46,10 +44,22 @@ _REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
     "store": ((False,), "nothing is stored"),
 }
 """Values that ask for nothing, and why others are refused."""
-_OWN = ("model", "messages", "tools", "parallel_tool_calls", "stream", "stream_options", "coe")
-_KNOWN = (*_OWN, *_HAS_NO_EFFECT, *_ABOUT_THE_CALLER, *_REFUSED)
+_OWN = (
+    "model",
+    "messages",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "stop",
+    "stream",
+    "stream_options",
+    "coe",
+)
+KNOWN = (*_OWN, *_HAS_NO_EFFECT, *_ABOUT_THE_CALLER, *_REFUSED)
 _MOST_MESSAGES = 2048
 """As OpenAI's API allows; each takes a thousand times its text in memory if it is short."""
+_MOST_STOPS = 16
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -62,6 +72,9 @@ class ChatRequest:
             of tools.
         tools: What the agents are shown; [] where the request has none, or forbids to call them.
         most_calls: How many calls the answer may have; None sets no limit.
+        must_call: Whether an answer without a call is refused.
+        schema: The JSON schema of the answer; None where it is a text.
+        stop: The texts before the first of which an answer ends.
         coe: The options of the gate, not yet checked.
         with_usage: Whether the stream ends with the tokens.
         ignored: The options that have no effect.
@@ -70,10 +83,24 @@ class ChatRequest:
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     most_calls: int | None
+    must_call: bool
+    schema: dict[str, Any] | None
+    stop: tuple[str, ...]
     coe: Mapping[str, Any]
     is_stream: bool
     with_usage: bool
     ignored: tuple[str, ...]
+
+    @property
+    def graph_input(self) -> dict[str, Any]:
+        """What the graph is asked."""
+        schema = {} if self.schema is None else {"answer_schema": self.schema}
+        return {"messages": self.messages, "tools": self.tools, **schema}
+
+    def cut(self, answer: str | None) -> str | None:
+        """Returns an answer up to the first text at which the request ends it."""
+        ends = [answer.index(text) for text in self.stop if text in answer] if answer is not None else []
+        return answer[: min(ends)] if ends and answer is not None and self.schema is None else answer
 
     @property
     def question(self) -> str:
@@ -82,25 +109,40 @@ class ChatRequest:
 
 def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
     """Returns the request in a body; raises `ApiError` if it asks for another model, or for what no group can do."""
-    given = {name: value for name, value in body.items() if value is not None}
-    for name, value in given.items():
-        if name not in _KNOWN:
-            near = did_you_mean(name, _KNOWN)
-            raise invalid_request(name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}')
-        if name in _REFUSED and value not in _REFUSED[name][0]:
-            raise invalid_request(name, f'"{name}" is not supported: {_REFUSED[name][1]}. Omit it')
+    given = check_fields(body, known=KNOWN, refused=_REFUSED)
     check_model(given.get("model"), model)
-    options = _mapping(given, "stream_options")
-    tools = read_tools(given.get("tools", []))
+    options = mapping_in(given, "stream_options")
+    tools, must_call = choose_tools(read_tools(given.get("tools", [])), given.get("tool_choice", "auto"))
+    messages = _read_messages(given.get("messages"))
     return ChatRequest(
-        messages=_read_messages(given.get("messages")),
-        tools=[] if given.get("tool_choice") == "none" else tools,
+        messages=_instructed(messages, MUST_CALL) if must_call else messages,
+        tools=tools,
         most_calls=None if _flag(given, "parallel_tool_calls", default=True) else 1,
-        coe=_mapping(given, "coe"),
+        must_call=must_call,
+        schema=read_format(given.get("response_format"), tools),
+        stop=_read_stop(given.get("stop", [])),
+        coe=mapping_in(given, "coe"),
         is_stream=_flag(given, "stream"),
         with_usage=_flag(options, "include_usage"),
         ignored=tuple(name for name in _HAS_NO_EFFECT if name in given),
     )
+
+
+def check_fields(
+    body: Mapping[str, Any], *, known: Sequence[str], refused: Mapping[str, tuple[Sequence[Any], str]]
+) -> dict[str, Any]:
+    """Returns the fields of a body that are not null; raises `ApiError` for one that is unknown or refused.
+
+    `refused` holds, by name, the values that ask for nothing, and why others are refused.
+    """
+    given = {name: value for name, value in body.items() if value is not None}
+    for name, value in given.items():
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise invalid_request(name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}')
+        if name in refused and value not in refused[name][0]:
+            raise invalid_request(name, f'"{name}" is not supported: {refused[name][1]}. Omit it')
+    return given
 
 
 def check_model(name: object, model: str) -> None:
@@ -108,6 +150,21 @@ def check_model(name: object, model: str) -> None:
     if name != model:
         message = f'"model" must be "{model}", the only one here. GET /v1/models lists it'
         raise ApiError(404, message, param="model", code="model_not_found")
+
+
+def _read_stop(given: Any) -> tuple[str, ...]:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or len(texts) > _MOST_STOPS or not all(isinstance(text, str) for text in texts):
+        raise invalid_request("stop", f'"stop" must be a text, or a list of at most {_MOST_STOPS}. Correct it')
+    return tuple(text for text in texts if text)
+
+
+def _instructed(messages: list[dict[str, Any]], instruction: str) -> list[dict[str, Any]]:
+    """Returns a conversation with an instruction at the end of its system prompt."""
+    first, *rest = messages
+    if first["role"] != "system":
+        return [{"role": "system", "content": instruction}, *messages]
+    return [{**first, "content": f"{first['content']}\n\n{instruction}"}, *rest]
 
 
 def _asked(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -187,7 +244,8 @@ def _is_part(part: Any, kind: str) -> bool:
     return isinstance(part, Mapping) and part.get("type") == kind
 
 
-def _mapping(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def mapping_in(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Returns an object among the fields of a body; {} where it is omitted."""
     value = given.get(name, {})
     if not isinstance(value, Mapping):
         raise invalid_request(name, f'"{name}" must be an object. Correct it, or omit it')

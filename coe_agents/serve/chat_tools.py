@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coe_agents.actions.schemas import check_schema
+from coe_agents.actions.structured import ANSWER, check_answer_schema
 from coe_agents.files import parse_json
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.serve.api_error import invalid_request
@@ -32,12 +34,52 @@ def read_tools(given: Any) -> list[dict[str, Any]]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             must = f"{where}.function must have a name of at most 64 letters, digits, _ and -"
             raise invalid_request(where, f"{must}. Correct it")
-        if not isinstance(function.get("parameters", {}), Mapping):
-            raise invalid_request(where, f'"parameters" of {where} must be a JSON schema. Correct it, or omit it')
+        _check_schema(function.get("parameters", {}), f'"parameters" of {where}', param=where)
     try:
         return check_tools(given, where='"tools"') if given else []
     except (TypeError, ValueError) as error:
         raise invalid_request("tools", str(error)) from error
+
+
+def choose_tools(tools: list[dict[str, Any]], choice: Any) -> tuple[list[dict[str, Any]], bool]:
+    """Returns the functions that a request lets the agents call, and whether they must call one."""
+    function = choice.get("function") if isinstance(choice, Mapping) and choice.get("type") == "function" else None
+    if choice not in ("none", "auto", "required") and not isinstance(function, Mapping):
+        must = '"tool_choice" must be "none", "auto" or "required", or name a function'
+        raise invalid_request("tool_choice", f"{must}: others are not supported. Correct it")
+    if choice == "auto":
+        return tools, False
+    if choice == "none":
+        return [], False
+    named = [tool for tool in tools if function is None or tool["function"]["name"] == function.get("name")]
+    if not named:
+        must = '"tool_choice" must name a function of "tools"' if tools else '"tool_choice" requires a call of "tools"'
+        raise invalid_request("tool_choice", f"{must}, and there is none. Add it, or omit the choice")
+    return named, True
+
+
+def read_format(given: Any, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Returns the schema that an answer must fit; None where it is a text."""
+    kind = given.get("type") if isinstance(given, Mapping) else None
+    if given is None or kind == "text":
+        return None
+    stated = given.get("json_schema") if kind == "json_schema" else {"schema": {"type": "object"}}
+    if kind not in ("json_schema", "json_object") or not isinstance(stated, Mapping):
+        must = '"response_format" must have the type "text", "json_object" or "json_schema", with a "json_schema"'
+        raise invalid_request("response_format", f"{must}: others are not supported. Correct it")
+    if any(tool["function"]["name"] == ANSWER for tool in tools):
+        raise invalid_request("tools", f'no function may be called "{ANSWER}" beside a "response_format". Rename it')
+    _check_schema(stated.get("schema"), 'the schema of "response_format"', param="response_format")
+    return dict(stated["schema"])
+
+
+def _check_schema(schema: Any, what: str, *, param: str) -> None:
+    try:
+        check_schema(schema)
+        if schema:
+            check_answer_schema(schema, where=what)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise invalid_request(param, f"{what} must be a JSON schema of an object: {error}. Correct it") from error
 
 
 def read_calls(given: Any, place: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from the numbers.
 from collections.abc import Mapping
 from typing import Any
 
+from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.group_decision import HEADINGS
 from coe_agents.policy.settle import OWN_LIMIT
@@ -46,7 +47,7 @@ def is_refusal(text: str) -> bool:
 
 
 def _cause(decision: Mapping[str, Any]) -> str:
-    if decision.get("is_late") or decision.get("is_several"):
+    if decision.get("is_late") or decision.get("is_unfit"):
         return str(decision["reason"])
     if decision["regime"] is None:
         return "too few agents answered"
@@ -54,7 +55,9 @@ def _cause(decision: Mapping[str, Any]) -> str:
         return "the agents decline to answer"
     cause = "several answers share the lead" if decision["tied"] else _CAUSES[decision["regime"]]
     differing = _differences(decision.get("contested"))
-    return f"{cause}; the proposals differ in {' and in '.join(differing)}" if differing else cause
+    tools = {tool for tool, _ in (decision.get("contested") or {}).get("where", ())}
+    what = "the answers" if tools == {ANSWER} else "the proposals"
+    return f"{cause}; {what} differ in {' and in '.join(differing)}" if differing else cause
 
 
 def _differences(contested: Mapping[str, Any] | None) -> list[str]:
@@ -62,5 +65,8 @@ def _differences(contested: Mapping[str, Any] | None) -> list[str]:
     if contested is None:
         return []
     parts = [(contested["call"], "whether to call a tool"), (contested["tool"] - contested["call"], "the tool")]
-    arguments = [f'"{name[:_LONGEST]}" of "{tool[:_LONGEST]}"' for tool, name in contested.get("where", [])]
+    arguments = [
+        f'"{name[:_LONGEST]}"' if tool == ANSWER else f'"{name[:_LONGEST]}" of "{tool[:_LONGEST]}"'
+        for tool, name in contested.get("where", [])
+    ]
     return [words for nats, words in parts if nats > _ROUNDING] + arguments[:_MOST_ARGUMENTS]

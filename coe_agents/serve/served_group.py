@@ -177,7 +177,7 @@ def _thresholds_of(policy: Policy) -> Bounds:
     Those of a policy of another kind are unknown here; a request may still add its own.
     """
     max_coe = getattr(policy, "max_coe", None)
-    if isinstance(policy, CalibratedPolicy) and policy.calibration.judges_coe:
+    if isinstance(policy, CalibratedPolicy) and policy.calibration.score == "coe":
         max_coe = policy.calibration.threshold
     if max_coe == math.inf:  # no JSON, and no limit
         max_coe = None

@@ -8,10 +8,10 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Rule, SampledQuestion
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
-from coe_agents.evaluation.samples.line import Sample
 from coe_agents.evaluation.scoring.correctness import Prediction
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.relations import extract_answer
+from coe_agents.types import Sample
 
 _SPLITS = ("calibration", "validation")
 

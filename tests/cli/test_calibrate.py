@@ -1,7 +1,18 @@
-"""`calibrate` where no threshold keeps the risk."""
+"""`calibrate`: where no threshold keeps the risk, and by which score it is chosen."""
 
+import json
+from pathlib import Path
+
+import pytest
+
+from coe_agents import CalibratedPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import CRITERIA, Samples
+from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
+from coe_agents.policy import AgentWeights
+from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
-from tests.evaluation.invented import row, write
+from tests.evaluation.invented import group, row, write
 
 
 def test_what_cannot_be_calibrated_is_not_written_and_says_how_near_it_was(tmp_path):
@@ -23,3 +34,54 @@ def test_what_cannot_be_calibrated_is_not_written_and_says_how_near_it_was(tmp_p
     out.write_text("of last week")
     assert run("calibrate", samples, "--risk", 0.1, "--out", out).returncode == 1
     assert out.read_text() == "of last week"
+
+
+MINE = '''"""A score of one's own: it may be below 0, reads what only responses tell, and has no references."""
+
+
+class Longest:
+    def __call__(self, statistics):
+        assert not statistics.question.references
+        return 0.25 - statistics.support.max() - len({each["text"].upper() for each in statistics.responses}) / 100
+'''
+
+
+@pytest.mark.parametrize("score", ["my_scores:Longest", "self_consistency", "renyi_3"])
+def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monkeypatch, score):
+    (tmp_path / "my_scores.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # taken out again after the test
+    weights = {"a": 0.5, "b": 1.0, "c": 1.0}
+    AgentWeights(weights).save("weights.json")
+    samples = write(tmp_path / "s.samples.jsonl", group(120, logprob=None, n_tokens=None))
+    options = ["--score", score, "--weights", "weights.json", "--out", "policy.json"]
+    done = run("calibrate", samples, "--risk", 0.4, *options)
+    assert done.returncode == 0, done.stderr
+    policy = CalibratedPolicy.load("policy.json")
+    assert policy.calibration.score == json.loads(Path("policy.json").read_text())["score"] == score
+    with Samples([samples]) as questions:
+        saved = load_saved(questions, NormalizedMatch())
+    how = ReplayedPolicy(name="p", policy=policy, n_samples=dict.fromkeys("abc", 4), weights=weights)
+    replayed = replay(saved, how, CRITERIA["reference"]).outcomes
+    assert sum(each.is_answered for each in replayed.values()) == policy.calibration.n_answered > 0
+    for each in saved[::12]:
+        agents = [ScriptedAgent(name, [row["text"] for row in each.rows if row["agent"] == name]) for name in "abc"]
+        graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, weights=weights).compile()
+        found = graph.invoke({"question": each.question.text})["decision"]
+        assert (found["action"] == "answer") == replayed[each.question.id].is_answered, found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        ("vote_shares", 'Did you mean "vote_share"?'),
+        ("p_false", "must be computable of one new question"),
+        ("support", "must judge the group's answer"),
+        ("no_such_module:score", "cannot be imported"),
+    ],
+)
+def test_what_cannot_be_computed_of_a_new_question_is_refused(tmp_path, score, message):
+    samples = write(tmp_path / "s.samples.jsonl", group(10))
+    done = run("calibrate", samples, "--risk", 0.4, "--score", score, "--out", tmp_path / "p.json")
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())

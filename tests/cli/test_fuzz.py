@@ -214,7 +214,7 @@ LABELLED = lines(
 RULED = lines([each | {"kind": "audit", "seen_probability": 0.5} for each in group(40, n_samples=2)])
 POLICIES = {
     "threshold": made_by("calibrate", "--risk", 0.4),
-    "learned-support": made_by("calibrate", "--risk", 0.4, "--proposer", "a", "--gate", "learned"),
+    "learned-support": made_by("calibrate", "--risk", 0.4, "--proposer", "a", "--score", "learned"),
 }
 ASK = "ask France? --json --config {path}"
 DATA, STORE = " --dataset {folder}/data.jsonl", ("s.sqlite", "bytes", store)

@@ -141,11 +141,11 @@ def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
 
 @pytest.mark.parametrize(
     ("options", "fit"),
-    [(["threshold"], None), (["learned"], "folds")],
+    [(["renyi_3"], None), (["learned"], "folds")],
 )
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
-    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--gate", *options)
+    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--score", *options)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Answer up to")
     assert ("The bound is empirical" in done.stdout) == (fit == "folds")

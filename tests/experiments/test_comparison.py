@@ -1,11 +1,12 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.run_decisions import DECISIONS, read_run
-from coe_agents.experiments.comparison import compare, outcomes_of, price_of, to_experiment
+from coe_agents.experiments.comparison import PolicyOutcomes, compare, outcomes_of, price_of, to_experiment
 from tests.experiments.decided import step, written
 
 PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}
@@ -97,3 +98,26 @@ def test_two_decisions_on_one_question_are_an_error_unless_they_are_equal(tmp_pa
     (folder / DECISIONS).write_text(f"{lines}{changed}\n")
     with pytest.raises(SamplesError, match=r"run\.decisions\.jsonl:3: line 1 holds another decision on '1'\. Remove"):
         read_run(folder)
+
+
+def test_a_share_of_none_or_of_all_has_the_interval_of_clopper_and_pearson(tmp_path):
+    run = written(tmp_path / "r", {str(i): step() for i in range(20)})
+    (found,) = compare([outcomes_of(read_run(run))], n_resamples=5).policies
+    least = 0.025 ** (1 / 20)  # the share p at which 20 of 20 happen with probability 0.025: p^20 = 0.025
+    assert found.figures["coverage"] == pytest.approx((1.0, least, 1.0))
+    assert found.figures["risk"] == pytest.approx((0.0, 0.0, 1.0 - least))
+    assert found.figures["rounds"] == (1.0, 1.0, 1.0)  # no share
+
+
+def test_the_intervals_of_differences_allow_for_the_number_of_policies(tmp_path):
+    folder = written(tmp_path / "r", {"yes": step(), "no": step(action="abstain")})
+    yes, no = (read_run(folder).items[name] for name in ("yes", "no"))
+    shares = np.random.default_rng(1).random((6, 400)) < 0.5
+    runs = [PolicyOutcomes("p", {str(i): yes if each else no for i, each in enumerate(row)}) for row in shares]
+
+    def width(n_policies: int) -> float:
+        _, low, high = compare(runs[:n_policies], n_resamples=4000).policies[1].differences["coverage"]
+        return high - low
+
+    # of a normal distribution: the 99.5 % quantile for five differences, the 97.5 % one for a single one
+    assert width(6) / width(2) == pytest.approx(2.576 / 1.960, rel=0.05)

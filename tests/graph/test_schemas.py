@@ -39,6 +39,6 @@ def test_every_graph_that_is_served_has_its_schemas(name):
 def test_the_schemas_hold_nothing_of_the_inner_state():
     graph = scripted_graph()
     given, returned = graph.get_input_jsonschema(), graph.get_output_jsonschema()
-    assert set(given["properties"]) == {"question", "messages", "choices", "is_review", "tools"}
+    assert set(given["properties"]) == {"question", "messages", "choices", "is_review", "tools", "answer_schema"}
     assert set(returned["properties"]) == {"decision", "messages", "responses", "labels", "former_responses"}
     assert "coe" in returned["$defs"]["DecisionData"]["properties"]

@@ -4,10 +4,12 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.policy import AgentWeights
 
 
-def test_what_is_saved_is_loaded(tmp_path):
-    path = tmp_path / "weights.json"
-    AgentWeights({"a": 0.5, "b": 1.0}).save(path)
-    assert AgentWeights.load(path) == AgentWeights({"a": 0.5, "b": 1.0})
+@pytest.mark.parametrize("name", ["weights.json", "weights.toml"])
+def test_what_is_saved_is_loaded(tmp_path, name):
+    path = tmp_path / name
+    weights = AgentWeights({"a": 1 / 3, 'b "c" \\ é 🙂 \x7f \n .d': 1.0})
+    weights.save(path)
+    assert AgentWeights.load(path) == weights
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,18 @@ def test_a_file_that_holds_something_else_is_refused(tmp_path, content, said):
         AgentWeights.load(path)
     with pytest.raises(ConfigurationError, match=r"none\.json cannot be read"):
         AgentWeights.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ("a = 1.0\na = 2.0", "cannot be read: "),
+        ("a = nan", "is damaged: .*'a' must be"),
+        ("a = 0.0", "is damaged: .* none above 0"),
+    ],
+)
+def test_a_name_that_comes_twice_and_what_is_no_number_are_refused(tmp_path, weights, said):
+    path = tmp_path / "weights.toml"
+    path.write_text(f'format = "coe-agents agent weights 1"\n[weights]\n{weights}\n')
+    with pytest.raises(ConfigurationError, match=rf"weights\.toml {said}"):
+        AgentWeights.load(path)

@@ -47,10 +47,10 @@ def renamed(responses, weights, shuffle):
 
 
 def figures(measurement, names):
-    """All fields, with agents under their old names and clusters by their representatives."""
-    found = {field.name: getattr(measurement, field.name) for field in fields(Measurement)}
+    """All fields but the responses, with agents under their old names and clusters by their representatives."""
+    found = {field.name: getattr(measurement, field.name) for field in fields(Measurement) if field.name != "sampled"}
     found["support"] = dict(zip(found.pop("representatives"), found["support"], strict=True))
-    for by_agent in ("agents", "proposals", "proposal_support", "votes"):
+    for by_agent in ("agents", "proposals", "proposal_support", "votes", "weights"):
         found[by_agent] = {names[name]: said for name, said in found[by_agent].items()}
     found["comparable"] = measurement.comparable_coe, measurement.comparable_epistemic
     return found

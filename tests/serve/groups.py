@@ -74,3 +74,9 @@ async def complete(group, question="What is the capital?", **fields):
     """Asks one question; returns the response."""
     async with client_of(group) as client:
         return await client.post("/v1/chat/completions", json=body_of(question, **fields))
+
+
+async def respond(group, given="What is the capital?", **fields):
+    """Asks one question of the Responses API; returns the response."""
+    async with client_of(group) as client:
+        return await client.post("/v1/responses", json={"model": "g", "input": given, **fields})

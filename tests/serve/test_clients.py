@@ -61,9 +61,13 @@ def test_the_sdk_reads_a_stream(agreeing, disagreeing):
         said = "".join(getattr(choice.delta, field) or "" for chunk in chunks for choice in chunk.choices)
         assert said.startswith(text)
         assert chunks[-1].usage.total_tokens == 12
-        assert chunks[-2].choices[0].finish_reason == "stop"
+        assert chunks[-2].choices[0].finish_reason == ("stop" if field == "content" else "content_filter")
         assert chunks[-2].coe["action"] == ("answer" if field == "content" else "abstain")
-    seen(SDK, "a question that is not answered", "`refusal`; `content` is null")
+    seen(
+        SDK,
+        "a question that is not answered",
+        'the sentence in `refusal` and `content`; `finish_reason` "content_filter"',
+    )
     seen(SDK, "streams of both", "the same; nothing before the gate")
 
 
@@ -148,14 +152,14 @@ def test_the_sdk_reads_a_refusal_of_tool_calls():
     with paying(5, 900, 70) as address, sdk(f"{address}/v1") as client:
         completion = client.chat.completions.create(model="g", messages=QUESTION, tools=[PAY])
         with pytest.raises(openai.BadRequestError) as refused:
-            client.chat.completions.create(model="g", messages=QUESTION, tools=[PAY], tool_choice="required")
+            client.chat.completions.create(model="g", messages=QUESTION, tool_choice="required")
     message = completion.choices[0].message
-    assert (message.content, message.tool_calls) == (None, None)
+    assert (message.content, message.tool_calls) == (message.refusal, None)
     assert 'the proposals differ in "amount" of "pay"' in message.refusal
     assert "900" not in completion.model_dump_json(exclude={"created", "id"})
     assert refused.value.param == "tool_choice"
     result = "`refusal`, which names the argument and no value; `BadRequestError`"
-    seen(SDK, '`tools`: an argument is contested; `tool_choice="required"`', result)
+    seen(SDK, '`tools`: an argument is contested; `tool_choice="required"` without tools', result)
 
 
 async def test_langchain_runs_the_calls_of_a_group():

@@ -1,5 +1,6 @@
 """A group as one model: its answers, its refusals, its stream, and what it cannot do."""
 
+import json
 import math
 
 import pytest
@@ -34,13 +35,28 @@ async def test_an_answer():
 async def test_an_abstention_is_a_refusal_that_reveals_no_response():
     response = await complete(create_group(*DISAGREEING))
     (choice,) = response.json()["choices"]
-    assert (choice["message"]["content"], choice["finish_reason"]) == (None, "stop")
+    # many clients drop "refusal": they would show an empty answer
+    assert (choice["message"]["content"], choice["finish_reason"]) == (choice["message"]["refusal"], "content_filter")
     # three agents, each certain of another answer: CoE is log 3, all of it epistemic
     assert choice["message"]["refusal"] == (
         "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
     )
     assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
     assert not any(word in response.text for word in WITHHELD)
+
+
+@pytest.mark.parametrize(("refusals", "shown"), [("content", (True, "content_filter")), ("field", (False, "stop"))])
+async def test_a_refusal_stands_where_the_operator_chose(refusals, shown):
+    async with client_of(create_group(*DISAGREEING), refusals=refusals) as client:
+        whole = (await client.post("/v1/chat/completions", json=body_of())).json()["choices"][0]
+        stream = await client.post("/v1/chat/completions", json=body_of(stream=True))
+    assert (whole["message"]["content"] is not None, whole["finish_reason"]) == shown
+    chunks = [json.loads(line.removeprefix("data: ")) for line in stream.text.split("\n\n") if "{" in line]
+    choices = [choice for chunk in chunks for choice in chunk["choices"]]
+    assert any(choice["delta"].get("content") == whole["message"]["refusal"] for choice in choices) is shown[0]
+    assert choices[-1]["finish_reason"] == shown[1]
+    with pytest.raises(ValueError, match='"refusals" must be one of'):
+        client_of(create_group(*AGREEING), refusals="none")
 
 
 @pytest.mark.parametrize(
@@ -121,9 +137,7 @@ async def test_the_agents_see_no_turn_that_was_refused(returned):
 
 UNSUPPORTED = {
     "n": 2,
-    "tool_choice": "required",
-    "response_format": {"type": "json_object"},
-    "stop": ["."],
+    "logprobs": True,
     "tempratur": 1,
 }
 
@@ -192,7 +206,7 @@ async def test_a_question_that_is_too_long_asks_nobody():
 async def test_other_addresses_and_methods_are_refused_in_the_same_form():
     async with client_of(create_group(*AGREEING)) as client:
         for response, status, says in (
-            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions"),
+            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions, POST /v1/responses, "),
             (await client.post("/chat/completions", json=body_of()), 404, "ends in /v1: POST /v1/chat/completions"),
             (await client.get("/v1/chat/completions"), 405, "takes another method: POST"),
             (await client.put("/v1/chat/completions", json=body_of()), 405, "takes another method: POST"),

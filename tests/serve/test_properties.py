@@ -12,8 +12,8 @@ from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Decision, measure, settle
 from coe_agents.policy.bounds import NAMES, Bounds, Spent
 from coe_agents.policy.settle import Rules
+from coe_agents.serve import chat_request, response_request
 from coe_agents.serve.api_error import ApiError
-from coe_agents.serve.chat_request import _KNOWN
 from coe_agents.testing import create_response
 from tests.serve.groups import AGREEING, body_of, client_of, create_group
 
@@ -34,10 +34,19 @@ async def post(path, body):
 
 
 @pytest.mark.slow
-@given(st.dictionaries(st.sampled_from(_KNOWN), JSON, max_size=4), st.booleans())
+@given(st.dictionaries(st.sampled_from(chat_request.KNOWN), JSON, max_size=4), st.booleans())
 def test_no_body_of_a_completion_breaks_the_server(fields, is_plausible):
     body = body_of(**fields) if is_plausible else fields
     response = asyncio.run(post("/v1/chat/completions", body))
+    assert response.status_code in (200, 400, 404)
+
+
+ITEM = st.dictionaries(st.sampled_from(["type", "role", "content", "call_id", "output"]), JSON | st.just("message"))
+
+
+@given(st.dictionaries(st.sampled_from(response_request.KNOWN), JSON, max_size=4), st.lists(ITEM, max_size=3) | JSON)
+def test_no_body_of_a_response_breaks_the_server(fields, items):
+    response = asyncio.run(post("/v1/responses", {"model": "g", "input": items, **fields}))
     assert response.status_code in (200, 400, 404)
 
 

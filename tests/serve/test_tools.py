@@ -32,7 +32,7 @@ async def ask(group, **fields):
 async def test_a_refusal_names_what_is_contested_and_no_value_of_it():
     response, reply = await ask(proposing([pay(5111)], [pay(6222)], [pay(7333)]))
     (choice,) = reply["choices"]
-    assert choice["finish_reason"] == "stop"
+    assert choice["finish_reason"] == "content_filter"
     assert "tool_calls" not in choice["message"]
     assert choice["message"]["refusal"].startswith(
         'No answer: several answers share the lead; the proposals differ in "amount" of "pay". CoE 1.099'

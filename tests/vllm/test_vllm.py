@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import sys
 import threading
@@ -13,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 import torch
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -22,11 +23,13 @@ from langgraph.types import Command
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
+from coe_agents.errors import GroupUnavailableError
 from coe_agents.prompts import self_check
+from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.types import AgentRequest
-from examples import vllm_three_servers
+from examples import vllm_mixed_group, vllm_three_servers
 from examples.vllm_three_servers import Server
 from tests.client_table import seen
 from tests.doubles import choice_probability
@@ -213,6 +216,60 @@ def test_the_example_asks_three_servers(servers, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         vllm_three_servers.main()
     assert ended.value.code == 0
+
+
+def test_the_example_asks_models_here_and_on_a_server_by_three_packages(servers, capsys):
+    served = servers[MODELS[1]]
+    vllm_mixed_group.main(served.url, served.name, QUESTION)
+    assert re.findall(r"^  (\w+): (\d+) responses", capsys.readouterr().out, re.MULTILINE) == [
+        ("local", "5"),
+        ("served", "5"),
+        ("endpoint", "5"),
+    ]
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys):
+    pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
+    from langchain.agents.middleware import AutoModeMiddleware
+    from langchain_core.decisions import Noul
+
+    from coe_agents.decisions import CoEDecisionModel
+    from tests.decisions.scripted import CALL, HARMLESS, RISKY, STATE, says
+
+    served = [chat(servers[name]) for name in MODELS]
+    gone = chat(servers[MODELS[0]], base_url="http://127.0.0.1:9/v1")
+    cases = {
+        "allowed": (served, HARMLESS),
+        "blocked": (served, RISKY),
+        "in conflict": ([*served[:2], says(1.0), *[says(0.01)] * 4], HARMLESS),
+        "a dead member": ([*served, gone], HARMLESS),
+        "a majority dead": ([served[0], gone, gone], HARMLESS),
+    }
+    for case, (members, instructions) in cases.items():
+        paid: list[tuple[str, float]] = []
+        group = CoEDecisionModel(members)
+        auto = AutoModeMiddleware(tools=["transfer"], instructions=instructions, classifier=group)
+        driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
+        graph = create_agent(driver, tinyworld_tools(paid), middleware=[auto])
+        given = {"messages": [("user", PAY_NINA)]}
+        if case == "a majority dead":
+            with pytest.raises(GroupUnavailableError, match="1 member of 3 answered"):
+                _ = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+            continue
+        _ = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+        found = group.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]
+        p = found["probabilities"]["true"]
+        with capsys.disabled():
+            said = ", ".join(f"{name} {row['true']:.3f}" for name, row in found["members"].items())
+            print(f"\n{form}, {case}: {p:.3f} ({found['regime']}) of {said}; failed: {[*found['failed_members']]}")
+        assert (paid == [("Nina", 60)]) == (case == "allowed") == (p < 0.5)
+        methods = {method for name, method in found["methods"].items() if name in MODELS}
+        assert methods <= {"top_logprobs", "constrained"}
+        here = CoEDecisionModel([local(name) for name in MODELS])
+        exact = here.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]["members"]
+        for name in set(MODELS) & set(found["members"]):
+            assert found["members"][name]["true"] == pytest.approx(exact[name]["true"], abs=0.01)
 
 
 def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(servers):

@@ -129,8 +129,8 @@ def address_of(model: BaseChatModel) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
-def free_name(model: str | BaseChatModel, taken: set[str]) -> str:
-    """Returns a name for the agent of a model: the last part of its own, with a number where that is taken."""
+def free_name(model: object, taken: set[str]) -> str:
+    """Returns a name for a model, or "provider:model": the last part of its own, with a number where it is taken."""
     known = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
     full = model if isinstance(model, str) else str(known)
     name = (full.partition(":")[2] or full).rstrip("/").rpartition("/")[2]

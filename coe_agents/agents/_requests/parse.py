@@ -136,15 +136,21 @@ def _invalid(why: str) -> InvalidReplyError:
 
 
 def _refusals(generations: Sequence[Generation], texts: Sequence[str]) -> list[str]:
-    """Returns for each generation without text how the provider says that the model refuses; "" for any other.
+    """Returns for each generation how the provider says that the model refuses; "" for any other.
 
-    Of several choices, LangChain keeps the refusal of the first one only: it is that of those without text, too.
+    It refuses where it has no text, or where the text was filtered, which is how `coe_agents.serve` marks that an inner
+    group did not answer. Of several choices, LangChain keeps the refusal of the first one only: it is that of those
+    without text, too.
     """
-    spoken = [bool(text.strip()) for text in texts]
+    pairs = zip(generations, texts, strict=True)
+    spoken = [bool(text.strip()) and _end_of(one) != "content_filter" for one, text in pairs]
     if all(spoken):  # mostly
         return [""] * len(spoken)
     first = _refusal(generations[0])
-    return ["" if said else _refusal(one) or first for one, said in zip(generations, spoken, strict=True)]
+    return [
+        "" if said else _refusal(one) or text.strip() or first
+        for one, text, said in zip(generations, texts, spoken, strict=True)
+    ]
 
 
 def _refusal(generation: Generation) -> str:
@@ -180,10 +186,15 @@ def _shorten(text: str, max_chars: int) -> str:
 
 
 def _is_truncated(generation: Generation) -> bool:
+    return _end_of(generation) in ("length", "max_tokens")
+
+
+def _end_of(generation: Generation) -> Any:
+    """Returns why a response ends, in the provider's word."""
     said: Mapping[str, Any] = generation.generation_info or {}
     if isinstance(generation, ChatGeneration):
         said = {**generation.message.response_metadata, **said}
-    return (said.get("finish_reason") or said.get("stop_reason")) in ("length", "max_tokens")
+    return said.get("finish_reason") or said.get("stop_reason")
 
 
 def _log_probability(generation: Generation) -> tuple[float | None, int | None]:
@@ -204,10 +215,10 @@ def tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:
 
 
 def usage_of(result: LLMResult) -> Usage:
-    """Returns the request's tokens, once: each message of a request repeats the request's total."""
+    """Returns the tokens of a request, or of several at once: each message repeats the total of its request."""
     totals = (result.llm_output or {}).get("token_usage") or {}
     if "prompt_tokens" in totals or "completion_tokens" in totals:
         return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
-    first = result.generations[0][0]
-    usage = getattr(getattr(first, "message", None), "usage_metadata", None) or {}
-    return create_usage(usage.get("input_tokens"), usage.get("output_tokens"))
+    firsts = [generations[0] for generations in result.generations if generations]
+    said = [getattr(getattr(first, "message", None), "usage_metadata", None) or {} for first in firsts]
+    return add_usages(create_usage(usage.get("input_tokens"), usage.get("output_tokens")) for usage in said)

@@ -18,7 +18,7 @@ from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import several
 from coe_agents.errors import AgentError, NoChoiceError
-from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, create_response
+from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, add_usages, create_response
 
 ChoiceMethod = Literal["exact", "top_logprobs", "constrained", "sampled"]
 CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
@@ -45,7 +45,7 @@ class ChoiceProbabilities:
         method: How they were obtained; see `ModelAgent.choice`.
         mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
             model mostly replies something else. None for "constrained", which allows nothing else.
-        input_tokens: The tokens of the request that gave the result; 0 for "exact" and "sampled", None if not known.
+        input_tokens: The tokens of the requests that gave the result; 0 for "exact", None if not known.
         output_tokens: See `input_tokens`.
     """
 
@@ -170,7 +170,7 @@ def _sample(
     wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
     seed = getattr(model, "seed", None)
     many = "n" in type(model).model_fields and wanted > 1
-    replies: list[Generation] = []
+    replies, usages = list[Generation](), list[Usage]()
     while (missing := wanted - len(replies)) > 0:
         # replies that share a seed would be copies of one another
         options = {} if seed is None else {"seed": seed + len(replies)}
@@ -187,6 +187,7 @@ def _sample(
                 f"{type(model).__name__} gave no reply", hint="Call the model directly to see why", retryable=True
             )
         replies += received[:missing]
+        usages.append(usage_of(result))
     read = [read_choice(text_of(reply), choices) for reply in replies]
     n_clear = sum(choice is not None for choice in read)
     if not n_clear:
@@ -195,7 +196,7 @@ def _sample(
             hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
         )
     shares = {choice: read.count(choice) / n_clear for choice in choices}
-    return ChoiceProbabilities(shares, "sampled", mass=n_clear / wanted)
+    return ChoiceProbabilities(shares, "sampled", n_clear / wanted, **add_usages(usages))
 
 
 def _from_first_token(

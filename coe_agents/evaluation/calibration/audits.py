@@ -79,8 +79,8 @@ def recalibrate(
     Escalated cases are those of which the policy was unsure: they say nothing about the risk of what it answered. That
     is estimated from random audits, with weights 1 / probability of being seen. Above the present threshold,
     where nothing was answered, the escalations on which people ruled stand for the cases that a higher threshold would
-    answer. So without audits the threshold stays, and is never raised. What measures the uncertainty, CoE or a learned
-    gate, stays as it is.
+    answer. So without audits the threshold stays, and is never raised. What measures the uncertainty, a score or a
+    learned gate, stays as it is.
 
     The present threshold does not explain an escalation at or below it. If a former, lower one escalated it, it stands
     for an answer, and without it the risk there would be estimated too low. If another part did, such as a guard before
@@ -134,7 +134,7 @@ def recalibrate(
     if not n_audits:
         return Recalibration(policy, *counts, "unaudited")
     scores = np.array([calibration.uncertainty(row.measurement) for row, _ in judged])
-    below = -1.0 if calibration.threshold is None else calibration.threshold + TIE
+    below = -math.inf if calibration.threshold is None else calibration.threshold + TIE
     is_unexplained = (scores <= below) & [seen[row.id].kind == "escalation" for row, _ in judged]
     n_below = int(is_unexplained.sum())
     probabilities, correct = np.array([(seen[row.id].probability, verdict) for row, verdict in judged]).T

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from pathlib import Path
 
 import numpy as np
 
@@ -13,20 +13,24 @@ from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, to_
 from coe_agents.evaluation.calibration.risk_control import NO_THRESHOLD, Shortfall, choose_threshold, shortfall
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Origin
-from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_clusters, mean_verdict, with_verdicts
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import (
+    LEARNED,
+    SUPPORT,
     AgentWeighting,
     CalibratedAgent,
     Calibration,
     GroupThreshold,
     counts_agents_by,
 )
+from coe_agents.policy.estimators import DEFAULT_SCORE, ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
 from coe_agents.policy.learned_gates import LearnedGate, SupportGate
+from coe_agents.policy.statistics import Statistics
 from coe_agents.policy.weighting import Weighting
+from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty.ties import TIE
 
 
@@ -68,24 +72,41 @@ def judge_samples(
     every_cluster: bool = False,
     proposer: str | None = None,
     weights: Mapping[str, float] | None = None,
+    score: str | None = None,
 ) -> list[Judged]:
     """Measures and judges every question that has a response, in the order of the questions.
 
     With `every_cluster` each cluster is judged, not only the leading ones; a learned gate needs it. With a `proposer`,
     only its first response is. `weights` are the agents' by name, 1 for those without; questions that only agents of
-    weight 0 answered are left out. The other arguments are as in `ScoringSetup`.
+    weight 0 answered are left out. All built-in scores are computed; a `score` that is an estimator of your own must be
+    named here. The other arguments are as in `ScoringSetup`.
+
+    Raises:
+        ConfigurationError: The estimator cannot be imported.
+        ValueError: There is no score of this name.
     """
+    own = None if score in (None, LEARNED, SUPPORT, *RUN_TIME_SCORES) else score
+    if own is not None:
+        find_score(own, folder=Path())
     statistics = iter_statistics(
         questions, clusterer=clusterer, weighting=weighting, proposer=proposer, weights=weights
     )
     if proposer is not None or not every_cluster:
-        return [Judged(s.question.id, s.measurement, verdict) for s, verdict in with_verdicts(statistics, criterion)]
+        return [Judged(s.question.id, _scored(s, own), verdict) for s, verdict in with_verdicts(statistics, criterion)]
     rows = []
     for s, verdicts in judge_clusters(((s, range(len(s.support))) for s in statistics), criterion):
         leading = [verdicts[cluster] for cluster in s.leading]
         correct = None if None in leading else mean_verdict(leading)
-        rows.append(Judged(s.question.id, s.measurement, correct, tuple(verdicts)))
+        rows.append(Judged(s.question.id, _scored(s, own), correct, tuple(verdicts)))
     return rows
+
+
+def _scored(statistics: Statistics, own: str | None) -> Measurement:
+    """Returns the measurement with its scores in place of the responses, which would fill the memory."""
+    scores = {name: ESTIMATORS[name](statistics) for name in RUN_TIME_SCORES}
+    if own is not None:  # as of a new question: without references and verdicts
+        scores[own] = score_of(statistics.measurement, own)
+    return replace(statistics.measurement, scores=scores, sampled=None)
 
 
 def calibrate(
@@ -93,7 +114,7 @@ def calibrate(
     *,
     risk: float,
     confidence: float,
-    gate: Literal["threshold", "learned"] = "threshold",
+    score: str | None = None,
     halves: bool = False,
     proposer: str | None = None,
     clusterer: str,
@@ -108,8 +129,8 @@ def calibrate(
 
     The learned gate chooses the answer by learned trust in the agents and estimates the probability that it is wrong.
     With `halves`, it is fitted on one half of the questions (by a hash of their ids) and its threshold chosen on the
-    other, so that the guarantee holds for it as for a threshold on CoE; `n_questions` counts the other half. Without,
-    it is fitted on all. The threshold then comes from five gates, each fitted on four folds: the uncertainty of a
+    other, so that the guarantee holds for it as for another score; `n_questions` counts the other half. Without, it is
+    fitted on all. The threshold then comes from five gates, each fitted on four folds: the uncertainty of a
     question is the share of all questions that the gate of the other folds finds at most as uncertain. The share that
     passes the tests is converted to a threshold of the final gate. `n_answered`, `n_wrong` and `bound` are of these
     held-out shares. The guarantee is then empirical, since the five gates are not the final one: on random halves of
@@ -129,7 +150,9 @@ def calibrate(
             verdict are left out.
         risk: The highest share of wrong answers among those given, in (0, 1).
         confidence: The probability with which it is kept, in (0, 1).
-        gate: "threshold": on CoE; "learned": on the probability of a wrong answer that a logistic regression gives.
+        score: What is compared with the threshold. "learned": the probability of a wrong answer that a logistic
+            regression gives; else an estimator's name as `coe_agents.policy.estimators.find_score` takes it, or
+            "support" of a proposer. None: "support" with a proposer, else "vote_share".
         halves: Whether a learned gate is fitted on one half and its threshold chosen on the other.
         proposer: The agent whose first response is judged; None: the group's answer is.
         clusterer: What the clusterer is called, for the record.
@@ -139,9 +162,10 @@ def calibrate(
 
     Raises:
         ImportError: A gate is to be learned and scikit-learn is not installed.
-        ValueError: No question has a verdict, the divergences differ, the rows were measured with other weights, or the
-            gate cannot be learned.
+        ValueError: No question has a verdict, the divergences differ, the rows were measured with other weights, the
+            score is not known or cannot be computed of each question, or the gate cannot be learned.
     """
+    score = check_score(score, proposer)
     known = sorted((row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id))
     if not known:
         raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
@@ -161,8 +185,8 @@ def calibrate(
             '"rows" must be measured with the weights that are given; got rows measured with others. Pass the same '
             '"weights" to "judge_samples"'
         )
-    if halves and gate != "learned":
-        raise ValueError('"halves" needs a learned gate; got gate="threshold". Pass gate="learned", or omit "halves"')
+    if halves and score != LEARNED:
+        raise ValueError(f'"halves" needs a learned gate; got score="{score}". Pass score="learned", or omit "halves"')
     open_record = Calibration(
         risk=risk,
         confidence=confidence,
@@ -181,8 +205,9 @@ def calibrate(
         weights=None if weights is None else by_name,
         prompt=None if origin is None else origin.prompt,
         answers=None if origin is None else origin.answers,
+        score="" if score == LEARNED else score,
     )
-    if gate == "threshold":
+    if score != LEARNED:
         policy = _with_threshold(open_record, known)
     elif halves:
         complete = _with_all_agents(known, proposer)
@@ -200,6 +225,23 @@ def calibrate(
     return CalibratedPolicy(replace(policy, agents=agents))
 
 
+def check_score(score: str | None, proposer: str | None = None) -> str:
+    """Returns the name of the score to calibrate, "support" or the default one where none is given.
+
+    Raises:
+        ConfigurationError: An estimator cannot be imported.
+        ValueError: There is no such score, or it does not judge what is to be judged.
+    """
+    if score is None:
+        return DEFAULT_SCORE if proposer is None else SUPPORT
+    if (score == SUPPORT and proposer is None) or (proposer is not None and score not in (LEARNED, SUPPORT)):
+        judged = "the group's answer" if proposer is None else "an agent's proposal"
+        raise ValueError(f'"score" must judge {judged}; got "{score}". "support" and "learned" judge a proposer\'s')
+    if score not in (LEARNED, SUPPORT):
+        find_score(score, folder=Path())
+    return score
+
+
 def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | None:
     """Returns how near a calibration without a threshold came to one; None if no question can be answered."""
     judged = [
@@ -215,18 +257,24 @@ def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | Non
 
 
 def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]:
-    """Returns the rows that have all agents which a calibrated policy needs for its measurement."""
+    """Returns the rows of which a calibrated policy can compute its uncertainty."""
     needed = set() if record.gate is None else set(record.gate.agents)
     return [
         row
         for row in rows
         if needed <= row.measurement.agents.keys()
         and (record.proposer is None or record.proposer in row.measurement.proposal_support)
+        and np.isfinite(record.uncertainty(row.measurement))
     ]
 
 
 def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
     scores = np.array([record.uncertainty(row.measurement) for row in rows])
+    if lacking := [row.id for row, score in zip(rows, scores, strict=True) if not np.isfinite(score)]:
+        raise ValueError(
+            f'the score "{record.score}" must be computable of every question; it is not of {len(lacking)}, such as '
+            f"{lacking[0]!r:.80}. Name another one"
+        )
     right = [row.verdict(record) if record.can_answer(row.measurement) else None for row in rows]
     return _complete_record(record, rows, scores, _choose_all(record, rows, right, scores))
 

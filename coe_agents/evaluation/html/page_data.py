@@ -12,13 +12,13 @@ import numpy as np
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.metrics import accuracy_rejection_curve
 from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking
-from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, judge
-from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
 from coe_agents.evaluation.scoring.scores import Scores
-from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.policy.score_names import BASELINE, name_of
+from coe_agents.policy.statistics import Statistics
 from coe_agents.text import printable
+from coe_agents.types import SampledQuestion
 
 BLOCK = 100
 """Questions whose responses are unpacked together, when one of them is opened."""

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from coe_agents.evaluation.html.page_data import Rows, pack
 from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
 from coe_agents.evaluation.html.summary import summarize
-from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.score_report import find_standout, report
-from coe_agents.evaluation.scoring.score_names import BASELINE, group_scores, name_of
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup, score_each
 from coe_agents.evaluation.scoring.scores import to_scores
+from coe_agents.policy.score_names import BASELINE, group_scores, name_of
+from coe_agents.types import SampledQuestion
 
 _SCRIPT = (*SCRIPT, "charts.js", "plane.js", "questions.js", "start.js")
 

@@ -10,29 +10,10 @@ from typing import Any, cast
 from coe_agents.actions import canonical_action, read_action
 from coe_agents.errors import SamplesError
 from coe_agents.files import parse_json
-from coe_agents.types import Response
+from coe_agents.types import Sample
 
 _NEAR = 0.8
 """How alike a misspelt name is to the right one, by `difflib`; "answerable" is no misspelling of "answer"."""
-
-
-class Sample(Response):
-    """One line: a response, and what is known about it. Unknown fields are kept.
-
-    The `answer` of a line with `calls` and without one is their canonical form.
-
-    Attributes:
-        question: What was asked; "" where not known.
-        references: Accepted answers; may be empty.
-        correct: A verdict in the data; None where there is no verdict.
-        tools: The schemas of the tools that the model was shown; None where not known.
-    """
-
-    id: str
-    question: str
-    references: list[str]
-    correct: bool | None
-    tools: list[dict[str, Any]] | None
 
 
 def _is_count(value: int) -> bool:

@@ -24,9 +24,10 @@ from coe_agents.evaluation.samples.ranges import (
     index_lines,
     index_runs,
 )
-from coe_agents.evaluation.samples.sampled_question import QuestionReader, SampledQuestion
+from coe_agents.evaluation.samples.sampled_question import QuestionReader
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.workers import ALONE, Workers
+from coe_agents.types import SampledQuestion
 
 
 class Samples:

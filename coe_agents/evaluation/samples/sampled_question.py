@@ -2,32 +2,14 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.line import Sample, to_sample
+from coe_agents.evaluation.samples.line import to_sample
 from coe_agents.evaluation.samples.ranges import Runs
 from coe_agents.files import parse_json
-
-
-@dataclass(frozen=True, slots=True)
-class SampledQuestion:
-    """All samples of one question, in canonical order.
-
-    Attributes:
-        text: What was asked; "" where not known.
-        references: The accepted answers of all its samples, each once.
-        responses: The samples without an `error`.
-        failures: The samples whose `error` is set.
-    """
-
-    id: str
-    text: str
-    references: tuple[str, ...]
-    responses: tuple[Sample, ...]
-    failures: tuple[Sample, ...]
+from coe_agents.types import SampledQuestion
 
 
 class QuestionReader:

@@ -7,12 +7,13 @@ from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
-from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
-from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics, iter_statistics
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.extensions import find_registered
+from coe_agents.policy.estimators import Estimator, find_estimators
+from coe_agents.policy.statistics import ActionKind, Statistics
 from coe_agents.policy.weighting import Weighting
+from coe_agents.types import SampledQuestion
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,15 @@ from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
 from coe_agents.evaluation.samples.reader import Samples, SamplesPart
-from coe_agents.evaluation.samples.sampled_question import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
-from coe_agents.evaluation.scoring.estimators import Estimator
-from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL
 from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
-from coe_agents.evaluation.scoring.statistics import BATCH, ActionKind, Statistics
+from coe_agents.evaluation.scoring.statistics import BATCH
 from coe_agents.evaluation.workers import ALONE, Workers
+from coe_agents.policy.estimators import Estimator
+from coe_agents.policy.score_names import BEST_SINGLE_MODEL
+from coe_agents.policy.statistics import ActionKind, Statistics
 from coe_agents.policy.weighting import Weighting
+from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty.ties import TIE
 
 _PART = 2 * BATCH

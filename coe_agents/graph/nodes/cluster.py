@@ -44,10 +44,10 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         if state["turn"]["choices"] is not None:
             return cluster_choices(state, state["turn"]["choices"])
-        comparing, reads = clusterer_of(state, clusterer), canonicalize
+        comparing, reads = clusterer, canonicalize
         if is_about_actions(state):
-            rows = read_actions(state["responses"], state["turn"]["tools"])
-            state, reads = {**state, "responses": rows}, None
+            comparing, reads = clusterer_of(state, clusterer), None
+            state = {**state, "responses": read_actions(state["responses"], state["turn"])}
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]

@@ -1,11 +1,14 @@
 """Owns the end of a run: the decision as data, and as a message."""
 
+import json
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage
 
+from coe_agents.actions.canonical import read_action
+from coe_agents.actions.structured import ANSWER
 from coe_agents.decision.group_decision import create_decision
 from coe_agents.graph.round_state import new_responses
 from coe_agents.graph.state import CoEState
@@ -20,6 +23,9 @@ def finish(state: CoEState) -> dict[str, Any]:
     """Returns the decision, and a message with the answer, the calls to run, or the refusal."""
     verdict, measured = state["verdict"], state["measured"] or {}
     calls = _calls_of(state, measured, verdict["answer"]) if verdict["action"] == "answer" else None
+    if calls and calls[0]["name"] == ANSWER:
+        verdict, calls = {**verdict, "answer": _structured(state, verdict["answer"], calls[0]["args"])}, None
+        measured = {**measured, "answer_kind": "answer"}
     proposing = {row["agent"] for row in new_responses(state) if row.get("calls") is not None}
     decision = create_decision(
         verdict,
@@ -42,6 +48,14 @@ def finish(state: CoEState) -> dict[str, Any]:
     text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
     message = AIMessage("" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision})
     return {"decision": decision, "messages": [message]}
+
+
+def _structured(state: CoEState, answer: str, written: Mapping[str, Any]) -> str:
+    """Returns a structured answer as JSON, in the form in which it was compared and the order of its schema."""
+    read = read_action(answer)
+    args = read[0]["args"] if read else written
+    stated = (state["turn"].get("answer_schema") or {}).get("properties") or ()
+    return json.dumps({name: args[name] for name in (*stated, *args) if name in args}, ensure_ascii=False)
 
 
 def _calls_of(state: CoEState, measured: Mapping[str, Any], answer: str) -> list[dict[str, Any]] | None:

@@ -14,6 +14,7 @@ from langchain_core.messages import (
 )
 from langgraph.types import Overwrite
 
+from coe_agents.actions.structured import ANSWER, check_answer_schema
 from coe_agents.graph.context import RunSettings, read_changes
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.round_state import begin_round
@@ -51,7 +52,8 @@ def prepare_node(
             )
         shown, allowed = _shown(conversation, asked, history), _choices(state.get("choices"))
         with_tools, is_review = _tools(state, tools, allowed), bool(state.get("is_review"))
-        has_words = allowed is None and with_tools is None and not is_review
+        schema = _schema(state.get("answer_schema"), allowed, with_tools)
+        has_words = allowed is None and with_tools is None and schema is None and not is_review
         return {
             "turn": Turn(
                 state_version=STATE_VERSION,
@@ -60,6 +62,7 @@ def prepare_node(
                 choices=allowed,
                 is_review=is_review,
                 tools=with_tools,
+                answer_schema=schema,
                 answers=settings.answers.kind if settings.answers is not None and has_words else None,
                 conversation=convert_to_openai_messages(shown),
                 last_seen=conversation[-1].id,
@@ -181,6 +184,16 @@ def _tools(state: CoEState, own: list[dict[str, Any]] | None, allowed: list[str]
     if given is None:
         return own if allowed is None else None
     return check_tools(given, where='"tools" of the input')
+
+
+def _schema(given: Any, allowed: list[str] | None, tools: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    if allowed is not None:
+        raise ValueError('the input must hold "choices" or "answer_schema", not both; got both. Omit one of them')
+    if any(tool["function"]["name"] == ANSWER for tool in tools or ()):
+        raise ValueError(f'no tool may have the name "{ANSWER}" beside an "answer_schema". Rename it')
+    return check_answer_schema(given, where='"answer_schema" of the input')
 
 
 def _choices(given: Any) -> list[str] | None:

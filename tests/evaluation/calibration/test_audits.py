@@ -85,7 +85,9 @@ def test_the_uncertainties_are_as_in_the_traffic():
 
 @pytest.fixture(scope="module")
 def policy(known_rows):
-    return calibrate(known_rows, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
+    return calibrate(
+        known_rows, risk=0.3, confidence=0.9, score="coe", clusterer="NormalizedMatch", correctness="reference"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -148,7 +148,7 @@ def test_the_promise_holds_where_the_truth_is_known():
 
 def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
     data = known_rows
-    found = calibrate(data, risk=0.3, confidence=0.9, **NAMED).calibration
+    found = calibrate(data, risk=0.3, confidence=0.9, score="coe", **NAMED).calibration
     coe = np.array([each.measurement.coe for each in data])
     answered = coe <= found.threshold + 1e-9
     assert found.n_answered == answered.sum() > 100
@@ -167,7 +167,7 @@ def test_names_and_orders_change_nothing(rows, halves):
     samples = group(120, n_samples=2)
     renamed = [each | {"agent": {"a": "z", "b": "m", "c": "aa"}[each["agent"]]} for each in samples]
     found, other = (
-        calibrate(rows(each), risk=0.3, confidence=0.9, gate="learned", halves=halves, **NAMED).calibration
+        calibrate(rows(each), risk=0.3, confidence=0.9, score="learned", halves=halves, **NAMED).calibration
         for each in (samples, renamed[::-1])
     )
     for name in ("n_questions", "n_answered", "n_wrong", "n_ties", "bound"):
@@ -201,7 +201,7 @@ def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
     # "a" is right, but for 10 % of the questions that both are wrong about
     samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 10 == 9 else {}) for each in disputed(300)]
     data = rows(samples)
-    policy = calibrate(data, risk=0.2, confidence=0.9, gate="learned", **NAMED)
+    policy = calibrate(data, risk=0.2, confidence=0.9, score="learned", **NAMED)
     found = policy.calibration
     assert found.gate.weights[0] > found.gate.weights[1]
     assert found.n_ties == 0
@@ -217,7 +217,7 @@ def test_equal_agents_break_no_tie(rows):
         for i in range(200)
         for agent in "ab"
     ]
-    found = calibrate(rows(samples), risk=0.3, confidence=0.9, gate="learned", **NAMED).calibration
+    found = calibrate(rows(samples), risk=0.3, confidence=0.9, score="learned", **NAMED).calibration
     assert (found.gate.weights, found.n_ties, found.threshold) == ((0.5, 0.5), 200, None)
 
 
@@ -228,7 +228,7 @@ def test_what_cannot_be_calibrated_says_why(rows):
         [replace(data[0], measurement=replace(data[0].measurement, divergence="js")), *data[1:]],
     )
     for judged, options, message in (
-        (without, {"gate": "learned"}, 'Pass every_cluster=True to "judge_samples"'),
+        (without, {"score": "learned"}, 'Pass every_cluster=True to "judge_samples"'),
         (other, {}, "must be measured with one divergence; got 'js, kl'"),
         (rows([row("q")]), {}, r"none has one\. Add references or labels"),
         (data, {"risk": 10}, '"risk" must be a number above 0 and below 1; got 10'),

@@ -12,7 +12,7 @@ NAMED = {"risk": 0.3, "confidence": 0.9, "clusterer": "NormalizedMatch", "correc
 
 @pytest.fixture(scope="module")
 def policy(known_rows):
-    return calibrate(known_rows, gate="learned", **NAMED)
+    return calibrate(known_rows, score="learned", **NAMED)
 
 
 def test_the_same_kind_of_questions_shows_none(policy, rows):
@@ -35,7 +35,7 @@ def test_surer_but_wrong_agents_break_it(policy, rows):
 
 
 def test_summation_noise_is_no_drift(known_rows):
-    policy = calibrate(known_rows, **NAMED)
+    policy = calibrate(known_rows, score="coe", **NAMED)
     noisy = [replace(row, measurement=replace(row.measurement, coe=row.measurement.coe + 1e-13)) for row in known_rows]
     assert check_drift(policy, noisy, clusterer="NormalizedMatch").ks_statistic == 0.0
 
@@ -45,7 +45,7 @@ def test_ties_are_counted_and_not_answered(policy, rows):
     pairs = rows(tied)
     n_ties = sum(len(row.measurement.tied) > 1 for row in pairs)
     assert n_ties > 20
-    threshold = replace(policy.calibration, gate=None, threshold=9.0)
+    threshold = replace(policy.calibration, gate=None, score="coe", threshold=9.0)
     found = check_drift(CalibratedPolicy(threshold), pairs, clusterer="NormalizedMatch")
     assert (found.n_ties, found.coverage) == (n_ties, (100 - n_ties) / 100)
     assert found.n_judged == 100 - n_ties

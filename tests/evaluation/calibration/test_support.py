@@ -154,8 +154,8 @@ def test_learned_support_finds_who_is_worth_following(proposed):
         name: calibrate(data, risk=0.1, confidence=0.9, proposer="a", **options, **NAMED).calibration
         for name, options in (
             ("plain", {}),
-            ("folds", {"gate": "learned"}),
-            ("halves", {"gate": "learned", "halves": True}),
+            ("folds", {"score": "learned"}),
+            ("halves", {"score": "learned", "halves": True}),
         )
     }
     assert (found["folds"].fit, found["halves"].fit) == ("folds", "halves")
@@ -214,7 +214,7 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
 @pytest.mark.slow
 def test_the_driver_of_a_council_is_judged_as_the_calibrated_agent(proposed):
     samples = urge_to_act(300)
-    policy = calibrate(proposed(samples), risk=0.1, confidence=0.9, proposer="a", gate="learned", **NAMED)
+    policy = calibrate(proposed(samples), risk=0.1, confidence=0.9, proposer="a", score="learned", **NAMED)
     renamed = [each | {"agent": {"a": "the driver"}.get(each["agent"], each["agent"])} for each in samples]
     for one, other in zip(proposed(samples), proposed(renamed, "the driver"), strict=True):
         named = replace(other.measurement, proposer="the driver")

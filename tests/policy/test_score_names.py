@@ -1,5 +1,5 @@
-from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, ESTIMATORS
-from coe_agents.evaluation.scoring.score_names import BASELINE, group_scores, name_of
+from coe_agents.policy.estimators import BEST_SINGLE_MODEL, ESTIMATORS
+from coe_agents.policy.score_names import BASELINE, group_scores, name_of
 
 BUILT_IN = [*ESTIMATORS, BEST_SINGLE_MODEL]
 

@@ -5,8 +5,8 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
-from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.evaluation.scoring.statistics import iter_statistics
+from coe_agents.policy.estimators import ESTIMATORS
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment
 from coe_agents.uncertainty import (

@@ -2,22 +2,30 @@
 
 Each returns None where it cannot be computed; a score is reported only if it can be for every question that is scored.
 
-To add one of your own, write a callable that takes `Statistics` and returns a float or None. Pass it to
-`score(..., estimators={"my_score": my_score})`, name it in `coe-agents score --estimator my_package.module:my_score`,
-or register it in the `pyproject.toml` of an installed package; every `coe-agents score` then reports it:
+To add one of your own, write a callable that takes `Statistics` and returns a float or None, or a class whose instances
+do, made without arguments. Pass it to `score(..., estimators={"my_score": my_score})`, name it in
+`coe-agents score --estimator my_package.module:my_score`, or register it in the `pyproject.toml` of an installed
+package; every `coe-agents score` then reports it. `coe-agents calibrate --score` takes either name, and a
+`CalibratedPolicy` then computes it of each new question.
 
     [project.entry-points."coe_agents.estimators"]
     my_score = "my_package.my_module:my_score"
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from statistics import fmean
 
+import numpy as np
+
 from coe_agents.checks import is_finite, is_number, require
-from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, GROUP_SCORES
-from coe_agents.evaluation.scoring.statistics import Statistics
-from coe_agents.extensions import load_extension
+from coe_agents.extensions import did_you_mean, find_extension, load_extension
+from coe_agents.policy.figures import support_figures
+from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.score_names import BEST_SINGLE_MODEL, GROUP_SCORES
+from coe_agents.policy.statistics import Statistics, statistics_of
 
 Estimator = Callable[[Statistics], float | None]
 
@@ -114,6 +122,83 @@ PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {estimator.__name__: estimator fo
 """The built-in estimators of whether the proposal of `Statistics.proposer` is wrong: its first response."""
 
 
+RUN_TIME_SCORES = tuple(name for name in ESTIMATORS if name != p_false.__name__)
+"""The built-in scores that can be computed of one new question; P(False) needs a further request to each agent."""
+DEFAULT_SCORE = "vote_share"
+"""What `calibrate` compares with a threshold: it ranks best on saved responses, see `benchmarks/calibration.py`."""
+
+
+def score_of(measurement: Measurement, name: str) -> float | None:
+    """Returns a score of uncertainty, higher = less sure; None where it cannot be computed.
+
+    Args:
+        measurement: Of the responses to one question.
+        name: One of `RUN_TIME_SCORES`, or an estimator's: see `find_score`. CoE and its parts are those of the
+            measurement, by its divergence.
+
+    Raises:
+        ValueError: The score is computed of responses, which the measurement does not have, and was not before.
+
+    >>> from coe_agents.policy import measure
+    >>> from coe_agents.types import create_response
+    >>> said = [create_response(agent, text) for agent, text in (("a", "Lyon"), ("b", "Lyon"), ("c", "Nice"))]
+    >>> round(score_of(measure(said, [0, 0, 1]), "vote_share"), 4)
+    0.3333
+    """
+    parts = {"coe": measurement.coe, "aleatoric": measurement.aleatoric, "epistemic": measurement.epistemic}
+    if name in parts:
+        return parts[name]
+    if name in (of_support := support_figures(np.array(measurement.support))):
+        return float(of_support[name])
+    if name in measurement.scores:
+        return measurement.scores[name]
+    statistics = statistics_of(measurement)
+    if statistics is None:
+        must = f'the measurement must have the responses for "{name}"'
+        raise ValueError(f'{must}; got one without. Pass score="{name}" to "judge_samples"')
+    return find_score(name)(statistics)
+
+
+def find_score(name: str, *, folder: Path | None = None) -> Estimator:
+    """Returns the estimator of a score that can be computed of one new question.
+
+    Args:
+        name: One of `RUN_TIME_SCORES`, the entry point of an installed package, or "package.module:name", whose code is
+            run.
+        folder: Where Python looks for such a module last.
+
+    Raises:
+        ConfigurationError: The estimator cannot be imported.
+        ValueError: There is none of this name, or it needs more than the responses.
+    """
+    if name in RUN_TIME_SCORES:
+        return ESTIMATORS[name]
+    is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, BEST_SINGLE_MODEL)
+    entry = None if is_taken else find_extension("estimator", name)
+    if entry is None:
+        advice = did_you_mean(name, RUN_TIME_SCORES) or 'Name one, or an estimator as "package.module:name"'
+        usual = ", ".join(RUN_TIME_SCORES)
+        raise ValueError(
+            f"a score must be computable of one new question: {usual}, or your own; got {name!r:.80}. {advice}"
+        )
+    return _check_values(name, _load_once(entry, folder))
+
+
+@lru_cache(maxsize=64)
+def _load_once(entry: EntryPoint, folder: Path | None) -> Estimator:
+    return load_estimator(entry, folder=folder)
+
+
+def load_estimator(entry: EntryPoint, *, folder: Path | None = None) -> Estimator:
+    """Returns the estimator of an entry point; of a class, an instance."""
+    found = load_extension(entry, folder=folder)
+    found = found() if isinstance(found, type) else found
+    advice = "Write one that takes `Statistics` and returns a float or None"
+    require(callable(found), f'estimator "{entry.name}" must be a callable', found, advice)
+    estimator: Estimator = found
+    return estimator
+
+
 def find_estimators(
     further: Mapping[str, Estimator], *, of_proposal: bool = False, installed: Iterable[EntryPoint] = ()
 ) -> dict[str, Estimator]:
@@ -124,7 +209,7 @@ def find_estimators(
     ValueError if a name is taken, or what is named is not callable.
     """
     found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
-    loaded = [(entry.name, load_extension(entry)) for entry in installed]
+    loaded = [(entry.name, load_estimator(entry)) for entry in installed]
     for name, estimator in (*loaded, *further.items()):
         if name in found or name == BEST_SINGLE_MODEL:
             raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')

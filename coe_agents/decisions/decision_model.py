@@ -1,0 +1,476 @@
+"""Owns `CoEDecisionModel`. No other file knows the interfaces of LangChain's decision models."""
+
+import asyncio
+import logging
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from langchain_core.decisions import (
+    Answer,
+    BaseDecisionModel,
+    Box,
+    Choice,
+    ChoiceAnswer,
+    ClassifierRequest,
+    ClassifierResponse,
+    Noul,
+    NoulAnswer,
+    Question,
+    Score,
+    ScoreAnswer,
+    State,
+)
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import UsageMetadata
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tracers.context import tracing_v2_callback_var
+from langsmith import tracing_context
+from pydantic import PrivateAttr
+from typing_extensions import TypedDict
+
+from coe_agents import prompts
+from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
+from coe_agents.agents import ModelAgent
+from coe_agents.agents._requests.chat_models import free_name
+from coe_agents.checks import instance, integer, number, require, several
+from coe_agents.decisions.state import MediaError, to_json
+from coe_agents.errors import GroupUnavailableError, InvalidReplyError, describe_error, is_control_flow
+from coe_agents.policy.base import check_threshold, quorum
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.text import quantity
+from coe_agents.types import Regime, Usage, add_usages, create_usage
+from coe_agents.uncertainty import collaborative_entropy, ensemble_mean, regime
+from coe_agents.uncertainty.ties import TIE, shares_lead
+
+_LOG = logging.getLogger(__name__)
+_TRUTH = ("true", "false")
+"""The labels of a `Noul`, in the order of `SELF_CHECK_CHOICES`, by which chat models are asked."""
+_ROUNDING = 0.01
+"""How far from 1 the probabilities of another decision model may sum."""
+
+
+class QuestionDecision(TypedDict):
+    """What a group says to one question, as plain data.
+
+    The labels are "true" and "false" for a `Noul`, those of its criteria for a `Choice`, "0", "1", ... for a `Score`.
+
+    Attributes:
+        probabilities: The mean of the members' distributions, by label; in a question of `blocks`, with the votes of
+            failed members and after what a conflict raised.
+        coe: Collaborative Entropy of the members that answered, in nats: the sum of the next two.
+        aleatoric: Their mean entropy, in nats: doubt within members.
+        epistemic: Their divergence from their mean, in nats: disagreement between members.
+        regime: "consensus", "conflict", "ambiguous" or "unknown", by the thresholds of the group.
+        raised_by_conflict: Whether the blocking answer has one half only because the members are in conflict.
+        members: The distribution of each member that answered.
+        methods: Where it comes from: "exact", "top_logprobs" or "constrained", which took one request; "sampled", the
+            shares of ten replies; or "decision_model". See `ModelAgent.choice`.
+        failed_members: What went wrong with each of the others: the exception's type and message.
+    """
+
+    probabilities: dict[str, float]
+    coe: float
+    aleatoric: float
+    epistemic: float
+    regime: Regime
+    raised_by_conflict: bool
+    members: dict[str, dict[str, float]]
+    methods: dict[str, str]
+    failed_members: dict[str, str]
+
+
+class CoEClassifierResponse(ClassifierResponse):
+    """LangChain's response of a decision model, with what the group said to each question."""
+
+    decisions: dict[str, QuestionDecision]
+
+
+class _Vote(NamedTuple):
+    """One member's distribution over the labels of a question, and the method by which it was obtained."""
+
+    row: Sequence[float]
+    method: str
+
+
+class _Reply(NamedTuple):
+    """What a member said to some of the questions, or what went wrong there."""
+
+    member: str
+    votes: Mapping[str, _Vote | str]
+    usage: Usage = create_usage(0, 0)
+
+
+class CoEDecisionModel(BaseDecisionModel):
+    r"""A decision model of LangChain that answers with a group's probabilities, and knows how much it disagrees.
+
+    It takes a classifier's place in LangChain's `AutoModeMiddleware` and `ModelRouterMiddleware`. Every member answers
+    every question, all at the same time. The answer is the mean of their distributions, p_bar(c) = (1/K) sum_i p_i(c):
+    of a `Noul` the probability of true, of a `Choice` the label of the highest probability (on a tie the first of its
+    criteria), of a `Score` the expected level. `confidence` is the probability of the chosen label, or of the
+    likeliest level. A `Box` is refused.
+
+    A chat model is asked each question by its own request and replies "True", "False" or the letter of a label. Its
+    distribution is what `ModelAgent.choice` returns: from one request where log-probabilities are given, elsewhere from
+    ten sampled replies. The state is shown as JSON inside a fence that it cannot close. Of a list of messages a chat
+    model sees the last 8,000 characters, and 4,000 of each text and of the calls of each message; everything else in
+    the state is shown whole, or the state is refused. Media are passed on to members that are decision models. A chat
+    model then counts as failed; a group of chat models refuses them.
+
+    It fails closed where `blocks` says what that means: there a failed member votes for the blocking answer, and while
+    the members that answered are in conflict the blocking answer has at least one half. In other questions failed
+    members are left out, and `decide` shows a conflict. If fewer than a majority of the members answer a question, an
+    error is raised, which ends the run of LangChain's middleware.
+
+    A trace has the questions, the answers and the numbers of `decide`, never the state: requests to members are not
+    traced, and of an error only its type is. Their tokens are in `usage`, unless a member does not report them.
+
+    Args:
+        members: Chat models, "provider:model" strings, or other decision models.
+        blocks: The answer that blocks, by the key of the question: True or False, a label, or a level. By default that
+            of `AutoModeMiddleware`.
+        aleatoric_threshold: In nats; see `coe_agents.uncertainty.regime`.
+        epistemic_threshold: In nats.
+        timeout: Seconds that each member has for a request; None for no limit.
+        max_state_chars: A state that is longer as JSON is refused: a member must see all of it.
+        model: The name that responses and traces show.
+
+    Raises:
+        TypeError: If a member is something else.
+        ValueError: If there is none, or an option cannot work.
+
+    Example:
+        >>> from coe_agents.tinyworld import tinyworld_agents
+        >>> from langchain_core.decisions import Noul
+        >>> group = CoEDecisionModel([agent.model() for agent in tinyworld_agents()])
+        >>> asked = Noul(instructions="What is the capital of France?\n<answer>It is Rome.</answer>\nIs it so?")
+        >>> found = group.decide("Nothing is known.", {"known": asked})["known"]
+        >>> found["regime"], sorted(found["members"]), set(found["methods"].values())
+        ('ambiguous', ['tiny-llama', 'tiny-mistral', 'tiny-qwen2'], {'exact'})
+    """
+
+    model: str
+    members: tuple[Any, ...]
+    blocks: dict[str, bool | int | str]
+    aleatoric_threshold: float
+    epistemic_threshold: float
+    timeout: float | None
+    max_state_chars: int
+    _asked: dict[str, ModelAgent | BaseDecisionModel] = PrivateAttr()
+
+    def __init__(
+        self,
+        members: Sequence[BaseChatModel | BaseDecisionModel | str],
+        *,
+        blocks: Mapping[str, bool | int | str] | None = None,
+        aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
+        epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
+        timeout: float | None = 30.0,
+        max_state_chars: int = prompts.MAX_REVIEWED,
+        model: str = "coe",
+    ) -> None:
+        several(members, '"members"', of="models", advice="Put a single one into a list")
+        require(bool(members), '"members" must hold at least one model', [], 'Pass ["openai:gpt-5-mini", ...]')
+        if timeout is not None:
+            number(timeout, '"timeout" of CoEDecisionModel in seconds', above=0, advice="None is no limit")
+        blocked = {"is_risky": True} if blocks is None else blocks
+        instance(blocked, Mapping, '"blocks"', what="a mapping of questions to answers", advice="{} is none")
+        super().__init__(
+            model=model,
+            members=tuple(members),
+            blocks=dict(blocked),
+            aleatoric_threshold=check_threshold(aleatoric_threshold, where='"aleatoric_threshold"'),
+            epistemic_threshold=check_threshold(epistemic_threshold, where='"epistemic_threshold"'),
+            timeout=timeout,
+            max_state_chars=integer(max_state_chars, '"max_state_chars"', least=1),
+        )
+        asked = dict[str, ModelAgent | BaseDecisionModel]()
+        for member in members:
+            name = free_name(member, set(asked))
+            if isinstance(member, BaseDecisionModel):
+                asked[name] = member
+            else:
+                asked[name] = ModelAgent(name, member, timeout=timeout)
+        self._asked = asked
+
+    @property
+    def _provider(self) -> str:
+        return "coe_agents"
+
+    def decide(
+        self, state: State, questions: Mapping[str, Question], config: RunnableConfig | None = None
+    ) -> dict[str, QuestionDecision]:
+        """Returns what the group says to each question: CoE and its parts, the regime, each member's distribution.
+
+        Args:
+            state: What the questions are about, as in `invoke`: a text, messages, or JSON data with messages in it.
+            questions: The questions by key; at least one.
+            config: Callbacks, tags and metadata of the run.
+
+        Raises:
+            GroupUnavailableError: If fewer than a majority of the members answer a question.
+            TypeError: If the state holds what is no JSON and no message.
+            ValueError: If a question cannot be answered, the state is too long, or it holds media and all members
+                are chat models.
+        """
+        return self.invoke(ClassifierRequest(state=state, questions=questions), config).decisions
+
+    async def adecide(
+        self, state: State, questions: Mapping[str, Question], config: RunnableConfig | None = None
+    ) -> dict[str, QuestionDecision]:
+        """Returns what the group says to each question; see `decide`."""
+        return (await self.ainvoke(ClassifierRequest(state=state, questions=questions), config)).decisions
+
+    def invoke(self, input: ClassifierRequest, config: RunnableConfig | None = None, **_: Any) -> CoEClassifierResponse:
+        """Answers the questions of one request; its run is traced without the state."""
+        kept = list[CoEClassifierResponse]()
+
+        def classify(_: Any) -> ClassifierResponse:
+            kept.append(cast("CoEClassifierResponse", self._classify_and_record(input)))
+            return _for_trace(kept[0])
+
+        self._call_with_config(classify, _without_state(input), self._traced_config(config), run_type="llm")
+        return kept[0]
+
+    async def ainvoke(
+        self, input: ClassifierRequest, config: RunnableConfig | None = None, **_: Any
+    ) -> CoEClassifierResponse:
+        """Answers the questions of one request; see `invoke`."""
+        kept = list[CoEClassifierResponse]()
+
+        async def classify(_: Any) -> ClassifierResponse:
+            kept.append(cast("CoEClassifierResponse", await self._aclassify_and_record(input)))
+            return _for_trace(kept[0])
+
+        await self._acall_with_config(classify, _without_state(input), self._traced_config(config), run_type="llm")
+        return kept[0]
+
+    def _classify(self, state: State, questions: dict[str, Question]) -> CoEClassifierResponse:
+        with _untraced():
+            started = [start_call(run_steps, part) for part in self._parts(state, questions)]
+            return self._combine(questions, [future.result() for future in started])
+
+    async def _aclassify(self, state: State, questions: dict[str, Question]) -> CoEClassifierResponse:
+        with _untraced():
+            return self._combine(questions, await asyncio.gather(*map(arun_steps, self._parts(state, questions))))
+
+    def _parts(self, state: State, questions: dict[str, Question]) -> list[Steps[_Reply]]:
+        """Returns the requests to members: one for each question to a chat model, one to a decision model."""
+        require(bool(questions), '"questions" must hold at least one', questions, "Name it by a key of your own")
+        for key, question in questions.items():
+            _labels(key, question)
+            self._blocking(key, question)
+        try:
+            shown: dict[str, str] | MediaError = self._prompts(state, questions)
+        except MediaError as error:
+            if not any(isinstance(member, BaseDecisionModel) for member in self.members):
+                raise
+            shown = error
+        parts = list[Steps[_Reply]]()
+        for name, member in self._asked.items():
+            if isinstance(member, BaseDecisionModel):
+                parts.append(self._ask_decision_model(name, member, state, questions))
+            elif isinstance(shown, Mapping):
+                parts += [self._ask(member, key, one, shown[key]) for key, one in questions.items()]
+            else:
+                parts.append(_refuse(name, questions, describe_error(shown)))
+        return parts
+
+    def _prompts(self, state: State, questions: Mapping[str, Question]) -> dict[str, str]:
+        state_shown = to_json(state, self.max_state_chars)
+        return {
+            key: prompts.decision(state_shown, self._words(question.instructions), self._replies(question))
+            for key, question in questions.items()
+            if not isinstance(question, Box)
+        }
+
+    def _words(self, content: Any) -> str:
+        return content if isinstance(content, str) else to_json(content, self.max_state_chars)
+
+    def _replies(self, question: Noul | Choice | Score) -> dict[str, str]:
+        """Returns the replies to ask a chat model for, in the order of the labels, each with its meaning."""
+        if isinstance(question, Noul):
+            given = question.criteria
+            meant = (None, None) if given is None else (given.true, given.false)
+            words = ["" if meaning is None else self._words(meaning) for meaning in meant]
+            return dict(zip(prompts.SELF_CHECK_CHOICES, words, strict=True))
+        if isinstance(question, Score):
+            words = [self._words(meaning) for meaning in question.criteria]
+        else:
+            described = question.criteria.items()
+            words = [label if it is None else f"{label}: {self._words(it)}" for label, it in described]
+        return dict(zip(string.ascii_uppercase, words, strict=False))
+
+    def _ask(self, agent: ModelAgent, key: str, question: Question, prompt: str) -> Steps[_Reply]:
+        labels = _labels(key, question)
+        if len(labels) == 1:
+            return _Reply(agent.name, {key: _Vote([1.0], "exact")})
+        replies = prompts.SELF_CHECK_CHOICES if isinstance(question, Noul) else string.ascii_uppercase[: len(labels)]
+        try:
+            found = yield Call(agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)))
+        except Exception as error:
+            return _Reply(agent.name, {key: _describe(error, agent)})
+        vote = _Vote([found.probabilities[reply] for reply in replies], found.method)
+        return _Reply(agent.name, {key: vote}, create_usage(found.input_tokens, found.output_tokens))
+
+    def _ask_decision_model(
+        self, name: str, member: BaseDecisionModel, state: State, questions: dict[str, Question]
+    ) -> Steps[_Reply]:
+        request, quiet = ClassifierRequest(state=state, questions=questions), RunnableConfig(callbacks=[])
+        try:
+            response = yield Call(member.invoke, member.ainvoke, (request, quiet), seconds=self.timeout)
+            votes = {key: _read(response.answers.get(key), _labels(key, one)) for key, one in questions.items()}
+        except Exception as error:
+            return _Reply(name, dict.fromkeys(questions, _describe(error, member)))
+        used = response.usage or {}
+        return _Reply(name, votes, create_usage(used.get("input_tokens"), used.get("output_tokens")))
+
+    def _combine(self, questions: Mapping[str, Question], replies: Sequence[_Reply]) -> CoEClassifierResponse:
+        decisions, answers = dict[str, QuestionDecision](), dict[str, Answer]()
+        for key, question in questions.items():
+            votes = {reply.member: reply.votes[key] for reply in replies if key in reply.votes}
+            decisions[key] = found = self._decide(key, question, votes)
+            answers[key] = _to_answer(question, found["probabilities"], self._blocking(key, question))
+        given, said = add_usages(reply.usage for reply in replies).values()
+        usage = None
+        if isinstance(given, int) and isinstance(said, int):
+            usage = UsageMetadata(input_tokens=given, output_tokens=said, total_tokens=given + said)
+        return CoEClassifierResponse(model=self.model, answers=answers, usage=usage, decisions=decisions)
+
+    def _decide(self, key: str, question: Question, votes: Mapping[str, _Vote | str]) -> QuestionDecision:
+        labels, blocking = _labels(key, question), self._blocking(key, question)
+        answered = {name: vote for name, vote in votes.items() if isinstance(vote, _Vote)}
+        failed = {name: reason for name, reason in votes.items() if isinstance(reason, str)}
+        needed = quorum(len(votes), None)
+        if failed:
+            _LOG.warning('of the group, these failed in "%s": %s', key, "; ".join(map(": ".join, failed.items())))
+        if len(answered) < needed:
+            kinds = ", ".join(f"{name} ({_kind(reason)})" for name, reason in failed.items())
+            raise GroupUnavailableError(
+                f'{quantity(len(answered), "member")} of {len(votes)} answered "{key}"; at least {needed} must. '
+                f"Failed: {kinds}",
+                hint="The log has their messages",
+            )
+        rows = sorted(list(vote.row) for vote in answered.values())
+        measured = collaborative_entropy(rows)
+        coe, aleatoric, epistemic = map(float, measured)
+        limits = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
+        found = regime(aleatoric, epistemic, **limits)
+        if blocking is not None:
+            rows += [[float(label == blocking) for label in labels]] * len(failed)
+        mean, is_raised = ensemble_mean(rows), False
+        if blocking is not None and (share := mean[labels.index(blocking)]) < 0.5:
+            is_raised = found == "conflict"
+            if is_raised or share > 0.5 - TIE:  # rounding must not open what one half closes
+                mean = mean * (0.5 / (1.0 - share))
+                mean[labels.index(blocking)] = 0.5
+        return QuestionDecision(
+            probabilities=_by_label(labels, mean.tolist()),
+            coe=coe,
+            aleatoric=aleatoric,
+            epistemic=epistemic,
+            regime=found,
+            raised_by_conflict=is_raised,
+            members={name: _by_label(labels, vote.row) for name, vote in answered.items()},
+            methods={name: vote.method for name, vote in answered.items()},
+            failed_members=failed,
+        )
+
+    def _blocking(self, key: str, question: Question) -> str | None:
+        """Returns the label of the answer that blocks; None where no answer does."""
+        if key not in self.blocks:
+            return None
+        answer, labels = self.blocks[key], _labels(key, question)
+        kind = bool if isinstance(question, Noul) else int if isinstance(question, Score) else str
+        label = str(answer).lower() if isinstance(answer, bool) else str(answer)
+        must = f'"blocks" of CoEDecisionModel must name an answer to "{key}", one of {", ".join(labels)}'
+        require(type(answer) is kind and label in labels, must, answer, "{} names no question")
+        return label
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Keeps requests to members, which show the state, out of LangSmith's traces."""
+    token = tracing_v2_callback_var.set(None)
+    try:
+        with tracing_context(enabled=False):
+            yield
+    finally:
+        tracing_v2_callback_var.reset(token)
+
+
+def _without_state(request: ClassifierRequest) -> Any:
+    return {"questions": dict(request["questions"])}
+
+
+def _for_trace(response: CoEClassifierResponse) -> CoEClassifierResponse:
+    """Returns the response without the messages of errors, which may quote the state."""
+    decisions = {
+        key: {**one, "failed_members": {name: _kind(reason) for name, reason in one["failed_members"].items()}}
+        for key, one in response.decisions.items()
+    }
+    return response.model_copy(update={"decisions": decisions})
+
+
+def _kind(reason: str) -> str:
+    return reason.partition(":")[0]
+
+
+def _describe(error: Exception, member: object) -> str:
+    """Returns what went wrong; raises LangGraph's own exceptions again."""
+    if is_control_flow(error):
+        raise error
+    return describe_error(error, member)
+
+
+def _refuse(name: str, questions: Iterable[str], reason: str) -> Steps[_Reply]:
+    yield from ()
+    return _Reply(name, dict.fromkeys(questions, reason))
+
+
+def _labels(key: str, question: Question) -> tuple[str, ...]:
+    if isinstance(question, Noul):
+        return _TRUTH
+    if not isinstance(question, Choice | Score):
+        kinds = "a Noul, a Choice or a Score: a group has no mean of places in an image"
+        raise ValueError(f'question "{key}" must be {kinds}; got {type(question).__name__}. Ask one model for a Box')
+    most = len(string.ascii_uppercase)
+    must = f'question "{key}" must have at most {most} labels or levels'
+    require(len(question.criteria) <= most, must, len(question.criteria), "Ask in two steps")
+    return tuple(question.criteria) if isinstance(question, Choice) else tuple(map(str, range(len(question.criteria))))
+
+
+def _by_label(labels: Sequence[str], row: Iterable[float]) -> dict[str, float]:
+    return {label: min(float(p), 1.0) for label, p in zip(labels, row, strict=True)}
+
+
+def _read(answer: Answer | None, labels: Sequence[str]) -> _Vote | str:
+    """Returns the distribution of another decision model's answer, or why it is none."""
+    if isinstance(answer, NoulAnswer):
+        given: dict[str, float] = dict(zip(_TRUTH, (answer.noul, 1.0 - answer.noul), strict=True))
+    elif isinstance(answer, ChoiceAnswer | ScoreAnswer):
+        given = {str(label): p for label, p in answer.probabilities.items()}
+    else:
+        given = {}
+    row = np.array([given.get(label, 0.0) for label in labels])
+    is_valid = set(given) <= set(labels) and bool(np.all(row >= 0)) and abs(row.sum() - 1.0) <= _ROUNDING
+    if not is_valid:  # NaN and infinity are not, either
+        must = f"the probabilities of {', '.join(labels)} must be at least 0 and sum to 1"
+        return describe_error(InvalidReplyError(f"{must}; got {given or type(answer).__name__}"))
+    return _Vote((row / row.sum()).tolist(), "decision_model")
+
+
+def _to_answer(question: Question, shares: Mapping[str, float], blocking: str | None) -> Answer:
+    labels, p = list(shares), list(shares.values())
+    if isinstance(question, Noul):
+        return NoulAnswer(type="noul", noul=p[0])
+    if isinstance(question, Score):
+        levels = dict(enumerate(p))
+        expected = sum(level * share for level, share in levels.items())
+        legend = dict(enumerate(question.criteria))
+        return ScoreAnswer(type="score", score=expected, legend=legend, probabilities=levels, confidence=max(p))
+    leading = [label for label, leads in zip(labels, shares_lead(np.array(p)), strict=True) if leads]
+    chosen = blocking if blocking in leading else leading[0]
+    return ChoiceAnswer(type="choice", choice=chosen, probabilities=dict(shares), confidence=shares[chosen])

@@ -1,0 +1,130 @@
+"""Owns trust without labels: an agent counts by how probably the others agree with its answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coe_agents.checks import integer, number
+from coe_agents.clustering.refusals import answer_kind
+from coe_agents.policy.learned_gates import distributions_of
+from coe_agents.policy.measurement import Measurement
+
+_POWER = 3.0
+"""On real groups of unequal models a power of 3 chooses more right answers than 1 or 2: `benchmarks/weights.py`."""
+_FAR_BELOW = 0.75
+"""An agent whose agreement is below this share of every other's is named: it is the worst of the group, or the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How much the agents of a group agree with each other, and the weights that follow from it.
+
+    Attributes:
+        weights: By agent, in [0, 1], summing to 1.
+        intervals: The 95 % interval of each weight, by bootstrap over the questions.
+        agreement: By agent: the mean probability that another agent gives the same answer, in [0, 1].
+        n_questions: How many questions at least two agents answered.
+    """
+
+    weights: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]]
+    agreement: Mapping[str, float]
+    n_questions: int
+
+    @property
+    def odd_one_out(self) -> str | None:
+        """The agent that agrees far less than every other with the rest; None if there is none.
+
+        It may be the worst of the group, or the best: without labels nobody can tell. If it is the best, these weights
+        do harm. Of two agents each agrees as much as the other.
+        """
+        name, lowest = min(self.agreement.items(), key=lambda item: item[1])
+        others = [value for other, value in self.agreement.items() if other != name]
+        return name if lowest < _FAR_BELOW * min(others) else None
+
+
+def agreement_weights(
+    measurements: Sequence[Measurement], *, power: float = _POWER, n_resamples: int = 1000
+) -> Agreement:
+    r"""Weighs agents without any labels, by how probably the others agree with them.
+
+    With p_i(c) the probability that agent i gives to cluster c, and means over the n questions that i and another agent
+    j responded to; refusals and empty texts are no answers, and agree with nothing:
+
+        s_i = 1/n \sum \sum_c p_i(c) mean_{j != i} p_j(c),    w_i = s_i^power / \sum_j s_j^power
+
+    Wrong answers are more diverse than right ones, so an agent that is often right meets others more often. Where most
+    agents share an error this fails: a single strong agent among weak ones that repeat each other loses its weight. So
+    the weights are an offer; check them on labels, if there are some. `docs/results/weights.md` has what they gain.
+
+    Args:
+        measurements: Of questions, labelled or not. The order, and the weights by which they were measured, change
+            nothing.
+        power: At least 0; 0 counts all agents equally.
+        n_resamples: Of the bootstrap over questions behind the intervals.
+
+    Raises:
+        ValueError: No question was answered by two agents, or no agent ever agrees with another.
+
+    Example:
+        >>> from coe_agents.policy import measure
+        >>> from coe_agents.types import create_response
+        >>> def question(*texts):
+        ...     said = [create_response(name, text) for name, text in zip("abc", texts)]
+        ...     return measure(said, [texts.index(text) for text in texts], n_resamples=0)
+        >>> found = agreement_weights([question("Paris", "Paris", "Lyon"), question("4", "4", "4")])
+        >>> {name: round(weight, 3) for name, weight in found.weights.items()}  # s: 3/4, 3/4, 1/2
+        {'a': 0.435, 'b': 0.435, 'c': 0.129}
+    """
+    number(power, '"power"', least=0, advice="3.0 is the default")
+    integer(n_resamples, '"n_resamples"', least=1, advice="1000 is the default")
+    names = sorted({name for measurement in measurements for name in measurement.agents})
+    rows = np.array([_agreements(each, names) for each in measurements if len(each.agents) > 1])
+    if not rows.size:
+        raise ValueError(
+            '"measurements" must hold questions that at least two agents answered; got none of '
+            f"{len(measurements)}. Sample several agents"
+        )
+    rows = rows[np.lexsort(rows.T)]
+    if lonely := [name for name, known in zip(names, ~np.isnan(rows).all(axis=0), strict=True) if not known]:
+        raise ValueError(
+            f'every agent of "measurements" must have answered a question with another agent; got "{lonely[0]}" alone. '
+            "Omit it"
+        )
+    values, known = np.nan_to_num(rows), (~np.isnan(rows)).astype(float)
+    scores = values.sum(axis=0) / known.sum(axis=0)
+    if not scores.any():
+        raise ValueError(
+            f'agents of "measurements" must sometimes agree; got {len(rows)} questions to which no two agents give the '
+            "same answer. Check the clusterer"
+        )
+    generator = np.random.default_rng(0)
+    drawn = np.empty((n_resamples, len(names)))
+    for place in range(n_resamples):
+        counts = np.bincount(generator.integers(len(rows), size=len(rows)), minlength=len(rows))
+        drawn[place] = _to_weights(counts @ values / np.maximum(counts @ known, 1.0), power)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0).tolist()
+    return Agreement(
+        dict(zip(names, _to_weights(scores, power).tolist(), strict=True)),
+        dict(zip(names, zip(low, high, strict=True), strict=True)),
+        dict(zip(names, scores.tolist(), strict=True)),
+        len(rows),
+    )
+
+
+def _agreements(measurement: Measurement, names: Sequence[str]) -> list[float]:
+    """Returns for each agent sum_c p_i(c) mean_{j != i} p_j(c); NaN for an agent without a response."""
+    texts = measurement.representatives
+    is_answer = [measurement.calls is not None or answer_kind(text) == "answer" for text in texts]
+    rows = distributions_of(measurement, list(measurement.agents)) * is_answer
+    pairs = rows @ rows.T
+    means = (pairs.sum(axis=1) - pairs.diagonal()) / (len(rows) - 1)
+    found = dict(zip(measurement.agents, means.tolist(), strict=True))
+    return [found.get(name, np.nan) for name in names]
+
+
+def _to_weights(scores: np.ndarray, power: float) -> np.ndarray:
+    """Returns scores^power, normalised; equal weights where all scores are 0."""
+    raised = scores**power
+    return raised / raised.sum() if raised.any() else np.full(scores.size, 1.0 / scores.size)

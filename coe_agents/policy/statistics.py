@@ -1,0 +1,201 @@
+"""Owns what is computed once per question, for all estimators to read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from coe_agents.actions.proposals import has_proposals
+from coe_agents.policy.figures import compute_figures
+from coe_agents.policy.measurement import Measurement, measure, response_text
+from coe_agents.policy.weighting import Weighting, log_probabilities, most_probable, shares
+from coe_agents.types import Sample, SampledQuestion
+from coe_agents.uncertainty import cluster_distributions, ensemble_mean
+from coe_agents.uncertainty._checks import FloatArray, IntArray
+from coe_agents.uncertainty.entropies import shannon
+from coe_agents.uncertainty.ties import shares_lead
+
+ActionKind = Literal["call", "no_call"]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """One question's responses, clustered and measured; at least one response.
+
+    Attributes:
+        question: The question and its samples; `responses` are in the order of `labels`.
+        labels: The cluster of each response; clusters are numbered by their texts, so that agents do not matter.
+        weighting: How responses count, as asked for.
+        names: The agents that responded, in the order of the rows of `distributions`.
+        agents: The row of each response's agent.
+        log_probs: Each response's length-normalised log-probability; 0 for those of an agent that counts by frequency.
+        counts_by_probability: Whether each agent's responses count by probability, in the order of the rows.
+        distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
+        support: The ensemble mean of each cluster, shape `(n_clusters,)`.
+        leading: The clusters that share the lead: one, or more on a tie.
+        entropies: The semantic entropy of each agent, in the order of the rows.
+        figures: Scores by name; None where it cannot be computed: see `compute_figures`.
+        proposer: The agent whose first response is judged; None where the group's answer is.
+        weights: Of the agents by name, 1 for those without. They change `support`, `leading`, `figures` and
+            `measurement`.
+        measured: The measurement that these statistics are of; None: `measurement` computes it.
+    """
+
+    question: SampledQuestion
+    labels: IntArray
+    weighting: Weighting
+    names: tuple[str, ...]
+    agents: IntArray
+    log_probs: FloatArray
+    counts_by_probability: tuple[bool, ...]
+    distributions: FloatArray
+    support: FloatArray
+    leading: tuple[int, ...]
+    entropies: tuple[float, ...]
+    figures: Mapping[str, float | None]
+    proposer: str | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    measured: Measurement | None = None
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        """What a policy receives; most scores are computed without it, since it takes as long as all of them."""
+        if self.measured is not None:
+            return self.measured
+        labels = self.labels.tolist()
+        weights = {name: self.weights.get(name, 1.0) for name in self.names} if self.weights else None
+        how: dict[str, Any] = {"weights": weights, "weighting": self.weighting, "n_resamples": 0}
+        return measure(self.responses, labels, with_contested=False, question=self.question.text, **how)
+
+    @cached_property
+    def responses(self) -> tuple[Sample, ...]:
+        return self.question.responses
+
+    @cached_property
+    def n_responses(self) -> list[int]:
+        return list(np.bincount(self.agents).tolist())
+
+    @cached_property
+    def response_shares(self) -> FloatArray:
+        """Each response's share of its agent's distribution, shape `(n_responses,)`."""
+        return shares(self.log_probs, self.agents)
+
+    @cached_property
+    def places(self) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in self.support]
+        for place, label in enumerate(self.labels.tolist()):
+            found[label].append(place)
+        return found
+
+    @cached_property
+    def proposal(self) -> int | None:
+        """The place of the proposer's first response, that of the lowest round and index; None without one."""
+        return next((i for i, each in enumerate(self.responses) if each["agent"] == self.proposer), None)
+
+    @cached_property
+    def action_kind(self) -> ActionKind | None:
+        """Whether a tool is called, by the proposal or else by a leading answer; None of texts."""
+        if self.is_text:
+            return None
+        judged = (
+            [self.responses[place] for cluster in self.leading for place in self.places[cluster]]
+            if self.proposer is None
+            else []
+            if self.proposal is None
+            else [self.responses[self.proposal]]
+        )
+        if all(response.get("calls") is None for response in judged):
+            return None
+        return "call" if any(response.get("calls") for response in judged) else "no_call"
+
+    @cached_property
+    def is_text(self) -> bool:
+        return not has_proposals(self.responses)
+
+    @property
+    def is_tied(self) -> bool:
+        return len(self.leading) > 1
+
+    def answer_of(self, cluster: int) -> str:
+        """Returns a cluster's most probable response; of tool calls the canonical action."""
+        if self.leading == (cluster,) and not self.is_text and self.measurement.calls is None:
+            return self.measurement.answer
+        places = self.places[cluster]
+        return most_probable([response_text(self.responses[place]) for place in places], self.response_shares[places])
+
+
+def _log_probabilities(question: SampledQuestion, weighting: Weighting) -> tuple[FloatArray, dict[str, bool]]:
+    try:
+        return log_probabilities(question.responses, weighting)
+    except ValueError as error:
+        raise ValueError(f"question {question.id!r}: {error}") from error
+
+
+def compute_statistics(
+    questions: Sequence[SampledQuestion],
+    labels: Sequence[Sequence[int]],
+    weighting: Weighting,
+    proposer: str | None,
+    weights: Mapping[str, float],
+) -> Iterator[Statistics]:
+    """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
+
+    Distributions are padded with clusters of probability 0, which change no figure.
+    """
+    numbers: dict[str, int] = {}
+    agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in questions[0].responses])
+    clusters = np.array(labels)
+    known = [_log_probabilities(each, weighting) for each in questions]
+    likely = np.array([log_probs for log_probs, _ in known])
+    # probabilities and counts of 1 cannot be pooled
+    poolable = np.array([log_probs * all(by_agent.values()) for log_probs, by_agent in known])
+    distributions = cluster_distributions(clusters, agents, log_probs=likely)
+    given = np.array([weights.get(name, 1.0) for name in numbers])
+    own_weights = given / given.sum() if weights else None
+    support = distributions.mean(axis=1) if own_weights is None else ensemble_mean(distributions, weights=own_weights)
+    entropies = shannon(distributions)
+    figures = compute_figures(
+        distributions,
+        pooled=cluster_distributions(clusters, np.zeros_like(agents), log_probs=poolable)[:, 0],
+        support=support,
+        frequencies=cluster_distributions(clusters, agents),
+        weights=own_weights,
+    )
+    leads = shares_lead(support).tolist()
+    for i, question in enumerate(questions):
+        n_clusters = max(labels[i]) + 1
+        yield Statistics(
+            question=question,
+            labels=clusters[i],
+            weighting=weighting,
+            names=tuple(numbers),
+            agents=agents,
+            log_probs=likely[i],
+            counts_by_probability=tuple(known[i][1][name] for name in numbers),
+            distributions=distributions[i, :, :n_clusters],
+            support=support[i, :n_clusters],
+            leading=tuple(cluster for cluster, leads_here in enumerate(leads[i]) if leads_here),
+            entropies=tuple(entropies[i].tolist()),
+            figures={name: values[i] for name, values in figures.items()},
+            proposer=proposer,
+            weights=weights,
+        )
+
+
+def statistics_of(measurement: Measurement) -> Statistics | None:
+    """Returns the statistics of the responses that a measurement is of; None where it does not have them.
+
+    There are no references and no verdicts: what is computed of them can be computed of a new question.
+    """
+    if measurement.sampled is None:
+        return None
+    asked, responses, labels = measurement.sampled
+    unknown: dict[str, Any] = {"id": "", "question": asked, "references": [], "correct": None, "tools": None}
+    rows = tuple(cast("Sample", {**response, **unknown}) for response in responses)
+    by_probability = any(agent.weighting == "probability" for agent in measurement.agents.values())
+    weighting: Weighting = "auto" if by_probability else "frequency"
+    question = SampledQuestion("", asked, (), rows, ())
+    found = compute_statistics([question], [labels], weighting, measurement.proposer, measurement.weights)
+    return replace(next(found), measured=measurement)

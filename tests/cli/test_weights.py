@@ -1,0 +1,67 @@
+"""`weights`: trust in the agents without labels."""
+
+import json
+import tomllib
+
+import pytest
+
+from coe_agents.config.build import load_weights
+from coe_agents.config.schema import load_config
+from coe_agents.errors import ConfigurationError
+from tests.cli.command import run
+from tests.evaluation.invented import row, write
+
+AGENT = '[[agents]]\nname = "{}"\nmodel = "openai:m"\n'
+
+
+def said(**texts):
+    """One question for each letter: agents of equal letters agree."""
+    names = dict.fromkeys(texts)
+    return [
+        row(f"q{place}", name, 0, letters[place])
+        for name, letters in texts.items()
+        for place in range(len(texts[next(iter(names))]))
+    ]
+
+
+def test_weights_need_no_labels_and_the_graph_reads_them(tmp_path):
+    samples = write(tmp_path / "s.samples.jsonl", said(a="xxxx", b="xxxy", c="xzzz"))
+    done = run("weights", samples, "--out", tmp_path / "weights.toml", "--json")
+    found = json.loads(done.stdout)
+    # agreement: a (1 + 1/2 + 1/2 + 0) / 4, b the same, c 1 / 4
+    assert found["weights"] == pytest.approx({"a": 8 / 17, "b": 8 / 17, "c": 1 / 17})
+    assert (found["odd_one_out"], found["check"]) == ("c", None)
+    written = tomllib.loads((tmp_path / "weights.toml").read_text())
+    assert written["weights"] == found["weights"]
+    config = tmp_path / "coe.toml"
+    config.write_text('[graph]\nweights = "weights.toml"\n' + "".join(map(AGENT.format, "abc")))
+    assert load_weights(load_config(config)) == found["weights"]
+    config.write_text('[graph]\nweights = "weights.toml"\n' + "".join(map(AGENT.format, "abd")))
+    with pytest.raises(ConfigurationError, match='names an agent that is not in the group: "c"'):
+        load_weights(load_config(config))
+    shown = run("weights", samples).stdout
+    assert "Here c agrees far less than the others with the rest. Whether that is so, only labels can tell" in shown
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        # right is "r": the odd one out is always right
+        (
+            {"a": "xyxyxyxy", "b": "xyxyxyxr", "c": "rrrrrrrr"},
+            "The best model, c (right in 100.0%), is the odd one out",
+        ),
+        # b and c agree with a by turns, and where all three differ, a is right
+        ({"a": "rrrrrrrr", "b": "rrxyvwxy", "c": "klrrklmn"}, "They help"),
+    ],
+)
+def test_labels_tell_whether_the_weights_help(tmp_path, texts, told):
+    rows = [{**each, "references": ["r"]} for each in said(**texts)]
+    samples = write(tmp_path / "s.samples.jsonl", rows)
+    assert told in run("weights", samples).stdout
+
+
+def test_one_agent_has_no_weight_among_others(tmp_path):
+    done = run("weights", write(tmp_path / "s.samples.jsonl", said(a="xy")))
+    assert done.returncode == 1
+    assert "at least two agents answered" in done.stderr

@@ -1,0 +1,88 @@
+"""LangChain's own middleware over a group: there is nothing between them."""
+
+import pytest
+
+from tests.decisions.scripted import CALL, HARMLESS, RISKY, dead, says, tinyworld_models
+
+from langchain.agents import create_agent  # isort: skip -- what needs langchain-core 1.8 comes after
+from langchain.agents.middleware import AutoModeMiddleware, ModelChoice, ModelRouterMiddleware
+from langchain_core.messages import AIMessage
+
+from coe_agents.decisions import CoEDecisionModel
+from coe_agents.errors import GroupUnavailableError
+from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.tinyworld import tinyworld_tools
+
+pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+
+
+@pytest.fixture(scope="module")
+def models():
+    return tinyworld_models()
+
+
+async def run(form, middleware, paid=None):
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
+    agent = create_agent(driver, tinyworld_tools(paid), middleware=[middleware])
+    asked = {"messages": [("user", "Send Nina 60 euros.")]}
+    return agent.invoke(asked) if form == "sync" else await agent.ainvoke(asked)
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("case", "instructions", "runs"),
+    [
+        ("three", HARMLESS, True),
+        ("three", RISKY, False),
+        ("conflict", HARMLESS, False),
+        ("one dead", HARMLESS, False),
+        ("one dead, certain", HARMLESS, True),
+        ("two dead", HARMLESS, None),
+    ],
+)
+async def test_auto_mode_runs_blocks_or_ends(models, form, case, instructions, runs):
+    members = {
+        "three": models,
+        "conflict": [*models[:2], says(1.0), *[says(0.01)] * 4],
+        "one dead": [*models, dead()],
+        "one dead, certain": [models[0], *[says(0.01)] * 3, dead()],
+        "two dead": [models[0], dead(), dead()],
+    }[case]
+    paid = []
+    group = CoEDecisionModel(members)
+    mode = AutoModeMiddleware(tools=["transfer"], instructions=instructions, classifier=group)
+    if runs is None:
+        with pytest.raises(GroupUnavailableError, match='1 member of 3 answered "is_risky"'):
+            await run(form, mode, paid)
+        assert paid == []
+        return
+    result = (await run(form, mode, paid))["messages"][-2]
+    assert (result.status, paid) == (("success", [("Nina", 60)]) if runs else ("error", []))
+    if case == "conflict":
+        assert "(probability: 0.50)" in result.content
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+async def test_the_router_takes_the_label_of_the_group(models, form):
+    drivers = {name: ScriptedDriver(script=[AIMessage(name)]) for name in ("fast", "powerful")}
+    choices = {name: ModelChoice(model=driver, criteria=f"{name} tasks") for name, driver in drivers.items()}
+    for members, label in (([*models, says(0.0, 1.0)], None), ([says(0.9, 0.1), says(0.6, 0.4), dead()], "fast")):
+        group = CoEDecisionModel(members)
+        router = ModelRouterMiddleware(choices=choices, instructions="Which model?", classifier=group)
+        result = await run(form, router)
+        routed = result["model_route"]
+        assert routed.probabilities == group.decide(result["messages"][0], _question(router))["route"]["probabilities"]
+        assert (
+            result["messages"][-1].text
+            == routed.choice
+            == (label or max(routed.probabilities, key=routed.probabilities.get))
+        )
+    with pytest.raises(GroupUnavailableError):
+        await run(form, ModelRouterMiddleware(choices=choices, instructions="?", classifier=CoEDecisionModel([dead()])))
+
+
+def _question(router):
+    from langchain_core.decisions import Choice
+
+    criteria = {name: choice.criteria for name, choice in router.config.choices.items()}
+    return {"route": Choice(instructions=router.config.instructions, criteria=criteria)}

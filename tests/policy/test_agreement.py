@@ -1,0 +1,67 @@
+import math
+
+import pytest
+
+from coe_agents.policy import agreement_weights, measure
+from tests.doubles import response
+
+
+def question(**texts):
+    """Each agent's responses, of which equal texts are one cluster."""
+    said = [response(name, text) for name, own in texts.items() for text in own]
+    places = {}
+    labels = [places.setdefault(each["text"], len(places)) for each in said]
+    return measure(said, labels, n_resamples=0)
+
+
+SPLIT = question(a=["x"], b=["x"], c=["y"])
+MIXED = question(a=["x", "x"], b=["x", "z"], c=["z", "z"])
+
+
+def test_an_agent_counts_by_the_cube_of_its_agreement():
+    # SPLIT: a and b each agree with one of two others, 1/2; c with none. MIXED: p_a = (1, 0), p_b = (1/2, 1/2),
+    # p_c = (0, 1): a meets b half of the time and c never, 1/4, and so does c; b meets each half of the time, 1/2
+    found = agreement_weights([SPLIT, MIXED])
+    agreement = {"a": (1 / 2 + 1 / 4) / 2, "b": (1 / 2 + 1 / 2) / 2, "c": (0 + 1 / 4) / 2}
+    assert found.agreement == pytest.approx(agreement)
+    total = sum(value**3 for value in agreement.values())
+    assert found.weights == pytest.approx({name: value**3 / total for name, value in agreement.items()})
+    assert found.odd_one_out == "c"
+    assert agreement_weights([SPLIT, MIXED], power=0).weights == pytest.approx(dict.fromkeys("abc", 1 / 3))
+
+
+def test_the_order_of_questions_changes_nothing_and_of_few_the_interval_is_wide():
+    found = agreement_weights([SPLIT, MIXED] * 3)
+    assert found == agreement_weights([MIXED, MIXED, MIXED, SPLIT, SPLIT, SPLIT])
+    for name, (low, high) in found.intervals.items():
+        assert low <= found.weights[name] <= high
+    low, high = found.intervals["b"]
+    narrow, wide = agreement_weights([SPLIT, MIXED] * 100).intervals["b"]
+    assert wide - narrow < (high - low) / 3
+
+
+def test_what_is_no_answer_agrees_with_nothing():
+    silent = question(a=[""], b=[""], c=["I don't know."], d=["I don't know."])
+    found = agreement_weights([silent, question(a=["x"], b=["x"], c=["y"], d=["x"])])
+    assert found.agreement == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 0.0, "d": 1 / 3})
+
+
+def test_an_agent_is_judged_by_the_questions_that_it_answered():
+    found = agreement_weights([SPLIT, question(a=["x"], b=["x"]), question(a=["alone"])])
+    assert found.agreement == pytest.approx({"a": 3 / 4, "b": 3 / 4, "c": 0.0})
+    assert found.n_questions == 2
+
+
+@pytest.mark.parametrize(
+    ("questions", "options", "said"),
+    [
+        ([], {}, "at least two agents answered; got none of 0"),
+        ([question(a=["x"])], {}, "at least two agents answered; got none of 1"),
+        ([SPLIT, question(d=["x"])], {}, 'got "d" alone'),
+        ([question(a=["x"], b=["y"])], {}, "got 1 questions? to which no two agents give the same answer"),
+        ([SPLIT], {"power": math.nan}, '"power" must be'),
+    ],
+)
+def test_what_has_no_weights_is_refused(questions, options, said):
+    with pytest.raises(ValueError, match=said):
+        agreement_weights(questions, **options)

@@ -1,0 +1,131 @@
+"""Answers by a JSON schema, required calls, and texts that end an answer."""
+
+import json
+
+import pytest
+
+from coe_agents import SupportPolicy
+from coe_agents.testing import ScriptedAgent
+from tests.serve.groups import AGREEING, complete, create_group, group_of, respond
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "people": {"type": "integer"}, "tags": {"type": "array"}},
+    "required": ["city", "people"],
+    "additionalProperties": False,
+}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
+PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}}
+LOG = {"type": "function", "function": {"name": "log"}}
+
+
+def saying(*said, **options):
+    return create_group(*([text] for text in said), **{"policy": SupportPolicy(0.5), **options})
+
+
+async def test_answers_are_compared_field_by_field():
+    agents = [
+        '{"people": 2, "city": "Paris"}',
+        '```json\n{"city": "Paris", "people": 2.0}\n```',
+        '{"city": "Paris", "people": 3}',
+    ]
+    reply = (await complete(saying(*agents), response_format=FORMAT)).json()
+    assert reply["choices"][0]["message"]["content"] == '{"city": "Paris", "people": 2}'
+    # all say the city; two of three, each of a third of the ensemble mean, say 2
+    assert reply["coe"]["fields"] == {"city": pytest.approx(1), "people": pytest.approx(2 / 3)}
+    assert reply["coe"]["answer_kind"] == "answer"
+    of_responses = {"format": {"type": "json_schema", **FORMAT["json_schema"]}}
+    response = (await respond(saying(*agents), text=of_responses)).json()
+    assert json.loads(response["output"][0]["content"][0]["text"]) == {"city": "Paris", "people": 2}
+
+
+async def test_a_refusal_names_the_contested_field_and_no_value():
+    response = await complete(
+        saying(*(f'{{"city": "Paris", "people": {n}}}' for n in (511, 622, 733))), response_format=FORMAT
+    )
+    message = response.json()["choices"][0]["message"]
+    assert 'the answers differ in "people". CoE 1.099' in message["refusal"]
+    assert "fields" not in response.json()["coe"]
+    assert not any(n in response.text for n in ("511", "622", "733"))
+
+
+@pytest.mark.parametrize(
+    "invalid", ["Paris", '{"city": "Paris"}', '{"city": 1, "people": 2}', '{"city": "x", "people": 2, "x": 1}']
+)
+async def test_what_does_not_fit_is_a_failed_response(invalid):
+    agents = [ScriptedAgent(name, ['{"city": "Paris", "people": 2}']) for name in "ab"]
+    group = group_of(*agents, ScriptedAgent("c", [invalid]), policy=SupportPolicy(0.5))
+    reply = (await complete(group, response_format=FORMAT)).json()
+    assert (reply["coe"]["action"], reply["coe"]["failed_agents"]) == ("answer", {"c": "InvalidReplyError"})
+    assert '"additionalProperties": false' in agents[0].requests[0]["instruction"]
+
+
+async def test_a_schema_beside_tools():
+    """The agents call first, and answer by the schema in the end."""
+    agents = [ScriptedAgent(name, [[{"name": "pay", "args": {"to": "Ann"}}]]) for name in "ab"]
+    reply = (await complete(group_of(*agents), response_format=FORMAT, tools=[PAY])).json()
+    assert reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "pay"
+    done = (await complete(saying(*['{"city": "Paris", "people": 2}'] * 2), response_format=FORMAT, tools=[PAY])).json()
+    assert json.loads(done["choices"][0]["message"]["content"])["city"] == "Paris"
+
+
+async def test_a_declined_answer_is_no_failure():
+    reply = (await complete(saying(*["I don't know."] * 3), response_format={"type": "json_object"})).json()
+    assert "the agents decline to answer" in reply["choices"][0]["message"]["refusal"]
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "pay"}}])
+async def test_a_call_that_is_required_is_given_or_refused(choice):
+    agents = [ScriptedAgent(name, [[{"name": "pay", "args": {"to": "Ann"}}]]) for name in "ab"]
+    (given,) = (await complete(group_of(*agents), tools=[LOG, PAY], tool_choice=choice)).json()["choices"]
+    assert (given["message"]["content"], given["finish_reason"]) == (None, "tool_calls")
+    shown = [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]]
+    assert shown == (["log", "pay"] if choice == "required" else ["pay"])
+    assert agents[0].requests[0]["messages"][0] == {
+        "role": "system",
+        "content": "Reply by calling a tool, not with a text.",
+    }
+    refused = (await complete(create_group(*AGREEING), tools=[PAY], tool_choice=choice)).json()
+    assert "call nothing, and the request requires a call" in refused["choices"][0]["message"]["refusal"]
+
+
+async def test_an_answer_ends_before_a_stop_text():
+    group = saying(*["Paris. Observation: none"] * 2)
+    for stop, expected in (
+        (["Observation:", "\n"], "Paris. "),
+        ("none", "Paris. Observation: "),
+        ([""], "Paris. Observation: none"),
+    ):
+        reply = (await complete(group, stop=stop)).json()
+        assert reply["choices"][0]["message"]["content"] == expected
+
+
+REFUSED = {
+    "no tools": ({"tool_choice": "required"}, "tool_choice"),
+    "another tool": ({"tools": [LOG], "tool_choice": {"type": "function", "function": {"name": "pay"}}}, "tool_choice"),
+    "another choice": ({"tools": [LOG], "tool_choice": {"type": "custom"}}, "tool_choice"),
+    "a list": (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}},
+        "response_format",
+    ),
+    "no schema": ({"response_format": {"type": "json_schema"}}, "response_format"),
+    "no type": (
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "objekt"}}}]},
+        "tools[0]",
+    ),
+    "no fields": (
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": []}}}]},
+        "tools[0]",
+    ),
+    "no target": (
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"$ref": "#/x"}}}]},
+        "tools[0]",
+    ),
+    "numbers": ({"stop": [1]}, "stop"),
+}
+
+
+@pytest.mark.parametrize(("fields", "param"), REFUSED.values(), ids=REFUSED)
+async def test_what_makes_no_sense_is_refused(fields, param):
+    response = await complete(create_group(*AGREEING), **fields)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, param)

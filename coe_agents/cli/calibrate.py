@@ -134,15 +134,19 @@ def calibrate(
     if not is_found:
         print_lines(_shortfall_in_words(nearest(calibration, rows)))
     _print_remarks(calibration)
-    for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
-        if n:
-            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
-            print_lines(f"{skipped} skipped.")
+    _print_skipped({"verdict": n_unjudged, _TO_JUDGE: n_silent})
     print_lines(judging.note())
     if not is_found:
         _end_without_policy(out)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
     print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
+
+
+def _print_skipped(numbers: Mapping[str, int]) -> None:
+    for lacking, n in numbers.items():
+        if n:
+            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
+            print_lines(f"{skipped} skipped.")
 
 
 def _check_shares(risk: float, confidence: float) -> None:

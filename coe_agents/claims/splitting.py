@@ -1,5 +1,6 @@
 """Owns the step from a text to its claims: sentences, or the atomic claims that a chat model finds in them."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -74,18 +75,17 @@ def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
 def _sentences(text: str, language: str) -> Iterator[Claim]:
     from sentencex import segment  # here, since most runs have no claims
 
-    place = 0
-    for piece in segment(language, text):
-        start = text.find(piece, place)
-        place = start + len(piece)
+    start = 0
+    for piece in segment(language, _SURROGATES.sub("\ufffd", text)):  # together they are the text, in its length
         for line in piece.splitlines(keepends=True):
             said = line.strip(_AROUND)
             if any(character.isalnum() for character in said) and not line.lstrip().startswith("#"):
                 begin = start + line.index(said)
-                yield Claim(said, begin, begin + len(said))
+                yield Claim(text[begin : begin + len(said)], begin, begin + len(said))
             start += len(line)
 
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _AROUND = " \t\r\n-*•–—"
 
 

@@ -35,6 +35,17 @@ def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
         assert shares["contradicts"] == 0.0  # which overlap never sees
 
 
+def test_reasoning_is_no_part_of_a_draft_and_supports_nothing():
+    said = {
+        "a": ["<think>Maybe Rome?</think>Ada died in London."],
+        "b": ["<think>Ada died in London.</think>I don't know."],
+    }
+    (found,) = Claims().decide([responses(said)])
+    assert [(claim["text"], claim["start"], claim["support_between"]) for claim in found["claims"]] == [
+        ("Ada died in London.", 0, 0.0)
+    ]
+
+
 def test_names_and_order_of_agents_change_nothing():
     renamed = dict(zip("zyx", reversed(SAID.values()), strict=True))
     one, other = Claims().decide([responses(SAID), list(reversed(responses(renamed)))])

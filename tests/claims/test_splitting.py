@@ -16,6 +16,7 @@ TEXT = "Dr. Smith was born in 1950. He lives in the U.S. and writes."
         (TEXT, ["Dr. Smith was born in 1950.", "He lives in the U.S. and writes."]),
         ("# Ada\n\n- She wrote.\n- She died in 1852.\n\n---\n", ["She wrote.", "She died in 1852."]),
         ("你好。再见。", ["你好。", "再见。"]),
+        ("A\ud800 is. \x00B\u202e is.\r\nC is.", ["A\ud800 is.", "\x00B\u202e is.", "C is."]),
         (" \n", []),
     ],
 )

@@ -97,12 +97,7 @@ def calibrate(
     setting, judging = create_setting(scoring, samples)
     of_agents = None if weights is None else AgentWeights.load(weights).weights
     rows, n_silent = judge_saved(
-        samples,
-        setting,
-        every_cluster=score == "learned",
-        proposer=proposer,
-        weights=of_agents,
-        score=score,
+        samples, setting, every_cluster=score == "learned", proposer=proposer, weights=of_agents, score=score
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     n_unjudged = sum(row.correct is None for row in rows)
@@ -134,7 +129,7 @@ def calibrate(
     if not is_found:
         print_lines(_shortfall_in_words(nearest(calibration, rows)))
     _print_remarks(calibration)
-    _print_skipped({"verdict": n_unjudged, _TO_JUDGE: n_silent})
+    _print_skipped(n_unjudged, n_silent)
     print_lines(judging.note())
     if not is_found:
         _end_without_policy(out)
@@ -142,8 +137,8 @@ def calibrate(
     print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
 
 
-def _print_skipped(numbers: Mapping[str, int]) -> None:
-    for lacking, n in numbers.items():
+def _print_skipped(n_unjudged: int, n_silent: int) -> None:
+    for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
         if n:
             skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
             print_lines(f"{skipped} skipped.")

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coe_agents.decision.refusal import is_refusal
 from coe_agents.extensions import did_you_mean
 from coe_agents.prompts import MUST_CALL
 from coe_agents.serve.api_error import ApiError, invalid_request
 from coe_agents.serve.chat_tools import check_results, choose_tools, read_calls, read_format, read_id, read_tools
-from coe_agents.serve.refusal import is_refusal
 
 _HAS_NO_EFFECT = (
     "temperature",

@@ -12,10 +12,10 @@ from starlette.types import Scope
 
 from coe_agents import GroupDecision
 from coe_agents.actions.proposals import describe_action
+from coe_agents.decision.refusal import refusal
 from coe_agents.graph.context import CallersLimits
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.chat_request import read_messages
-from coe_agents.serve.refusal import refusal
 from coe_agents.serve.request_log import note_decision
 from coe_agents.serve.runs import Runs
 

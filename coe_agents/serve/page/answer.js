@@ -76,8 +76,7 @@ class Builder {
 
   code({ content, info }) {
     const language = cut(visible(info ?? "").trim().split(/\s+/)[0] ?? "", 20);
-    const body = element("pre", { dir: "ltr" }, element("code", {}, this.pieces(content)));
-    return element("div", "code-block", language ? element("p", "note", language) : null, body, copyButton(() => content));
+    return codeBlock(language, this.pieces(content), content);
   }
 
   // A text in pieces, as the spans divide it. What markdown-it has changed, such as an entity, is in no span.
@@ -104,6 +103,12 @@ const nameOf = (tag) => (/^h[1-6]$/.test(tag) ? "h3" : TAGS.has(tag) ? tag : "sp
 function attributesOf(token) {
   const start = token.tag === "ol" ? token.attrGet("start") : null;
   return start ? { start: String(Number(start)) } : {};
+}
+
+// Code with its name and a button that copies it; `pieces` are its parts as nodes
+export function codeBlock(name, pieces, text) {
+  const head = element("div", "code-head", element("span", "note", name), copyButton(() => text));
+  return element("div", "code-block", head, element("pre", { dir: "ltr", tabindex: "0" }, element("code", {}, pieces)));
 }
 
 // A button that copies a text; null where the browser lets no page do so

@@ -1,6 +1,6 @@
 // The question that is shown, as a program asks it: with curl, in Python and in JavaScript
 
-import { copyButton } from "./answer.js";
+import { codeBlock } from "./answer.js";
 import { element } from "./parts.js";
 
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -42,8 +42,7 @@ function programs(model, messages, coe) {
 export function programsFor(model, messages, coe) {
   const found = Object.entries(programs(model, messages, coe)).map(([name, lines]) => {
     const text = lines.join("\n");
-    const body = element("pre", { dir: "ltr", tabindex: "0" }, element("code", {}, text));
-    return element("div", "code-block", element("p", "note", name), body, copyButton(() => text));
+    return codeBlock(name, [text], text);
   });
   const note = "If the server has a key, pass it as api_key, or as the header Authorization: Bearer KEY.";
   return [...found, element("p", "note", note)];

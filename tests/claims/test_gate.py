@@ -129,6 +129,24 @@ def test_a_question_with_forty_claims_takes_little_time_and_twice_the_claims_not
     assert large < 4 * max(small, 0.02)
 
 
+class Judge:
+    """An entailment model: what names another town contradicts."""
+
+    def predict(self, pairs):
+        return np.array([[0.9, 0.1, 0.0] if "Rome" in premise else [0.0, 0.1, 0.9] for premise, _ in pairs])
+
+
+def test_an_entailment_model_tells_contradiction_from_silence():
+    claims = Claims(support=Judge(), policy=ClaimPolicy(0.5, mark_from=None))
+    said = {"a": ["Ada died in London."], "b": ["Ada died in Rome."], "c": ["I don't know."]}
+    (found,) = claims.decide([responses(said)], weights={"b": 0.0})  # who is not trusted gives no draft, and is heard
+    assert found["answer"] is None
+    assert found["claims"][0]["agents"] == {
+        "b": {"supports": 0.0, "contradicts": 0.9, "silent": pytest.approx(0.1)},
+        "c": {"supports": 0.0, "contradicts": 0.0, "silent": 1.0},
+    }
+
+
 def test_parts_of_the_wrong_kind_are_refused():
     for wrong in ({"splitter": 3}, {"support": Sentences()}, {"policy": 0.5}):
         with pytest.raises(TypeError):

@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage
 from coe_agents import prompts
 from coe_agents.agents._requests.chat_models import check_model, create_model
 from coe_agents.checks import integer
+from coe_agents.clustering.protocols import check_strings
 from coe_agents.errors import CoEError, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.text import one_line
 
@@ -63,7 +64,7 @@ class Sentences:
 
     def split(self, texts: Sequence[str]) -> list[tuple[Claim, ...] | CoEError]:
         """Returns the sentences of each text; see `Splitter`."""
-        return [sentences(text, self.language) for text in texts]
+        return [sentences(text, self.language) for text in check_strings(texts, name='"texts"')]
 
 
 @lru_cache(maxsize=_KEPT)
@@ -118,6 +119,7 @@ class ChatClaims:
 
     def split(self, texts: Sequence[str]) -> list[tuple[Claim, ...] | CoEError]:
         """Returns the claims of each text, each with the place of its sentence; see `Splitter`."""
+        texts = check_strings(texts, name='"texts"')
         unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
         found: dict[str, tuple[Claim, ...] | CoEError] = {}
         asked = [text for text in unknown if sentences(text)]

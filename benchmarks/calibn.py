@@ -66,5 +66,5 @@ def to_samples(record: dict, models: tuple[str, ...]) -> Iterator[dict]:
                 "logprob": response.get("sum_logprob"),
                 "n_tokens": response.get("n_tokens"),
                 "correct": None if verdict is None else bool(verdict),
-                "verbal_conf": response.get("verbal_conf"),
+                "confidence": response.get("verbal_conf"),
             }

@@ -2,9 +2,7 @@
 
     python benchmarks/calibration.py FOLDER [HALVES] [--write FILE]
 
-FOLDER holds the generations that `defaults.py` names. A policy is calibrated on one half and decides on the other.
-
-First, which score ranks best, and which answers most: the default of `calibrate` is chosen by that.
+FOLDER holds the four `gen_*_calibn*.dev.jsonl.gz`. A policy is calibrated on one half and decides on the other.
 """
 
 import sys
@@ -13,33 +11,25 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from actions import opened
-from calibn import EQUALS, SETS, UNEQUALS, to_samples
-from defaults import GROUPS as ALL_GROUPS
-from defaults import generations
+from calibn import EQUALS, SETS, UNEQUALS
 from learned_gate import CORRECTNESS, judged_rows
 from result_page import result_page
 from scipy.stats import beta
 
-from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import calibrate, judge_samples
+from coe_agents.evaluation import calibrate
 from coe_agents.evaluation.calibration.risk_control import choose_threshold
-from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.policy.estimators import score_of
 
 RISK, CONFIDENCE, SIMULATIONS = 0.3, 0.9, 2000
 GROUPS = {"unequal": UNEQUALS, "equal": EQUALS}
-GATES = {"coe": {"score": "coe"}, "learned": {"score": "learned"}, "halves": {"score": "learned", "halves": True}}
-
-
-SCORES = ("coe", "vote_share", "renyi_3")
-RISKS, DEALINGS, RESAMPLES = (0.1, 0.2, 0.3), 10, 500
+GATES = {
+    "threshold": {"score": "coe"},
+    "learned": {"score": "learned"},
+    "halves": {"score": "learned", "halves": True},
+}
 
 
 def main() -> None:
     n_halves = int(sys.argv[2]) if len(sys.argv) > 2 else 200
-    by_score(Path(sys.argv[1]))
     print(f"{n_halves} random halves, risk {RISK}, confidence {CONFIDENCE}; above: the other half exceeds the risk;")
     print("beyond: by more than its sampling error (lower 95 % bound); never: there is no threshold")
     sets = [(correctness, title, name) for correctness in CORRECTNESS for title in GROUPS for name in SETS]
@@ -52,54 +42,6 @@ def main() -> None:
             print(table, flush=True)
     print()
     on_known_truth()
-
-
-def by_score(folder):
-    found = []
-    with ProcessPoolExecutor(2) as pool:
-        for figures in pool.map(scores_of, [folder] * len(ALL_GROUPS), ALL_GROUPS):
-            found += figures
-    differences, coverages = (np.array(part) for part in zip(*found, strict=True))
-    print(f"{len(found)} groups; AUROC less that of CoE: mean, and in how many groups its 95 % interval (bootstrap,")
-    print(f"{RESAMPLES} resamples of questions) is above and below 0; mean coverage on {DEALINGS} random halves")
-    print(f"{'score':12} {'AUROC':>7} better worse " + " ".join(f"coverage at {risk}" for risk in RISKS))
-    for place, score in enumerate(SCORES):
-        mean, low, high = differences[:, place].T
-        counts = f"{(low > 1e-9).sum():6d} {(high < -1e-9).sum():5d}"
-        shares = " ".join(f"{share:15.3f}" for share in coverages[:, place].mean(axis=0))
-        print(f"{score:12} {mean.mean():+7.4f} {counts} {shares}")
-    print()
-
-
-def scores_of(folder, name):
-    """For each group of a set: each score's gain in AUROC with its interval, and its coverage at each risk."""
-    asked = list(generations(folder, name))
-    common = set.intersection(*({model for model, said in each["responses"].items() if said} for each in asked))
-    found = []
-    for chosen in ALL_GROUPS[name].values():
-        models = chosen or tuple(sorted(common))
-        with opened([sample for record in asked for sample in to_samples(record, models)]) as questions:
-            rows = [row for row in judge_samples(questions, clusterer=NormalizedMatch()) if row.correct is not None]
-        correct = np.array([row.correct for row in rows])
-        columns = [join_ties([score_of(row.measurement, score) for row in rows]) for score in SCORES]
-        generator = np.random.default_rng(0)
-        drawn = [np.arange(len(rows)), *generator.integers(len(rows), size=(RESAMPLES, len(rows)))]
-        areas = np.array([[auroc(correct=correct[i], uncertainty=column[i]) for column in columns] for i in drawn])
-        areas -= areas[:, :1]
-        low, high = np.nanquantile(areas[1:], [0.025, 0.975], axis=0)
-        covered = [[mean_coverage(rows, score, risk) for risk in RISKS] for score in SCORES]
-        found.append((np.array([areas[0], low, high]).T, covered))
-    return found
-
-
-def mean_coverage(rows, score, risk):
-    shares = []
-    for seed in range(DEALINGS):
-        half = [rows[i] for i in np.random.default_rng(seed).permutation(len(rows))[: len(rows) // 2]]
-        named = {"clusterer": "NormalizedMatch", "correctness": "reference_or_label"}
-        record = calibrate(half, risk=risk, confidence=CONFIDENCE, score=score, **named).calibration
-        shares.append(record.n_answered / record.n_questions)
-    return np.mean(shares)
 
 
 def on_set(correctness, title, name, n_halves):

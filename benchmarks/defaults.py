@@ -1,4 +1,7 @@
-"""Prints what the default policy and others answer of real responses without any labels, and how much of it is wrong.
+"""Prints what the default policy answers of real responses without any labels, and which score is best to calibrate.
+
+How much of what it and other rules answer is wrong; and how well the scores that `calibrate` may take by default rank
+wrong answers, and how many they answer at a stated risk.
 
     python benchmarks/defaults.py FOLDER [--write FILE]
 
@@ -12,6 +15,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -22,10 +26,13 @@ from result_page import result_page
 
 from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import judge_samples
+from coe_agents.evaluation import calibrate, judge_samples
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.risk_control import risk_bound
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.policy import Measurement, Policy
+from coe_agents.policy.estimators import score_of
 
 ALL = {"all": ()}
 CALIBN = {"equal": EQUALS, "unequal": UNEQUALS} | ALL
@@ -48,6 +55,10 @@ GROUPS = {
     **dict.fromkeys(("gsm_zeroeval", "mathl5_zeroeval"), MATHS),
     **dict.fromkeys(OTHERS, ALL),
 }
+
+
+SCORES = ("coe", "vote_share", "renyi_3")
+RISKS, CONFIDENCE, DEALINGS, RESAMPLES = (0.1, 0.2, 0.3), 0.9, 10, 500
 
 
 def by_policy(policy: Policy, measurement: Measurement) -> bool:
@@ -93,6 +104,55 @@ def main() -> None:
     for rule, each, elsewhere in zip(RULES, np.swapaxes(found, 0, 1), REFERENCE, strict=True):
         n_groups = np.isfinite(each[:, 1]).sum()
         print(f"{rule:20} {each[:, 0].mean():8.3f} {np.nanmean(each[:, 1]):6.3f} {n_groups:22d}  {elsewhere}")
+    by_score(folder)
+
+
+def by_score(folder):
+    found = []
+    with ProcessPoolExecutor(2) as pool:
+        for figures in pool.map(scores_of, [folder] * len(GROUPS), GROUPS):
+            found += figures
+    differences, coverages = (np.array(part) for part in zip(*found, strict=True))
+    print(f"\n{len(found)} groups; AUROC less that of CoE: mean, and in how many groups its 95 % interval (bootstrap,")
+    print(f"{RESAMPLES} resamples of questions) is above and below 0; mean coverage of {DEALINGS} halves, calibrated")
+    print(f"{'score':12} {'AUROC':>7} better worse " + " ".join(f"coverage at {risk}" for risk in RISKS))
+    for place, score in enumerate(SCORES):
+        mean, low, high = differences[:, place].T
+        counts = f"{(low > 1e-9).sum():6d} {(high < -1e-9).sum():5d}"
+        shares = " ".join(f"{share:15.3f}" for share in coverages[:, place].mean(axis=0))
+        print(f"{score:12} {mean.mean():+7.4f} {counts} {shares}")
+    print()
+
+
+def scores_of(folder, name):
+    """For each group of a set: each score's gain in AUROC with its interval, and its coverage at each risk."""
+    asked = list(generations(folder, name))
+    common = set.intersection(*({model for model, said in each["responses"].items() if said} for each in asked))
+    found = []
+    for chosen in GROUPS[name].values():
+        models = chosen or tuple(sorted(common))
+        with opened([sample for record in asked for sample in to_samples(record, models)]) as questions:
+            rows = [row for row in judge_samples(questions, clusterer=NormalizedMatch()) if row.correct is not None]
+        correct = np.array([row.correct for row in rows])
+        columns = [join_ties([score_of(row.measurement, score) for row in rows]) for score in SCORES]
+        generator = np.random.default_rng(0)
+        drawn = [np.arange(len(rows)), *generator.integers(len(rows), size=(RESAMPLES, len(rows)))]
+        areas = np.array([[auroc(correct=correct[i], uncertainty=column[i]) for column in columns] for i in drawn])
+        areas -= areas[:, :1]
+        low, high = np.nanquantile(areas[1:], [0.025, 0.975], axis=0)
+        covered = [[mean_coverage(rows, score, risk) for risk in RISKS] for score in SCORES]
+        found.append((np.array([areas[0], low, high]).T, covered))
+    return found
+
+
+def mean_coverage(rows, score, risk):
+    shares = []
+    for seed in range(DEALINGS):
+        half = [rows[i] for i in np.random.default_rng(seed).permutation(len(rows))[: len(rows) // 2]]
+        named = {"clusterer": "NormalizedMatch", "correctness": "reference_or_label"}
+        record = calibrate(half, risk=risk, confidence=CONFIDENCE, score=score, **named).calibration
+        shares.append(record.n_answered / record.n_questions)
+    return np.mean(shares)
 
 
 def generations(folder: Path, name: str) -> Iterator[dict]:
@@ -101,8 +161,19 @@ def generations(folder: Path, name: str) -> Iterator[dict]:
     packed = {each["file"]: each.get("models") for each in json.loads((folder / "MANIFEST.json").read_text())}
     for record in records(folder / file):
         if "ans" in record:
-            said = zip(packed[file], record["ans"], strict=True)
-            record["responses"] = {model: [{"answer": letter}] for model, letter in said if letter != "-"}
+            said = zip(packed[file], record["ans"], record["ppl"], record["verb"], strict=True)
+            record["responses"] = {
+                model: [
+                    {
+                        "answer": letter,
+                        "sum_logprob": math.log(probability / 1000) if probability else None,
+                        "n_tokens": 1 if probability else None,
+                        "verbal_conf": None if stated is None else stated / 100,
+                    }
+                ]
+                for model, letter, probability, stated in said
+                if letter != "-"
+            }
         yield record
 
 

@@ -87,7 +87,7 @@ def mmlupro(folder: Path) -> Iterator[dict[str, Any]]:
                 "agent": agent,
                 "index": 0,
                 "text": "" if letter == "-" else letter,
-                "verbal_conf": None if stated is None else stated / 100,
+                "confidence": None if stated is None else stated / 100,
             }
 
 

@@ -21,6 +21,12 @@ ANSWER_ALONE = (
 )
 """An instruction for general models: answers that are compared as texts must be nothing but the answer."""
 
+STATED_CONFIDENCE = (
+    'After the answer, add one last line: "Confidence: " and the probability that your answer is right, a number from '
+    "0 to 1."
+)
+"""An instruction for general models; `split_confidence` of `coe_agents.clustering.answers` reads the reply."""
+
 STRUCTURED = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n{schema}"
 """An instruction that asks for an answer by a schema."""
 

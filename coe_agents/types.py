@@ -33,6 +33,8 @@ class Response(TypedDict):
         error: What went wrong, in a failure: the exception's type and message. Such a row never counts as a response.
         calls: The tool calls that the model proposes, each with "name" and "args"; [] if it was shown tools and calls
             none. None: a text, of a model that was shown no tools. Nothing has run them.
+        confidence: How sure the model said it is that its answer is right, in [0, 1]; None where it did not say, or was
+            not asked. `text` does not contain it, and `logprob` and `n_tokens` do not cover it.
     """
 
     agent: str
@@ -44,6 +46,7 @@ class Response(TypedDict):
     n_tokens: int | None
     error: str | None
     calls: list[dict[str, Any]] | None
+    confidence: float | None
 
 
 def create_response(
@@ -57,6 +60,7 @@ def create_response(
     n_tokens: int | None = None,
     error: str | None = None,
     calls: Sequence[Mapping[str, Any]] | None = None,
+    confidence: float | None = None,
 ) -> Response:
     """Returns a response, with the usual values of the fields that are omitted.
 
@@ -74,6 +78,7 @@ def create_response(
         n_tokens=n_tokens,
         error=error,
         calls=None if calls is None else [{"name": call["name"], "args": call["args"]} for call in calls],
+        confidence=confidence,
     )
 
 

@@ -117,9 +117,9 @@ def _count(reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy,
 
 
 def _are_copies(responses: Sequence[Response]) -> bool:
-    """Returns whether texts are equal and, as far as is known, made of equally many tokens."""
+    """Returns whether texts and confidences are equal and, as far as is known, made of equally many tokens."""
     lengths = {response["n_tokens"] for response in responses} - {None}
-    return len({response["text"] for response in responses}) <= 1 and len(lengths) <= 1
+    return len({(each["text"], each["confidence"]) for each in responses}) <= 1 and len(lengths) <= 1
 
 
 def _log_chance(responses: Sequence[Response]) -> float | None:

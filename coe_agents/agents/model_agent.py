@@ -49,6 +49,7 @@ from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import InvalidReplyError, NoChoiceError
 from coe_agents.policy.bounds import MOST_SAMPLES
+from coe_agents.prompts import STATED_CONFIDENCE
 from coe_agents.types import AgentReply, AgentRequest
 
 _LOG = logging.getLogger(__name__)
@@ -95,6 +96,9 @@ class ModelAgent:
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that
             cannot be read, or does not fit the tools, is a failure of that response. A request may name other tools. In
             a question with `choices`, no tools are shown.
+        stated_confidence: Whether the model is asked to end its reply in its confidence, which is taken out of the
+            response: see `Response["confidence"]`. The same request asks for both, and asking changes what a model
+            says. It is not asked in a question with `choices`, nor where tools are shown.
 
     Raises:
         TypeError: If `model` is neither a chat model nor a string.
@@ -119,6 +123,7 @@ class ModelAgent:
         max_response_chars: int = 20_000,
         on_greedy: OnGreedy = "exclude",
         tools: Sequence[Any] | None = None,
+        stated_confidence: bool = False,
     ) -> None:
         instance(name, str, '"name" of ModelAgent', what="a string", advice="Write ModelAgent(name, model)")
         require(bool(name.strip()), '"name" of ModelAgent must not be empty', name, "Name each agent differently")
@@ -143,6 +148,7 @@ class ModelAgent:
         remedy = "At 0 all samples are the same and say nothing of uncertainty"
         require(temperature > 0 or n_samples == 1, above, temperature, remedy)
         one_of(on_greedy, '"on_greedy" of ModelAgent', get_args(OnGreedy), advice='Omit it for "exclude"')
+        instance(stated_confidence, bool, '"stated_confidence"', what="a bool", advice="True asks for it")
         check_model(model)
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
         if self.tools is not None and isinstance(model, BaseChatModel) and not takes_tools(model):
@@ -160,6 +166,7 @@ class ModelAgent:
         self.max_concurrency = max_concurrency
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
+        self.stated_confidence = stated_confidence
         self._given = model
         self._ready: BaseChatModel | None = None
         self._may_grade = True
@@ -304,12 +311,17 @@ class ModelAgent:
 
     def _messages(self, request: AgentRequest) -> list[BaseMessage]:
         messages = convert_to_messages(request["messages"])
-        parts = [part for part in (self.system_prompt, request.get("instruction")) if part]
+        asked = STATED_CONFIDENCE if self._asks_confidence(request) else None
+        parts = [part for part in (self.system_prompt, request.get("instruction"), asked) if part]
         if not parts:
             return messages
         if isinstance(messages[0], SystemMessage):  # many chat templates refuse a second one
             parts.append(messages.pop(0).text)
         return [SystemMessage("\n\n".join(parts)), *messages]
+
+    def _asks_confidence(self, request: AgentRequest) -> bool:
+        shows_tools = "tools" in request or self.tools is not None
+        return self.stated_confidence and not shows_tools and not request.get("choices")
 
     def _seeds(self, request: AgentRequest) -> Callable[[int], int | None]:
         """Returns the seed of each response by number, far from those of other agents, conversations and rounds."""
@@ -385,4 +397,5 @@ class ModelAgent:
         tools = request.get("tools", ())
         ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools)
         drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
-        return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
+        asks = {"states_confidence": self._asks_confidence(request)}
+        return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars, **asks)

@@ -196,6 +196,9 @@ def _print_remarks(calibration: "Calibration") -> None:
         weights = zip(calibration.gate.agents, calibration.gate.weights, strict=True)
         trust = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
         print_lines(f"The answer is chosen with these weights: {trust}.")
+        kinds = (("stated", calibration.gate.stated), ("token", calibration.gate.token))
+        if read := " and ".join(kind for kind, terms in kinds if any(terms)):
+            print_lines(f"The gate also reads the agents' {read} confidence.")
     if calibration.fit == "folds" and calibration.threshold is not None:
         print_lines(
             "The bound is empirical: five gates chose the threshold on questions that they were not fitted on, and the "

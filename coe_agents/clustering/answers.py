@@ -57,6 +57,12 @@ _TAIL = re.compile(
     re.IGNORECASE,
 )
 _BARE_CONFIDENCE = re.compile(r"([^\n]{1,100}?)(?<![:：=])(?<!\bis)[ \t]*\n\s*(?:0?\.\d{1,4}|1\.0)\s*\Z")
+_LONGEST_CONFIDENCE = 100
+_STATED_CONFIDENCE = re.compile(
+    r"(?:\A|\n|(?<=[.,;!?])[ \t]|[ \t](?=[(\[]))[ \t]*[(\[*_]{0,4}confidence[*_]{0,3}[ \t]{0,3}[:=][*_ \t]{0,6}"
+    r"(\d{1,3}(?:\.\d{1,6})?|\.\d{1,6})[ \t]?(%?)[*_]{0,3}[)\]]?\.?[*_]{0,3}\Z",
+    re.IGNORECASE | re.ASCII,
+)
 _LIST_ITEM = re.compile(r"\s*(?:[-*•]\s|\d{1,3}[.)]\s)")
 _INITIAL_AT_END = re.compile(r"\.\s?\w\.\Z")
 
@@ -127,6 +133,28 @@ def strip_reasoning(text: str) -> str:
     if not inside:
         spoken.append(text[start:])
     return "".join(spoken).strip()
+
+
+def split_confidence(text: str) -> tuple[str, float | None]:
+    r"""Returns a reply without the confidence that it ends in, and that confidence, in [0, 1]; None where it has none.
+
+    The reply must end in "Confidence: " and a number, on a line of its own or after a stop, a comma, a semicolon or a
+    bracket. With "%", or above 1, it is a percentage. Any other ending, a number above 100 among them, states none, and
+    the reply stays as it is. Only the last 100 characters are read.
+
+    Example:
+        >>> split_confidence("Paris\nConfidence: 0.9"), split_confidence("Paris. **Confidence:** 90%")
+        (('Paris', 0.9), ('Paris.', 0.9))
+        >>> split_confidence("My confidence: high"), split_confidence("Confidence: 0.9, so Paris")
+        (('My confidence: high', None), ('Confidence: 0.9, so Paris', None))
+    """
+    spoken = text.rstrip()
+    found = _STATED_CONFIDENCE.search(spoken, max(0, len(spoken) - _LONGEST_CONFIDENCE))
+    if found is None:
+        return text, None
+    value = float(found[1])
+    value = value / 100.0 if found[2] or value > 1.0 else value
+    return (spoken[: found.start()].rstrip(), value) if value <= 1.0 else (text, None)
 
 
 def parse_choice(text: str, choices: Sequence[str]) -> str | None:

@@ -94,6 +94,8 @@ def create_group(
         n_at_once = (at_once or default_at_once(model["provider"])) // n_sharing
         participants.append(Participant(agent.name, agent.n_samples, max(1, n_at_once)))
         stored.append({**{name: getattr(agent, name) for name in _STORED}, **model})
+        if agent.stated_confidence:
+            stored[-1]["stated_confidence"] = True
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
         "agents": stored,

@@ -157,6 +157,7 @@ class AgentConfig(ModelSection):
     max_concurrency: int = Field(default=16, ge=1)
     max_response_chars: int = Field(default=20_000, ge=1)
     on_greedy: Literal["exclude", "count_once", "trust"] = "exclude"
+    stated_confidence: bool = False
     price_per_million: PriceConfig | None = None
 
 

@@ -11,12 +11,17 @@ _Shape = TypeVar("_Shape")
 
 
 class AgentData(TypedDict):
-    """One agent's part of the outcome: what was measured of it, and how each request was sampled."""
+    """One agent's part of the outcome: what was measured of it, and how each request was sampled.
+
+    `confidence` is the mean of what it stated, `token_confidence` that of exp(logprob / n_tokens); None if not known.
+    """
 
     n_responses: int
     weighting: Literal["frequency", "probability"]
     entropy: float
     distribution: dict[str, float]
+    confidence: float | None
+    token_confidence: float | None
     sampling: list[Sampling]
 
 

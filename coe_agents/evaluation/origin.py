@@ -124,6 +124,7 @@ def _asked(agent: Mapping[str, Any]) -> AskedAgent:
         temperature=agent.get("temperature"),
         system_prompt=(agent["system_prompt"] or "") if "system_prompt" in agent else None,
         n_samples=agent.get("n_samples"),
+        stated_confidence=agent.get("stated_confidence", False),
     )
 
 

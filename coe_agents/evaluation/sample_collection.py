@@ -166,6 +166,7 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
         "answerable": question.answerable,
         "calls": calls,
         "tools": question.tools,
+        "confidence": response.get("confidence"),
     }
 
 

@@ -346,7 +346,8 @@ def _as_proposal(
         match row:
             case {"text": str(text), "logprob": int() | float() | None, "n_tokens": int() | None}:
                 read = create_response(agent, text, index=place, answer=action, calls=compared)
-                return {**read, "logprob": row["logprob"], "n_tokens": row["n_tokens"]}
+                said = {"logprob": row["logprob"], "n_tokens": row["n_tokens"], "confidence": row.get("confidence")}
+                return cast("Response", {**read, **said})
         raise TypeError("the response has no text, or no number where one must be")
     except Exception as error:  # a member may return anything
         return _failure(agent, describe_error(error), place)

@@ -41,12 +41,14 @@ class AskedAgent:
         temperature: At which it is sampled.
         system_prompt: What it is told before the question; "" for nothing.
         n_samples: How many responses it gives.
+        stated_confidence: Whether it is asked how sure it is, which changes what it says.
     """
 
     model: str | None = None
     temperature: float | None = None
     system_prompt: str | None = None
     n_samples: int | None = None
+    stated_confidence: bool | None = None
 
     @classmethod
     def of(cls, agent: object) -> "AskedAgent":
@@ -57,6 +59,7 @@ class AskedAgent:
             temperature=getattr(agent, "temperature", None),
             system_prompt=(getattr(agent, "system_prompt", None) or "") if has_prompt else None,
             n_samples=getattr(agent, "n_samples", None),
+            stated_confidence=getattr(agent, "stated_confidence", None),
         )
 
 
@@ -75,6 +78,8 @@ class CalibratedAgent(AskedAgent):
         for name in ("model", "system_prompt"):
             value = getattr(self, name)
             _require(value is None or isinstance(value, str), f'"{name}" of an agent must be a string or null', value)
+        asked = self.stated_confidence
+        _require(asked in (True, False, None), '"stated_confidence" of an agent must be a boolean or null', asked)
         for name in ("temperature", "n_samples"):
             if (value := getattr(self, name)) is not None:
                 number(value, f'"{name}" of an agent', least=0, advice=_REMEDY)

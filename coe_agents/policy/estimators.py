@@ -81,11 +81,11 @@ def p_false(statistics: Statistics) -> float | None:
 
 
 def verbal_confidence(statistics: Statistics) -> float | None:
-    """1 - the mean over agents of the mean of the samples' field `verbal_conf`, in [0, 1]; higher = less sure.
+    """1 - the mean over agents of the mean of the field `confidence`, in [0, 1]; higher = less sure.
 
-    It is the confidence that an agent put into words; left out as for `p_false`, sources write -1 for none.
+    It is the confidence that an agent put into words. Agents without one are left out as for `p_false`.
     """
-    means = _means(statistics, _probabilities(statistics, "verbal_conf"))
+    means = _means(statistics, _probabilities(statistics, "confidence"))
     return 1.0 - fmean(means) if means else None
 
 

@@ -71,6 +71,9 @@ def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterat
         yield f"the temperature of {name}, {now.temperature:g}, differs from {then.temperature:g} at calibration"
     if None not in (now.system_prompt, then.system_prompt) and now.system_prompt != then.system_prompt:
         yield f"the system prompt of {name} differs from that at calibration"
+    if None not in (now.stated_confidence, then.stated_confidence) and now.stated_confidence != then.stated_confidence:
+        asked, former = ("is" if now.stated_confidence else "is not"), ("was" if then.stated_confidence else "was not")
+        yield f"{name} {asked} asked for its confidence, and {former} at calibration"
     if now.n_samples is not None and then.n_samples not in (None, now.n_samples):
         yield f"{name} is asked for {now.n_samples} responses, and was for {then.n_samples} at calibration"
 

@@ -21,7 +21,12 @@ class LearnedGate:
     With p = sum_i w_i p_i the trust-weighted mean, c its leading cluster, H_3 = -log(sum_c p(c)^3) / 2 its Renyi
     entropy of order 3 in nats, and s_i = p_i(c) the agents' support of c:
 
-        P(wrong) = 1 / (1 + exp(-(intercept + slope log(1 + H_3) + sum_i deviation_i (s_i - mean_j s_j))))
+        P(wrong) = 1 / (1 + exp(-(intercept + slope log(1 + H_3) + sum_i deviation_i (s_i - mean_j s_j) + C)))
+
+    C is 0 where the agents' confidences did not improve the gate. Else it is the sum, over the agents and over their
+    stated and token confidences q_i, of stated_i or token_i times (2 s_i - 1) (q_i - 0.85): confidence in c counts for
+    it, and confidence in something else against it. Where an agent has no such confidence, its term is no_stated_i or
+    no_token_i.
 
     Attributes:
         agents: The agents that it reads; each must have been measured.
@@ -29,6 +34,10 @@ class LearnedGate:
         slope: Of log(1 + H_3).
         deviations: One per agent; all 0 where the agents' deviations did not improve the gate.
         intercept: In log-odds.
+        stated: Of the agents' stated confidences; () where they are not read.
+        token: Of their token confidences, in the same way.
+        no_stated: The terms of agents that stated none.
+        no_token: The terms of agents without a token confidence.
     """
 
     agents: tuple[str, ...]
@@ -36,10 +45,19 @@ class LearnedGate:
     slope: float
     deviations: tuple[float, ...]
     intercept: float
+    stated: tuple[float, ...] = ()
+    token: tuple[float, ...] = ()
+    no_stated: tuple[float, ...] = ()
+    no_token: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        numbers = [*self.weights, *self.deviations, self.slope, self.intercept]
+        terms = [*self.stated, *self.token, *self.no_stated, *self.no_token]
+        numbers = [*self.weights, *self.deviations, self.slope, self.intercept, *terms]
         require(are_finite(numbers), "a gate must hold finite numbers", numbers, "Calibrate again")
+        for given, missing in ((self.stated, self.no_stated), (self.token, self.no_token)):
+            if len(given) != len(missing) or len(given) not in (0, len(self.agents)):
+                must = "a gate must have two terms of a confidence for each agent, or none"
+                raise ValueError(f"{must}; got {len(given)} and {len(missing)}. Calibrate again")
         if not self.agents or {len(self.weights), len(self.deviations)} != {len(self.agents)}:
             raise ValueError(
                 f"a gate over {len(self.agents)} agents must have as many weights and deviations, at least one; "
@@ -58,8 +76,14 @@ class LearnedGate:
 
         Where clusters tie, the agents' support is the mean over the tied clusters.
         """
-        log_entropy, deviations = gate_features(distributions_of(measurement, self.agents), np.array(self.weights))
-        log_odds = self.intercept + self.slope * log_entropy + float(np.array(self.deviations) @ deviations)
+        log_entropy, support = gate_features(distributions_of(measurement, self.agents), np.array(self.weights))
+        log_odds = (
+            self.intercept + self.slope * log_entropy + float(np.array(self.deviations) @ (support - support.mean()))
+        )
+        stated, token = confidence_features(measurement, self.agents, support)
+        for given, missing, values in ((self.stated, self.no_stated, stated), (self.token, self.no_token, token)):
+            if given:
+                log_odds += float(np.where(np.isnan(values), missing, np.array(given) * values).sum())
         return to_probability(log_odds)
 
 
@@ -70,23 +94,32 @@ def distributions_of(measurement: Measurement, agents: Sequence[str]) -> np.ndar
 
 
 def gate_features(distributions: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """The features of a `LearnedGate`: log(1 + H_3) of the weighted mean, and each agent's deviation of support.
+    """The features of a `LearnedGate`: log(1 + H_3) of the weighted mean, and each agent's support.
 
     Args:
         distributions: Shape `(n_agents, n_clusters)`.
         weights: Shape `(n_agents,)`, summing to 1.
 
     Returns:
-        A float of at least 0, and shape `(n_agents,)`: each agent's support for the leading cluster less the agents'
-        mean support; the mean over the clusters that tie within 1e-9.
+        A float of at least 0, and shape `(n_agents,)`: each agent's support for the leading cluster; the mean over the
+        clusters that tie within 1e-9.
 
     >>> gate_features(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([0.5, 0.5]))[1]
-    array([ 0.25, -0.25])
+    array([1. , 0.5])
     """
     mean = weights @ distributions
     entropy = max(0.0, -0.5 * math.log(float((mean**3).sum())))
-    support = distributions[:, shares_lead(mean)].mean(axis=1)
-    return math.log1p(entropy), support - support.mean()
+    return math.log1p(entropy), distributions[:, shares_lead(mean)].mean(axis=1)
+
+
+def confidence_features(measurement: Measurement, agents: Sequence[str], support: np.ndarray) -> np.ndarray:
+    """Returns (2 s - 1) (q - 0.85) of each agent, shape `(2, n_agents)`: of its stated and of its token confidence q.
+
+    s is its support, shape `(n_agents,)`. NaN where it has no such confidence.
+    """
+    own = [measurement.agents[name] for name in agents]
+    known = [[agent.confidence for agent in own], [agent.token_confidence for agent in own]]
+    return np.asarray((2.0 * support - 1.0) * (np.array(known, dtype=np.float64) - 0.85))
 
 
 def to_probability(log_odds: float) -> float:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
+from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from coe_agents.actions import contested
 from coe_agents.actions.contested import argument_support
 from coe_agents.actions.structured import ANSWER
+from coe_agents.checks import is_number
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.weighting import (
@@ -20,6 +22,7 @@ from coe_agents.policy.weighting import (
     most_probable,
     places_of,
     shares,
+    token_confidences,
     weighed_agents,
 )
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
@@ -53,12 +56,17 @@ class AgentMeasurement:
         weighting: "probability" if each response counts by its length-normalised probability, "frequency" if by 1.
         entropy: Its semantic entropy, in nats.
         distribution: Its probability of each cluster, by the cluster's representative.
+        confidence: The mean of the confidences that it stated, in [0, 1]; None where it stated none.
+        token_confidence: The mean of exp(logprob / n_tokens) over its responses, in [0, 1]; None where one is not
+            known.
     """
 
     n_responses: int
     weighting: Literal["frequency", "probability"]
     entropy: float
     distribution: dict[str, float]
+    confidence: float | None = None
+    token_confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +265,7 @@ def measure(
         compared = [response_text(response).strip() for response in responses]
         agreed = argument_support(compared, mass, answer, clusterer=clusterer, question=question)
     scale = epistemic_scale(measured.weights, divergence)
+    stated, of_tokens = _stated_confidences(responses), token_confidences(responses)
     return Measurement(
         coe=coe.total,
         aleatoric=coe.aleatoric,
@@ -282,6 +291,8 @@ def measure(
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
                 distribution=distribution,
+                confidence=stated[name],
+                token_confidence=of_tokens[name],
             )
             for name, n_responses, agent_entropy, distribution in zip(
                 names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributed, strict=True
@@ -336,6 +347,16 @@ def forecast(
         confidence=confidence,
         epistemic_scale=epistemic_scale(normalized, divergence),
     )
+
+
+def _stated_confidences(responses: Sequence[Response]) -> dict[str, float | None]:
+    """Returns the mean of what each agent stated; what is no number in [0, 1] was not stated."""
+    given: dict[str, list[float]] = {}
+    for response in responses:
+        own, value = given.setdefault(response["agent"], []), response.get("confidence")
+        if is_number(value) and 0.0 <= value <= 1.0:
+            own.append(float(value))
+    return {name: fmean(own) if own else None for name, own in given.items()}
 
 
 def _first_places(responses: Sequence[Response]) -> dict[str, int]:

@@ -35,8 +35,7 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
 
     Also returns which agents count by probability. A log-probability that is not finite counts as none.
     """
-    known = [(response["logprob"], response["n_tokens"]) for response in responses]
-    normalized = [None if log is None or not n or not math.isfinite(log) else log / n for log, n in known]
+    normalized = _normalized(responses)
     names = [response["agent"] for response in responses]
     lacking = dict.fromkeys(name for name, value in zip(names, normalized, strict=True) if value is None)
     if weighting == "probability" and lacking:
@@ -46,6 +45,22 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
         )
     used = {name: weighting != "frequency" and name not in lacking for name in names}
     return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]), used
+
+
+def _normalized(responses: Sequence[Response]) -> list[float | None]:
+    known = [(response["logprob"], response["n_tokens"]) for response in responses]
+    return [None if log is None or not n or not math.isfinite(log) else log / n for log, n in known]
+
+
+def token_confidences(responses: Sequence[Response]) -> dict[str, float | None]:
+    """Returns by agent the mean of exp(logprob / n_tokens), in [0, 1]; None where a response has none."""
+    given: dict[str, list[float | None]] = {}
+    for response, value in zip(responses, _normalized(responses), strict=True):
+        given.setdefault(response["agent"], []).append(value)
+    return {
+        name: None if None in own else math.fsum(math.exp(min(value or 0.0, 0.0)) for value in own) / len(own)
+        for name, own in given.items()
+    }
 
 
 def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:

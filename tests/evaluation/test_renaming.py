@@ -34,7 +34,7 @@ def samples(draw):
                     "error": "down" if failed else None,
                     "correct": draw(st.sampled_from([None, None, True, False])),
                     "p_false": draw(st.sampled_from([0.25, 0.6])),
-                    "verbal_conf": draw(st.sampled_from([0.3, 0.7, -1])),
+                    "confidence": draw(st.sampled_from([0.3, 0.7, -1])),
                 }
                 if name in by_probability:
                     said |= {"logprob": -draw(st.sampled_from([0.5, 1.0, 3.7])), "n_tokens": 3}

@@ -57,7 +57,7 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
 
 
 def test_everything_is_lowest_at_consensus(statistics):
-    (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, verbal_conf=1.0))
+    (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, confidence=1.0))
     lowest = dict.fromkeys(ESTIMATORS, 0.0)
     assert values(one) == pytest.approx(lowest, abs=1e-12)
     assert math.copysign(1, values(one)["regular_entropy"]) == 1  # 0.0, not -0.0

@@ -12,6 +12,7 @@ from coe_agents.testing import ScriptedAgent
 from tests.policy.test_calibrated import CALIBRATION, measurement
 
 KNOWN = {"model": "Qwen/Qwen3-8B", "temperature": 1.0, "system_prompt": "Be brief.", "n_samples": 3}
+KNOWN["stated_confidence"] = False
 RECORDED = replace(
     CALIBRATION, agents={name: replace(each, **KNOWN) for name, each in CALIBRATION.agents.items()}, prompt=""
 )
@@ -34,6 +35,10 @@ def test_the_same_group_differs_in_nothing(calibration):
         ({"weights": {"a": 3.0}}, "weights a 0.75, b 0.25 differs from a 0.5, b 0.5"),
         ({"prompt": "Be brief."}, "the questions are asked in other words"),
         ({"agents": {"a": AskedAgent(**KNOWN)}}, "agents a differs from a, b"),
+        (
+            {"agents": {"a": AskedAgent(**KNOWN | {"stated_confidence": True}), "b": AskedAgent(**KNOWN)}},
+            "a is asked for its confidence, and was not at calibration",
+        ),
     ],
 )
 def test_what_differs_is_named(group, said):

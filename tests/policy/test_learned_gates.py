@@ -39,10 +39,20 @@ def test_what_was_not_said_has_no_support():
 def test_tied_clusters_share_the_support():
     # both lead: "a" supports them by (1 + 0) / 2 on average, "b" by (0 + 1) / 2, "c" by (1/4 + 1/4) / 2
     rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]])
-    log_entropy, deviations = gate_features(rows, np.array([0.4, 0.4, 0.2]))
+    log_entropy, support = gate_features(rows, np.array([0.4, 0.4, 0.2]))
     # the mean is (0.45, 0.45, 0.1)
     assert log_entropy == pytest.approx(math.log(1 - math.log(2 * 0.45**3 + 0.1**3) / 2))
-    assert deviations == pytest.approx([1 / 12, 1 / 12, -1 / 6])
+    assert support == pytest.approx([1 / 2, 1 / 2, 1 / 4])
+
+
+def test_confidence_counts_for_the_chosen_cluster_or_against_it():
+    # B is chosen: "a" is for it, by 1, and "b" against it, by 2 / 4 - 1
+    sure = {name: replace(each, confidence=0.95) for name, each in MEASURED.agents.items()}
+    gate = LearnedGate(("a", "b"), (0.5, 0.5), 0.0, (0.0, 0.0), 0.5, stated=(-1.0, -4.0), no_stated=(0.25, 2.0))
+    found = gate.uncertainty(replace(MEASURED, agents=sure))
+    assert found == pytest.approx(1 / (1 + math.exp(-(0.5 - 1.0 * 0.1 - 4.0 * -0.05))))
+    silent = replace(MEASURED, agents=sure | {"b": MEASURED.agents["b"]})
+    assert gate.uncertainty(silent) == pytest.approx(1 / (1 + math.exp(-(0.5 - 1.0 * 0.1 + 2.0))))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +70,7 @@ def test_tied_clusters_share_the_support():
         ({"slope": math.nan}, "a gate must hold finite numbers; got .*nan.*. Calibrate again"),
         ({"intercept": True}, "a gate must hold finite numbers"),
         ({"deviations": (0.0, math.inf)}, "a gate must hold finite numbers"),
+        ({"token": (1.0, 1.0)}, "two terms of a confidence for each agent, or none; got 2 and 0"),
     ],
 )
 def test_refuses(fields, message):

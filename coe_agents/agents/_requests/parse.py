@@ -2,8 +2,9 @@
 
 import hashlib
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
@@ -13,6 +14,7 @@ from coe_agents.actions.canonical import Parser
 from coe_agents.actions.proposals import check_calls, check_proposal
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
 from coe_agents.checks import are_finite
+from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import InvalidReplyError
 from coe_agents.files import parse_json
@@ -33,14 +35,26 @@ _ROUNDING = 1e-3
 """How far above 0 a log-probability may be by rounding."""
 
 
-def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str, max_chars: int) -> AgentReply:
+def to_reply(
+    drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str, max_chars: int, states_confidence: bool = False
+) -> AgentReply:
+    """Returns the reply of an agent; `states_confidence`: whether it was asked to end in its confidence."""
     most = request["n_samples"]
     generations = [generation for one in drawn.results for generation in one.generations[0]][:most]
     texts = [[text_of(generation) for generation in one.generations[0]] for one in drawn.results]
     refusals = [_refusals(one.generations[0], own) for one, own in zip(drawn.results, texts, strict=True)]
     said = list(zip(generations, chain(*texts), chain(*refusals), strict=False))
     responses = [
-        _response(generation, text, agent, request, index, max_chars=max_chars, refused=refused)
+        _response(
+            generation,
+            text,
+            agent,
+            request,
+            index,
+            max_chars=max_chars,
+            refused=refused,
+            states_confidence=states_confidence,
+        )
         for index, (generation, text, refused) in enumerate(said, start=request.get("first_index", 0))
     ]
     answered = [*drawn.results, *drawn.unused]
@@ -71,7 +85,15 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
 
 
 def _response(
-    generation: Generation, said: str, agent: str, request: AgentRequest, index: int, *, max_chars: int, refused: str
+    generation: Generation,
+    said: str,
+    agent: str,
+    request: AgentRequest,
+    index: int,
+    *,
+    max_chars: int,
+    refused: str,
+    states_confidence: bool,
 ) -> Response:
     place: dict[str, Any] = {"round": request["round"], "index": index}
     calls: list[dict[str, Any]] | None = None
@@ -88,11 +110,17 @@ def _response(
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
         text, answer = (refused, None) if answer_kind(refused) == "refusal" else (f"{_REFUSED} {refused}", _REFUSED)
         return create_response(agent, _shorten(text, max_chars), answer=action or answer, calls=calls, **place)
-    text = _shorten(said, max_chars)
+    answered, confidence = split_confidence(said) if states_confidence else (said, None)
+    text = _shorten(answered, max_chars)
     if "choices" in request and _is_truncated(generation):  # it must not pass for a whole choice
         text += "… [cut off by the model's limit]"
-    logprob, n_tokens = _log_probability(generation)
-    return create_response(agent, text, answer=action, calls=calls, logprob=logprob, n_tokens=n_tokens, **place)
+    logprob, n_tokens = _log_probability(generation, said, len(answered) if answered != said else None)
+    known: dict[str, Any] = {
+        "logprob": logprob,
+        "n_tokens": n_tokens,
+        "confidence": None if _is_truncated(generation) else confidence,
+    }
+    return create_response(agent, text, answer=action, calls=calls, **known, **place)
 
 
 def read_proposal(
@@ -196,14 +224,34 @@ def _end_of(generation: Generation) -> Any:
     return said.get("finish_reason") or said.get("stop_reason")
 
 
-def _log_probability(generation: Generation) -> tuple[float | None, int | None]:
-    """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or invalid."""
-    if not (tokens := tokens_of(generation)):
+def _log_probability(generation: Generation, said: str, end: int | None) -> tuple[float | None, int | None]:
+    """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or invalid.
+
+    With an `end`, the tokens are those of `said[:end]` alone: up to the one in which it ends. None where they are not
+    known, since the tokens' texts, which may be in parts of characters, are not that text.
+    """
+    tokens = tokens_of(generation)
+    if end is not None:
+        tokens = tokens[: _count_tokens([token.get("token") for token in tokens], said, end)]
+    if not tokens:
         return None, None
     values: list[Any] = [token.get("logprob") for token in tokens]
     if not are_finite(values) or max(values) > _ROUNDING:
         return None, None
     return min(math.fsum(values), 0.0), len(values)
+
+
+def _count_tokens(texts: Sequence[object], said: str, end: int) -> int:
+    """Returns how many tokens cover `said[:end]`; 0 where that is not known."""
+    if end == 0 or not all(isinstance(text, str) for text in texts):
+        return 0
+    ends = list(accumulate(len(str(text)) for text in texts))
+    joined = "".join(map(str, texts))
+    # some clients strip the text
+    lead = len(joined) - len(joined.lstrip()) - (len(said) - len(said.lstrip()))
+    if lead < 0 or joined[lead : lead + end] != said[:end]:
+        return 0
+    return bisect_left(ends, lead + end) + 1
 
 
 def tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:

@@ -215,7 +215,8 @@ def calibrate(
         held_out = [row for row in complete if in_second_half(row.id)]
         if not held_out:
             raise ValueError('"rows" must leave questions for the threshold; got none. Add questions')
-        policy = _with_threshold(replace(open_record, gate=_fit(fitted, proposer), fit="halves"), held_out)
+        record = replace(open_record, gate=_fit(fitted, proposer), fit="halves")
+        policy = _with_threshold(record, measurable_rows(record, held_out))
     else:
         policy = _from_folds(replace(open_record, fit="folds"), _with_all_agents(known, proposer))
     asked = {} if origin is None else origin.agents

@@ -1,6 +1,7 @@
 """Owns learning trust, a gate and whose support counts, from judged questions; scikit-learn fits, NumPy applies."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,14 @@ import numpy.typing as npt
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.scoring.scores import hash_of
 from coe_agents.policy import Measurement
-from coe_agents.policy.learned_gates import LearnedGate, SupportGate, distributions_of, gate_features, support_features
+from coe_agents.policy.learned_gates import (
+    LearnedGate,
+    SupportGate,
+    confidence_features,
+    distributions_of,
+    gate_features,
+    support_features,
+)
 from coe_agents.text import quantity
 from coe_agents.uncertainty.ties import shares_lead
 
@@ -19,6 +27,8 @@ _TRUST_PENALTY = 100.0
 Chosen by cross-validated accuracy on the development half of 30 groups (`benchmarks/learned_gate.py` names eight)."""
 _GATE_PENALTIES = (10.0, 100.0)
 """The ridge penalties that a gate tries on the agents' deviations of support."""
+_CONFIDENCE_PENALTIES = (10.0, 33.0, 100.0)
+"""Those that it tries on their confidences, which are standardised."""
 _SUPPORT_PENALTY = 1.0
 """The ridge penalty on all slopes. Between 0.1 and 10 the AUROC on real tool calls differs by less than 0.002."""
 _FREE = 1e-3
@@ -87,9 +97,10 @@ def fit_gate(
 ) -> LearnedGate:
     """Learns trust in the agents, and from it a logistic regression of "the chosen answer is wrong".
 
-    It reads log(1 + H_3), H_3 being the Renyi entropy of order 3 of the trust-weighted mean, and as a block each
-    agent's deviation of support for the chosen cluster from the agents' mean. The block's ridge penalty is chosen by
-    inner cross-validation in five folds. The block enters only if it lowers the log-loss of the held-out questions by
+    It reads log(1 + H_3), H_3 being the Renyi entropy of order 3 of the trust-weighted mean; as a block each agent's
+    deviation of support for the chosen cluster from the agents' mean; and as another block the agents' confidences,
+    standardised, with a column that says where an agent that mostly has one has none. A block's ridge penalty is chosen
+    by inner cross-validation in five folds. A block enters only if it lowers the log-loss of the held-out questions by
     more than one standard error of the paired differences, so that equal agents have a gate of the entropy alone.
     The inner folds are dealt in the order of the questions, right and wrong ones apart; `calibrate` sorts them by a
     hash of their ids, so that no name and no order of files changes the gate. It needs two right and two wrong answers
@@ -102,23 +113,43 @@ def fit_gate(
         trust: Whether trust is learned; False: the agents have equal weights.
     """
     agents = tuple(sorted({name for measurement in measurements for name in measurement.agents}))
-    usable = [
-        (distributions_of(measurement, agents), np.array(own, dtype=np.float64))
+    known = [
+        (measurement, distributions_of(measurement, agents), np.array(own, dtype=np.float64))
         for measurement, own in zip(measurements, verdicts, strict=True)
         if set(agents) <= measurement.agents.keys() and None not in own
     ]
     weights = (
-        fit_trust([rows for rows, _ in usable], [right for _, right in usable])
-        if trust and usable
+        fit_trust([rows for _, rows, _ in known], [right for *_, right in known])
+        if trust and known
         else np.full(len(agents), 1.0 / max(1, len(agents)))
     )
-    read = [gate_features(rows, weights) for rows, _ in usable]
-    wrong = np.array([1.0 - right[shares_lead(weights @ rows)].mean() for rows, right in usable])
+    wrong = np.array([1.0 - right[shares_lead(weights @ rows)].mean() for _, rows, right in known])
     _require_both(wrong, agents)
-    entropies = np.array([entropy for entropy, _ in read])
-    deviations = np.array([deviation for _, deviation in read])
-    slope, block, intercept = _fit_block(entropies, deviations, wrong)
-    return LearnedGate(agents, tuple(weights.tolist()), slope, tuple(block.tolist()), intercept)
+    entropies, supports = zip(*[gate_features(rows, weights) for _, rows, _ in known], strict=True)
+    support = np.array(supports)
+    values = [confidence_features(each, agents, own) for (each, *_), own in zip(known, support, strict=True)]
+    read = {
+        name: _standardise(np.array([both[place] for both in values])) for place, name in enumerate(("stated", "token"))
+    }
+    centre, scale = np.mean(entropies), np.std(entropies) if np.std(entropies) > 1e-9 else 1.0
+    (slopes, deviations, terms), intercept = _fit_blocks(
+        [
+            _Block(((np.array(entropies) - centre) / scale)[:, None], (_FREE,)),
+            _Block(support - support.mean(axis=1, keepdims=True), _GATE_PENALTIES),
+            _Block(np.hstack([each.columns for each in read.values()]), _CONFIDENCE_PENALTIES),
+        ],
+        wrong,
+    )
+    slope = float(slopes[0] / scale)
+    by_confidence, offset = _to_terms(read, terms)
+    return LearnedGate(
+        agents,
+        tuple(weights.tolist()),
+        slope,
+        tuple(deviations.tolist()),
+        float(intercept - slope * centre - offset),
+        **by_confidence,
+    )
 
 
 def _require_both(wrong: FloatArray, agents: Collection[str]) -> None:
@@ -130,31 +161,78 @@ def _require_both(wrong: FloatArray, agents: Collection[str]) -> None:
         )
 
 
-def _fit_block(entropies: FloatArray, deviations: FloatArray, wrong: FloatArray) -> tuple[float, FloatArray, float]:
-    """The slope, the agents' coefficients and the intercept, with the block of deviations where it proves its worth."""
-    scale = entropies.std() if entropies.std() > 1e-9 else 1.0
-    centre = entropies.mean()
-    alone = ((entropies - centre) / scale)[:, None]
-    together = np.hstack([alone, deviations])
+class _Block(NamedTuple):
+    """Features that enter together or not at all, shape `(n_questions, n_features)`, and the ridge penalties to try."""
+
+    columns: FloatArray
+    penalties: tuple[float, ...]
+
+
+class _Confidence(NamedTuple):
+    """One kind of confidence of each agent, standardised, and 0 where missing; then whether it is missing.
+
+    `columns` have shape `(n_questions, 2 n_agents)`, `centre` and `scale` one value for each agent.
+    """
+
+    columns: FloatArray
+    centre: FloatArray
+    scale: FloatArray
+
+
+def _standardise(values: FloatArray) -> _Confidence:
+    is_known = ~np.isnan(values)
+    n_known = np.maximum(is_known.sum(axis=0), 1)
+    centre = np.where(is_known, values, 0.0).sum(axis=0) / n_known
+    deviations = np.where(is_known, values - centre, 0.0)
+    spread = np.sqrt((deviations**2).sum(axis=0) / n_known)
+    scale = np.where(spread > 1e-9, spread, 1.0)
+    return _Confidence(np.hstack([deviations / scale, ~is_known & is_known.any(axis=0)]), centre, scale)
+
+
+def _to_terms(read: Mapping[str, _Confidence], coefficients: FloatArray) -> tuple[dict[str, tuple[float, ...]], float]:
+    """Returns the terms of a `LearnedGate` from those of the standardised columns, and what to take off its intercept.
+
+    A missing confidence is 0 after standardising, so that its term makes up for the others' offset.
+    """
+    terms: dict[str, tuple[float, ...]] = {}
+    offset = 0.0
+    if not coefficients.any():
+        return terms, offset
+    for (name, each), both in zip(read.items(), np.split(coefficients, len(read)), strict=True):
+        slopes, missing = np.split(both, 2)
+        slopes = slopes / each.scale
+        offset += float(slopes @ each.centre)
+        terms[name], terms[f"no_{name}"] = tuple(slopes.tolist()), tuple((missing + slopes * each.centre).tolist())
+    return terms, offset
+
+
+def _fit_blocks(blocks: Sequence[_Block], wrong: FloatArray) -> tuple[list[FloatArray], float]:
+    """Returns the coefficients of each block, 0 where it does not prove its worth, and the intercept.
+
+    The first one always enters.
+    """
     fold = _deal(np.argsort(wrong, kind="stable"))
-    baseline = _held_out_loss(alone, wrong, fold, penalty=1.0)
-    losses = [_held_out_loss(together, wrong, fold, penalty=penalty) for penalty in _GATE_PENALTIES]
-    best = int(np.argmin([loss.mean() for loss in losses]))
-    gains = baseline - losses[best]
-    enters = gains.mean() > gains.std(ddof=1) / np.sqrt(gains.size)
-    coefficients, intercept = (
-        _ridge(together, wrong, penalty=_GATE_PENALTIES[best]) if enters else _ridge(alone, wrong, penalty=1.0)
-    )
-    block = coefficients[1:] if enters else np.zeros(deviations.shape[1])
-    return float(coefficients[0] / scale), block, float(intercept - coefficients[0] * centre / scale)
+    used: dict[int, tuple[FloatArray, float]] = {0: (blocks[0].columns, blocks[0].penalties[0])}
+    loss = _held_out_loss([*used.values()], wrong, fold)
+    for place, (columns, penalties) in enumerate(blocks[1:], start=1):
+        if not columns.any():
+            continue
+        tried = [_held_out_loss([*used.values(), (columns, penalty)], wrong, fold) for penalty in penalties]
+        best = int(np.argmin([each.mean() for each in tried]))
+        gains = loss - tried[best]
+        if gains.mean() > gains.std(ddof=1) / np.sqrt(gains.size):
+            used[place], loss = (columns, penalties[best]), tried[best]
+    coefficients, intercept = _ridge([*used.values()], wrong)
+    found = dict(zip(used, coefficients, strict=True))
+    return [found.get(place, np.zeros(each.columns.shape[1])) for place, each in enumerate(blocks)], intercept
 
 
-def _ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
-    """Logistic regression on shares of wrong; the first feature is all but free of the penalty."""
-    stretch = np.ones(features.shape[1])
-    stretch[0] = np.sqrt(penalty / _FREE)
-    coefficients, intercept = _fit_ridge(features * stretch, wrong, penalty=penalty)
-    return coefficients * stretch, intercept
+def _ridge(used: Sequence[tuple[FloatArray, float]], wrong: FloatArray) -> tuple[list[FloatArray], float]:
+    """Returns the coefficients of each block of features, by its own penalty, and the intercept."""
+    stretch = np.concatenate([np.full(columns.shape[1], penalty**-0.5) for columns, penalty in used])
+    coefficients, intercept = _fit_ridge(np.hstack([columns for columns, _ in used]) * stretch, wrong, penalty=1.0)
+    ends = np.cumsum([columns.shape[1] for columns, _ in used])[:-1]
+    return np.split(coefficients * stretch, ends), intercept
 
 
 def _fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
@@ -175,12 +253,13 @@ def _fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tu
     return model.coef_[0], float(model.intercept_[0])
 
 
-def _held_out_loss(features: FloatArray, wrong: FloatArray, fold: IntArray, *, penalty: float) -> FloatArray:
+def _held_out_loss(used: Sequence[tuple[FloatArray, float]], wrong: FloatArray, fold: IntArray) -> FloatArray:
     loss = np.empty(wrong.size)
     for number in range(_N_FOLDS):
         inside = fold == number
-        coefficients, intercept = _ridge(features[~inside], wrong[~inside], penalty=penalty)
-        log_odds = features[inside] @ coefficients + intercept
+        outside = [(columns[~inside], penalty) for columns, penalty in used]
+        coefficients, intercept = _ridge(outside, wrong[~inside])
+        log_odds = intercept + sum(columns[inside] @ own for (columns, _), own in zip(used, coefficients, strict=True))
         loss[inside] = np.logaddexp(0.0, log_odds) - wrong[inside] * log_odds
     return loss
 

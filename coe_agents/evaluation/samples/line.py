@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
+from math import isfinite
 from pathlib import Path
 from types import NoneType
 from typing import Any, cast
 
 from coe_agents.actions import canonical_action, read_action
+from coe_agents.checks import is_number
 from coe_agents.errors import SamplesError
 from coe_agents.files import parse_json
 from coe_agents.types import Sample
@@ -59,6 +61,7 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
     "error": (_TEXT_OR_NULL, "a string or null", None),
     "calls": ({list: _are(dict), NoneType: None}, 'a list of objects with "name" and "args", or null', None),
     "tools": ({list: _are(dict), NoneType: None}, "a list of JSON schemas with a name, or null", None),
+    "confidence": ({int: None, float: isfinite, NoneType: None}, "a number in [0, 1], or null", None),
 }
 
 
@@ -125,8 +128,12 @@ def check_line(
 
 
 def to_sample(record: dict[str, Any]) -> Sample:
-    """Returns the object of a line that passes `check_line` as a sample: the fields that it lacks are added."""
-    record = _DEFAULTS | record
+    """Returns the object of a line that passes `check_line` as a sample: the fields that it lacks are added.
+
+    A confidence outside [0, 1] is none: sources write -1 for one that is not known. Its former name was "verbal_conf".
+    """
+    stated = record.get("confidence", record.get("verbal_conf"))
+    record = _DEFAULTS | record | {"confidence": stated if is_number(stated) and 0 <= stated <= 1 else None}
     if record["calls"] is not None:
         record["answer"] = _answer_of(record)
     return cast("Sample", record)

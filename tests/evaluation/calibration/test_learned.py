@@ -75,3 +75,40 @@ def test_one_class_cannot_be_learned(known):
         ValueError, match=r"two right and two wrong answers by all 3 agents; got 150 .* 0 of them wrong"
     ):
         fit(right)
+
+
+def with_confidence(rows, *, tells, seed):
+    """The rows as if agents stated a confidence that tells how right they are, or nothing; one of five is silent."""
+    generator = np.random.default_rng(seed)
+
+    def stated(row, agent):
+        right = dict(zip(row.measurement.representatives, row.verdicts, strict=True))
+        mean = sum(p * right[text] for text, p in agent.distribution.items()) * tells
+        sure = float(np.clip(generator.normal(0.6 + 0.3 * mean, 0.1), 0.0, 1.0))
+        return replace(agent, confidence=sure if generator.random() < 0.8 else None)
+
+    return [
+        replace(
+            row,
+            measurement=replace(
+                row.measurement, agents={name: stated(row, agent) for name, agent in row.measurement.agents.items()}
+            ),
+        )
+        for row in rows
+    ]
+
+
+def test_confidence_enters_where_it_tells_something_and_changes_nothing_where_not(rows):
+    known = [each for each in rows(group(300, n_samples=1, logprob=None)) if not each.measurement.tied]
+    plain = fit(known)
+    assert plain.stated == plain.token == ()
+    assert fit(with_confidence(known, tells=False, seed=0)) == plain
+    gate = fit(with_confidence(known, tells=True, seed=0))
+    assert len(gate.stated) == len(gate.no_stated) == 3
+    assert max(gate.stated) < 0.0  # the surer of the answer, the less probably it is wrong
+    new = with_confidence(known, tells=True, seed=1)
+    right = [each.verdicts[each.measurement.leading] for each in new]
+    areas = [
+        auroc(correct=right, uncertainty=[own.uncertainty(each.measurement) for each in new]) for own in (gate, plain)
+    ]
+    assert areas[0] > areas[1] + 0.05

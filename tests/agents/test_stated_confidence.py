@@ -1,0 +1,102 @@
+"""The confidence that a model states in the reply that answers: how it is read, and what the rest then covers."""
+
+import json
+import re
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from coe_agents import ModelAgent, ask, short_answers
+from coe_agents.clustering.answers import split_confidence
+from coe_agents.prompts import STATED_CONFIDENCE
+from coe_agents.types import AgentRequest
+from tests.doubles import CountingModel
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+
+
+class Says(CountingModel):
+    """Says these texts, token by token; the n-th token of each has a log-probability of -n / 10."""
+
+    texts: tuple[str, ...] = ("Port Vila\nConfidence: 0.9", "Suva", "Port Vila. (confidence: 55%)")
+    tokens: tuple[str, ...] | None = None
+    finish: str = "stop"
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        counted = super()._generate(messages, stop, run_manager, **options)
+        generations = []
+        for text in self.texts[: options.get("n", 1)]:
+            tokens = [
+                {"token": t, "logprob": -n / 10} for n, t in enumerate(self.tokens or re.findall(r"\s*\S+", text), 1)
+            ]
+            info = {"logprobs": {"content": tokens}, "finish_reason": self.finish}
+            generations.append(ChatGeneration(message=AIMessage(text), generation_info=info))
+        return ChatResult(generations=generations, llm_output=counted.llm_output)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Paris\nConfidence: 1", ("Paris", 1.0)),
+        ("Paris\n\n**Confidence: 85 %**\n", ("Paris", 0.85)),
+        ("Paris, confidence=.25", ("Paris,", 0.25)),
+        ("Confidence: 0.5", ("", 0.5)),
+        ("Paris\nConfidence: 101", None),
+        ("Paris\nConfidence: -0.5", None),
+        ("Paris\nConfidence: ٠.٥", None),  # digits of another script
+        ("Paris\nConfidence: 0.9\nNo, Lyon.", None),
+        ("Overconfidence: 0.9", None),
+        ("Paris\nConfidence: 0.9 or 0.1", None),
+        ("Paris\nConfidence: 1e-3", None),
+    ],
+)
+def test_only_an_ending_of_this_form_states_a_confidence(text, found):
+    assert split_confidence(text) == (found or (text, None))
+
+
+def test_the_rest_of_the_reply_is_the_response():
+    agent = ModelAgent("a", Says(), n_samples=3, stated_confidence=True)
+    first, second, third = agent.sample(REQUEST)["responses"]
+    assert [(each["text"], each["confidence"]) for each in (first, second, third)] == [
+        ("Port Vila", 0.9),
+        ("Suva", None),
+        ("Port Vila.", 0.55),
+    ]
+    # "Port", " Vila" and, in the second, "Suva": -0.1 - 0.2, and -0.1
+    assert [(each["logprob"], each["n_tokens"]) for each in (first, second, third)] == [
+        (pytest.approx(-0.3), 2),
+        (-0.1, 1),
+        (pytest.approx(-0.3), 2),
+    ]
+
+
+def test_what_is_not_known_is_none():
+    parts = Says(texts=("Élan\nConfidence: 0.9",), tokens=("", "", "lan", "\nConfidence: 0.9"))  # a character in parts
+    (row,) = ModelAgent("a", parts, n_samples=1, stated_confidence=True).sample(REQUEST)["responses"]
+    assert (row["text"], row["confidence"], row["logprob"], row["n_tokens"]) == ("Élan", 0.9, None, None)
+    cut = Says(texts=("Suva\nConfidence: 0",), finish="length")  # more digits may have followed
+    (row,) = ModelAgent("a", cut, n_samples=1, stated_confidence=True).sample(REQUEST)["responses"]
+    assert (row["text"], row["confidence"], row["n_tokens"]) == ("Suva", None, 1)
+
+
+def test_it_is_asked_for_in_the_same_request_and_only_where_it_is_wanted():
+    plain, asked = Says(), Says()
+    for model, wanted in ((plain, False), (asked, True)):
+        agent = ModelAgent("a", model, n_samples=3, stated_confidence=wanted, seed=1)
+        said = ask("Q?", [agent], answers=short_answers())
+        assert said.agents["a"]["confidence"] == (pytest.approx(0.725) if wanted else None)
+        assert json.loads(json.dumps(said.data))["agents"]["a"]["token_confidence"] > 0.8
+    calls = [
+        [{**call, "messages": [m.text for m in call["messages"]]} for call in model.calls] for model in (plain, asked)
+    ]
+    assert len(calls[0]) == len(calls[1]) == 1
+    ((instruction, question),) = [each["messages"] for each in calls[0]]
+    assert calls[1][0]["messages"] == [f"{instruction}\n\n{STATED_CONFIDENCE}", question]
+    assert {k: v for k, v in calls[0][0].items() if k != "messages"} == {
+        k: v for k, v in calls[1][0].items() if k != "messages"
+    }
+    judge = Says(texts=("approve",))
+    agent = ModelAgent("a", judge, n_samples=1, stated_confidence=True)
+    agent.sample({**REQUEST, "choices": ["approve", "reject"]})
+    assert STATED_CONFIDENCE not in str(judge.calls)

@@ -166,7 +166,7 @@ benchmark-%: $(READY)
 size: ## Count lines of Python, public names and arrows between packages; BEFORE=REVISION compares with an older one
 	$(PYTHON) -m tools.size $(BEFORE)
 
-models: $(READY) ## Train tinyworld's models anew (about 40 minutes on two cores)
+models: $(READY) ## Train tinyworld's models anew (about 45 minutes on two cores)
 	$(BIN)/python -m tools.tinyworld
 
 clean: ## Remove the virtual environment and all caches

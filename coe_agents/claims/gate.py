@@ -12,6 +12,7 @@ from coe_agents.claims.measure import MeasuredClaims, measure_claims
 from coe_agents.claims.policy import ClaimPolicy, compose
 from coe_agents.claims.splitting import Claim, Sentences, Splitter
 from coe_agents.claims.support import Asked, EntailedBy, Overlap, Support
+from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import ClaimAction, ClaimData, ClaimedAnswer
@@ -92,7 +93,7 @@ class Claims:
         trusted = {} if weights is None else weights
         drafts = [_drafts(responses, trusted) for responses in questions]
         pairs = zip(questions, drafts, strict=True)
-        texts = list(dict.fromkeys(responses[place]["text"] for responses, of in pairs for place in of))
+        texts = list(dict.fromkeys(_text(responses[place]) for responses, of in pairs for place in of))
         claims = dict(zip(texts, self.splitter.split(texts) if texts else (), strict=True))
         plans = [self._plan(responses, of, claims) for responses, of in zip(questions, drafts, strict=True)]
         asked = [plan.asked for plan in plans if isinstance(plan, _Plan)]
@@ -109,7 +110,7 @@ class Claims:
         """Returns what is judged of a question, or why nothing is."""
         found, problems = dict[int, Sequence[Claim]](), list[str]()
         for place in drafts:
-            name, said = responses[place]["agent"], claims[responses[place]["text"]]
+            name, said = responses[place]["agent"], claims[_text(responses[place])]
             if isinstance(said, Exception):
                 problems.append(f"{name}: {said}")
             elif len(said) > self.max_claims:
@@ -142,11 +143,11 @@ class Claims:
 
         def rank(place: int) -> tuple[float, int, str, str]:  # never by the order of agents
             mean = float(measured[place].between.mean())
-            text = responses[place]["text"]
+            text = _text(responses[place])
             return (0.0 if math.isnan(mean) else -round(mean, 9), -len(plan.drafts[place]), text, names[place])
 
         chosen = min(plan.drafts, key=rank)
-        of, found, text = plan.drafts[chosen], measured[chosen], responses[chosen]["text"]
+        of, found, text = plan.drafts[chosen], measured[chosen], _text(responses[chosen])
         actions = self.policy.actions(found.between)
         data = [
             _data(claim, number, found, action) for number, (claim, action) in enumerate(zip(of, actions, strict=True))
@@ -178,6 +179,10 @@ def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list
             first[each["agent"]] = place
     trusted = (place for name, place in first.items() if weights.get(name, 1.0) > 0.0)
     return [place for place in trusted if answer_kind(responses[place]["text"]) == "answer"]
+
+
+def _text(response: Response) -> str:
+    return strip_reasoning(response["text"])
 
 
 def _nothing(why: str) -> ClaimedAnswer:

@@ -25,7 +25,7 @@ class ClaimCalibration:
     """What a `ClaimPolicy` was chosen on.
 
     Attributes:
-        risk: The stated share of wrong claims among the kept: see `coe_agents.claims.calibrate_claims`.
+        risk: The stated share of wrong claims among the kept: see `coe_agents.claims.calibrate.calibrate_claims`.
         confidence: With which it is kept.
         bound: The upper confidence bound of that share.
         n_claims: How many labelled claims there were.

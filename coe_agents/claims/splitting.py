@@ -1,5 +1,6 @@
 """Owns the step from a text to its claims: sentences, or the atomic claims that a chat model finds in them."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +12,7 @@ from langchain_core.messages import HumanMessage
 from coe_agents import prompts
 from coe_agents.agents._requests.chat_models import check_model, create_model
 from coe_agents.checks import integer
+from coe_agents.clustering.protocols import check_strings
 from coe_agents.errors import CoEError, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.text import one_line
 
@@ -62,7 +64,7 @@ class Sentences:
 
     def split(self, texts: Sequence[str]) -> list[tuple[Claim, ...] | CoEError]:
         """Returns the sentences of each text; see `Splitter`."""
-        return [sentences(text, self.language) for text in texts]
+        return [sentences(text, self.language) for text in check_strings(texts, name='"texts"')]
 
 
 @lru_cache(maxsize=_KEPT)
@@ -74,18 +76,17 @@ def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
 def _sentences(text: str, language: str) -> Iterator[Claim]:
     from sentencex import segment  # here, since most runs have no claims
 
-    place = 0
-    for piece in segment(language, text):
-        start = text.find(piece, place)
-        place = start + len(piece)
+    start = 0
+    for piece in segment(language, _SURROGATES.sub("\ufffd", text)):  # together they are the text, in its length
         for line in piece.splitlines(keepends=True):
             said = line.strip(_AROUND)
             if any(character.isalnum() for character in said) and not line.lstrip().startswith("#"):
                 begin = start + line.index(said)
-                yield Claim(said, begin, begin + len(said))
+                yield Claim(text[begin : begin + len(said)], begin, begin + len(said))
             start += len(line)
 
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _AROUND = " \t\r\n-*•–—"
 
 
@@ -118,6 +119,7 @@ class ChatClaims:
 
     def split(self, texts: Sequence[str]) -> list[tuple[Claim, ...] | CoEError]:
         """Returns the claims of each text, each with the place of its sentence; see `Splitter`."""
+        texts = check_strings(texts, name='"texts"')
         unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
         found: dict[str, tuple[Claim, ...] | CoEError] = {}
         asked = [text for text in unknown if sentences(text)]

@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from coe_agents.checks import has_method, integer
 from coe_agents.claims.splitting import sentences
+from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import CONTRADICTION, ENTAILMENT, EntailmentModel, check_probabilities
 from coe_agents.clustering.refusals import answer_kind
 
@@ -63,13 +63,11 @@ class Overlap:
 def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
     said = [words(claim) for claim in claims]
     places = {word: place for place, word in enumerate(dict.fromkeys(word for each in said for word in each))}
-    parts = [[words(passage) for passage in passages(text)] or [frozenset[str]()] for text in texts]
     found = np.zeros((len(claims), len(texts), 2))
-    if claims and texts:
-        shares = _held(said, places) @ _held([each for part in parts for each in part], places).T
-        starts = [0, *accumulate(len(part) for part in parts[:-1])]
-        n_words = np.maximum([len(each) for each in said], 1)[:, None]
-        found[..., 0] = np.maximum.reduceat(shares, starts, axis=1) / n_words
+    wanted, n_words = _held(said, places), np.maximum([len(each) for each in said], 1)
+    for number, text in enumerate(texts):  # one by one, since together they may be large
+        if claims and (parts := [words(passage) for passage in passages(text)]):
+            found[:, number, 0] = (wanted @ _held(parts, places).T).max(axis=1) / n_words
     return found
 
 
@@ -83,14 +81,15 @@ def _held(sets: Sequence[frozenset[str]], places: dict[str, int]) -> NDArray[np.
 
 @lru_cache(maxsize=4096)
 def passages(text: str) -> tuple[str, ...]:
-    """Returns the sentences of a text that can support a claim, without the numbers of citations.
+    """Returns the sentences of a text that can support a claim, without the numbers of citations: the first 500.
 
-    Those that decline say nothing, and neither does what follows a first one that declines: it is about something else.
+    Reasoning is none of them. Those that decline say nothing, and neither does what follows a first one that declines:
+    it is about something else.
 
     >>> passages("Ada wrote programs [1]. I don't know when."), passages("I don't know. Bo is a poet.")
     (('Ada wrote programs .',), ())
     """
-    said = [each.text for each in sentences(text)]
+    said = [each.text for each in sentences(strip_reasoning(text))[:_MOST]]
     if not said or answer_kind(said[0]) == "refusal":
         return ()
     return tuple(_CITATION.sub("", each) for each in said if answer_kind(each) != "refusal")
@@ -109,6 +108,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(_ENDING.sub("", word) for word in kept)
 
 
+_MOST = 500
 _CITATION = re.compile(r"\[\d+\]")
 _WORD = re.compile(r"[぀-ヿ㐀-鿿豈-﫿]|\d+(?:[.,]\d+)*|[^\W\d_぀-ヿ㐀-鿿]+")
 _ENDING = re.compile(r"(?<=[^\W\d]{3})(?:ing|ed|es|ly|er|en|s)$")

@@ -60,16 +60,19 @@ def ask(
 
 
 def demo() -> None:
-    """Ask tinyworld five questions, then for three actions: one is run, one is stopped, and nothing is to be called."""
+    """Ask tinyworld five questions, then for three actions and a paragraph.
+
+    Of the actions one is run, one is stopped, and nothing is to be called. The paragraph loses a false sentence.
+    """
     from coe_agents.cli.display.decision import show_decision, show_note
-    from coe_agents.tinyworld import ACTIONS, EXAMPLES, tinyworld_tools
+    from coe_agents.tinyworld import ACTIONS, EXAMPLES, PARAGRAPH, tinyworld_tools, tinyworld_writers
     from coe_agents.tinyworld.tools import tool_schemas
 
     graph, tools = _create_graph(load_quietly(None)), {tool.name: tool for tool in tinyworld_tools()}
 
-    def show_asked(request: str, note: str, **options: Any) -> None:
+    def show_asked(request: str, note: str, asked: Any = graph, **options: Any) -> None:
         start = time.perf_counter()
-        decision = graph.invoke({"question": request, **options})["decision"]
+        decision = asked.invoke({"question": request, **options})["decision"]
         show_decision(request, decision, time.perf_counter() - start, note=note)
         for call in decision["calls"] or []:
             show_note(f"  {call['name']} was run: {tools[call['name']].invoke(call['args'])}")
@@ -84,6 +87,9 @@ def demo() -> None:
     show_note("The same models with tools: each proposes what to call, and a call is run only if they agree.")
     for request, note in ACTIONS:
         show_asked(request, note, tools=[*tool_schemas().values()])
+    print_lines("")
+    show_note("The same models, trained on to write paragraphs: each sentence is kept if the other models support it.")
+    show_asked(*PARAGRAPH, asked=tinyworld_writers().compile())
 
 
 def _create_graph(config: "Config | None", *, recording: Any = None, store: Any = None) -> Any:

@@ -42,19 +42,20 @@ def show_claim_scores(
 def _show(figures: Mapping[str, Any]) -> None:
     from rich.table import Table
 
-    table = Table(title='"This claim is wrong", by the texts of the other agents', title_justify="left")
+    title = '"This claim is wrong", by the texts of the other agents'
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     kept = [*next(iter(figures["agents"].values()))["precision"]]
     within = any(of["auroc_within"] for of in figures["agents"].values())
     columns = ["agent", "claims", "wrong", "AUROC", *(["by its own samples"] if within else [])]
-    for column in (*columns, *(f"right of {float(share):.0%} kept" for share in kept)):
-        table.add_column(column, justify="left" if column == "agent" else "right")
+    for column in (*columns, *(f"{float(share):.0%}" for share in kept)):
+        table.add_column(column, justify="left" if column == "agent" else "right", overflow="fold")
     for name, of in figures["agents"].items():
         found = [of["auroc"], *([of["auroc_within"]] if within else [])]
         shares = [f"{value:.3f}" for value in of["precision"].values()]
         wrong = f"{of['n_wrong'] / of['n_claims']:.3f}"
         table.add_row(clean(name), str(of["n_claims"]), wrong, *map(_estimate, found), *shares)
     create_console().print(table)
-    print_lines("Intervals: 95 %, over entities. Kept: the claims with the most support.")
+    print_lines("Intervals: 95 %, over entities. The last columns: how many are right among so many of most support.")
 
 
 def _estimate(found: Sequence[float | None] | None) -> str:

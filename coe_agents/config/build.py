@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from coe_agents.actions import ActionMatch
 from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
+from coe_agents.claims import ClaimPolicy, Claims
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -103,11 +104,12 @@ def _connect(
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.bounds.max_rounds != 1 or adaptive is not None):
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
+    claims = create_claims(config, clusterer)
     try:
         comparing: dict[str, Any] = {"clusterer": clusterer}
         if config.answers is not None:
             comparing = {"answers": preset(config.answers.kind, clusterer)}
-        return create_coe_graph(agents, **comparing, policy=policy, **usual, **options)
+        return create_coe_graph(agents, **comparing, policy=policy, claims=claims, **usual, **options)
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
@@ -162,6 +164,21 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
             model_of = str(model_folder(ENTAILMENT_MODEL)) if section.model == "tinyworld" else section.model
             judge = TransformersEntailment(model_of, device=section.device)
     return BidirectionalEntailment(judge, strict=section.strict)
+
+
+def create_claims(config: Config, clusterer: Clusterer) -> Claims | None:
+    """Returns what judges long answers claim by claim; None where the configuration has no `[claims]`."""
+    section = config.claims
+    if section is None:
+        return None
+    with _faults_at(config, schema.ClaimsConfig, "claims"):
+        model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
+        if section.support == "entailment" and model is None:
+            raise ValueError('"support" may be "entailment" with an entailment [clusterer] alone. Add one, or omit it')
+        policy = ClaimPolicy(section.min_support, section.mark_from)
+        if section.policy is not None:
+            policy = ClaimPolicy.load(config.folder / section.policy)
+        return Claims(support=model if section.support == "entailment" else None, policy=policy)
 
 
 def create_policy(config: Config) -> Policy:

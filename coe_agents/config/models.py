@@ -14,7 +14,7 @@ from coe_agents.agents._requests.chat_models import create_model
 from coe_agents.config.schema import ModelSection
 from coe_agents.extensions import did_you_mean
 from coe_agents.text import redact
-from coe_agents.tinyworld import model_folder
+from coe_agents.tinyworld import model_folder, writer_of
 from coe_agents.tinyworld.facts import MODELS
 
 LOCAL_PROVIDERS = ("transformers", "tinyworld")
@@ -73,10 +73,11 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
             )
     from coe_agents.backends import ChatTransformers
 
-    if section.provider == "tinyworld" and section.model not in MODELS:
+    own = (*MODELS, *map(writer_of, MODELS))
+    if section.provider == "tinyworld" and section.model not in own:
         raise FieldError(
             "model",
-            f'"model" of {owner} must be one of {", ".join(MODELS)} with provider = "tinyworld"; got "{section.model}"',
+            f'"model" of {owner} must be one of {", ".join(own)} with provider = "tinyworld"; got "{section.model}"',
         )
     model = str(model_folder(section.model)) if section.provider == "tinyworld" else section.model
     try:

@@ -271,6 +271,23 @@ class AnswersConfig(_Section):
         return EntailmentClusterer(kind="entailment", **({} if self.model is None else {"model": self.model}))
 
 
+class ClaimsConfig(_Section):
+    """How long answers are judged claim by claim: `coe_agents.claims.Claims`, with sentences as claims.
+
+    Attributes:
+        support: Who supports a claim: "overlap" compares words; "entailment" asks the model of an entailment
+            `[clusterer]`.
+        policy: The file of a `ClaimPolicy`, which `calibrate --claims` writes, in place of the next two.
+        min_support: From which on a claim is kept.
+        mark_from: From which on it is marked; omitted, none is.
+    """
+
+    support: Literal["overlap", "entailment"] = "overlap"
+    policy: str | None = None
+    min_support: float = Field(default=0.75, ge=0, le=1)
+    mark_from: float | None = Field(default=None, ge=0, le=1)
+
+
 class PolicyConfig(_Section):
     """A policy of this package; its fields are the arguments of what `coe_agents.policy.KINDS` has for its kind.
 
@@ -376,7 +393,7 @@ class RecordConfig(_Section):
 class Config(_Section):
     """A whole file, with its path and text for error messages.
 
-    Without `answers` and `clusterer` short answers are asked for; without `policy` consensus is answered.
+    Without `answers`, `clusterer` and `claims` short answers are asked for; without `policy` consensus is answered.
     """
 
     agents: list[AgentConfig] = Field(min_length=1)
@@ -385,6 +402,7 @@ class Config(_Section):
     policy: PolicySection = Field(default_factory=_usual_policy)
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
+    claims: ClaimsConfig | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     record: RecordConfig | None = None
     _path: Path = PrivateAttr(default=Path("configuration"))
@@ -392,7 +410,9 @@ class Config(_Section):
 
     @model_validator(mode="after")
     def _compare(self) -> Self:
-        if "clusterer" not in self.model_fields_set:
+        if "clusterer" not in self.model_fields_set and self.answers is None and self.claims is not None:
+            self.clusterer = NormalizedClusterer(kind="normalized")
+        elif "clusterer" not in self.model_fields_set:
             self.answers = self.answers or AnswersConfig(kind="short")
             self.clusterer = self.answers.clusterer()
         elif self.answers is not None:
@@ -442,6 +462,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,
     ("judge",): ModelSection,
+    ("claims",): ClaimsConfig,
     ("answers",): AnswersConfig,
     ("answers", "judge"): ModelSection,
     ("graph",): GraphConfig,

@@ -83,7 +83,7 @@ class ClaimData(TypedDict):
 
     Attributes:
         text: The claim.
-        start: Where the sentence that makes it begins, in characters of the draft.
+        start: Where the sentence that makes it begins, in characters of the draft without its reasoning.
         end: Where that sentence ends.
         support_within: The share of the other responses of the draft's own model that support it; None without any.
         support_between: The mean share of the other models' responses that support it; None without any.

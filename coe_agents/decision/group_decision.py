@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from coe_agents import checks
+from coe_agents.decision.claims import claims_as_html, claims_in_words
 from coe_agents.decision.data import AgentData, AgentTokens, ClaimAction, ClaimData, ClaimedAnswer, DecisionData, view
 from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds, svg_plane
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
@@ -131,7 +132,7 @@ class GroupDecision:
     def explain(self) -> str:
         """Returns the outcome in plain words: the answer or the refusal first, then why, then who failed."""
         head = f"Answer: {self._read(self.answer)}" if self.is_answer else f"{HEADINGS[self.action]}."
-        lines = [head, *self._reasons]
+        lines = [head, *self._reasons, *claims_in_words(self.claims or ())]
         lines += [f"{name} did not answer: {why}" for name, why in self.failed_agents.items()]
         return visible("\n".join(lines))
 
@@ -201,11 +202,13 @@ class GroupDecision:
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.is_answer else "#9a6700"
         reasons = " ".join(for_page(each) for each in self._reasons)
+        limit = None if self.claims else 300
         parts = [
             f'<div style="font-family:sans-serif;max-width:62em;border-left:4px solid {colour};padding-left:.8em">',
             f'<div style="opacity:.7">{for_page(self.question)}</div>' if self.question else "",
-            f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{for_page(self._title, 300)}</div>',
+            f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{for_page(self._title, limit)}</div>',
             f'<div style="margin:.2em 0 .6em">{reasons}</div>',
+            f'<div style="margin-bottom:.6em">{claims_as_html(self.claims)}</div>' if self.claims else "",
             '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">',
             f'<table style="border-collapse:collapse">{"".join(self._html_rows())}</table>',
             svg_plane(self),

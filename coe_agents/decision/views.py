@@ -28,10 +28,11 @@ _CLASS = re.compile(r"[A-Za-z_]\w*(?:Error|Exception|Timeout)", re.ASCII)
 def to_json(question: str, decision: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Returns the object that `ask --json` prints; some keys are there only where they say something.
 
-    "decided_by" is there where the group did not decide itself, "answer_kind", "calls" and "contested" where agents
-    proposed tool calls.
+    "claims" is there where a long answer was judged claim by claim, "decided_by" where the group did not decide itself,
+    "answer_kind", "calls" and "contested" where agents proposed tool calls.
     """
     names = [*_PRINTED, *(_OF_PROPOSALS if is_about_actions(decision) else ())]
+    names += ["claims"] if decision.get("claims") else []
     printed = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
     return printed if decision["decided_by"] == "group" else {**printed, "decided_by": decision["decided_by"]}
 
@@ -86,7 +87,10 @@ def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) 
 
 
 def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the action, the numbers, and which agents failed with which kind of error."""
+    """Returns the action, the numbers, and which agents failed with which kind of error.
+
+    Of a long answer that is given it has the claims, also those that were left out; of no other answer any text.
+    """
     failed = {name: kind_of(error) for name, error in decision["failed_agents"].items()}
     return {
         "action": decision["action"],
@@ -99,6 +103,7 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
             name: {key: agent[key] for key in ("n_responses", "entropy")} for name, agent in decision["agents"].items()
         },
         "failed_agents": failed,
+        "claims": decision.get("claims") if decision["action"] == "answer" else None,
         "ignored": list(ignored),
     }
 

@@ -193,12 +193,26 @@ def _detail(run: Run, key: str) -> dict[str, Any] | None:
         "rounds": rounds,
         "names": [cut(name, _SHORT) for name in distributions],
         "support": sorted(support, key=lambda each: -each[1])[:_MOST],
+        "claims": [_claim(_mapping(claim)) for claim in _list(decision.get("claims"))[:_MOST]],
         "failures": [
             [cut(str(name), _SHORT), cut(str(why))] for name, why in list(decision["failed_agents"].items())[:_MOST]
         ],
         "tokens": [
             [cut(str(name), _SHORT), usage["input_tokens"], usage["output_tokens"]]
             for name, usage in list(decision["tokens"].items())[:_MOST]
+        ],
+    }
+
+
+def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    agents = _mapping(claim.get("agents"))
+    return {
+        "text": _cut_or_none(claim.get("text")) or "",
+        "action": _text(claim.get("action")),
+        "support": _number(claim.get("support_between")),
+        "agents": [
+            [cut(str(name), _SHORT), *(_number(_mapping(shares).get(kind)) for kind in ("supports", "contradicts"))]
+            for name, shares in list(agents.items())[:_MOST]
         ],
     }
 

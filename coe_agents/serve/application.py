@@ -45,6 +45,7 @@ _NOT_FOUND = (
 _SCRIPTS = (
     "page.js",
     "answer.js",
+    "claims.js",
     "code.js",
     "decision.js",
     "gate.js",

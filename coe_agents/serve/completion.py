@@ -64,7 +64,7 @@ class Reply:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The numbers of the decision, and no text of a response."""
+        """The numbers of the decision, the claims of a long answer that is given, and no other text of a response."""
         return to_numbers(self.decision, self.ignored)
 
 

@@ -51,6 +51,11 @@ ACTIONS: tuple[tuple[str, str], ...] = (
 )
 """Requests that show what a group does with tools: a call that is agreed, one that is contested, and none."""
 
+PARAGRAPH = ("Tell me about Mongolia.", "one of three facts is wrong in the best draft")
+"""A request for a paragraph, with what to expect."""
+MIN_SUPPORT = 0.8
+"""Of a claim: two sentences of tinyworld that differ in the answer alone share two words of three."""
+
 
 def model_folder(name: str) -> Path:
     """Returns the folder of one of the shipped models, to be loaded by transformers or served by vLLM."""
@@ -68,15 +73,19 @@ def tinyworld_agents(
     temperature: float = 0.7,
     seed: int | None = 0,
     tools: "Sequence[BaseTool] | None" = None,
+    writes: bool = False,
 ) -> list["ModelAgent"]:
     """Returns the three language models as agents; with a seed, a question always gets the same responses.
 
-    With tools they propose calls. They were trained on `tinyworld_tools()` and call no others reliably.
+    With tools they propose calls. They were trained on `tinyworld_tools()` and call no others reliably. With `writes`
+    they are the models that were trained on from these to write paragraphs ("Tell me about France.").
     """
     from coe_agents.agents import ModelAgent
     from coe_agents.backends import ChatTransformers
 
-    models = {name: ChatTransformers(str(model_folder(name)), max_tokens=48) for name in MODELS}
+    folders = {name: model_folder(writer_of(name) if writes else name) for name in MODELS}
+    length = 96 if writes else 48
+    models = {name: ChatTransformers(str(folder), max_tokens=length) for name, folder in folders.items()}
     return [
         ModelAgent(name, model, n_samples=n_samples, temperature=temperature, seed=seed, tools=tools)
         for name, model in models.items()
@@ -118,4 +127,18 @@ def tinyworld_graph(*, seed: int | None = 0, **options: Any) -> "StateGraph[CoES
         clusterer=tinyworld_clusterer(),
         policy=tinyworld_policy(),
         **options,
+    )
+
+
+def tinyworld_writers(*, seed: int | None = 0) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
+    """Returns the uncompiled graph of tinyworld's writers, whose paragraphs are judged claim by claim."""
+    from coe_agents.claims import ClaimPolicy, Claims
+    from coe_agents.clustering import NormalizedMatch
+    from coe_agents.graph import create_coe_graph
+
+    return create_coe_graph(
+        tinyworld_agents(n_samples=5, seed=seed, writes=True),
+        clusterer=NormalizedMatch(),
+        policy=tinyworld_policy(),
+        claims=Claims(policy=ClaimPolicy(MIN_SUPPORT, mark_from=None)),
     )

@@ -35,6 +35,17 @@ def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
         assert shares["contradicts"] == 0.0  # which overlap never sees
 
 
+def test_reasoning_is_no_part_of_a_draft_and_supports_nothing():
+    said = {
+        "a": ["<think>Maybe Rome?</think>Ada died in London."],
+        "b": ["<think>Ada died in London.</think>I don't know."],
+    }
+    (found,) = Claims().decide([responses(said)])
+    assert [(claim["text"], claim["start"], claim["support_between"]) for claim in found["claims"]] == [
+        ("Ada died in London.", 0, 0.0)
+    ]
+
+
 def test_names_and_order_of_agents_change_nothing():
     renamed = dict(zip("zyx", reversed(SAID.values()), strict=True))
     one, other = Claims().decide([responses(SAID), list(reversed(responses(renamed)))])
@@ -116,6 +127,24 @@ def test_a_question_with_forty_claims_takes_little_time_and_twice_the_claims_not
     small, large = cpu_seconds(40), cpu_seconds(80)
     assert small < 0.3
     assert large < 4 * max(small, 0.02)
+
+
+class Judge:
+    """An entailment model: what names another town contradicts."""
+
+    def predict(self, pairs):
+        return np.array([[0.9, 0.1, 0.0] if "Rome" in premise else [0.0, 0.1, 0.9] for premise, _ in pairs])
+
+
+def test_an_entailment_model_tells_contradiction_from_silence():
+    claims = Claims(support=Judge(), policy=ClaimPolicy(0.5, mark_from=None))
+    said = {"a": ["Ada died in London."], "b": ["Ada died in Rome."], "c": ["I don't know."]}
+    (found,) = claims.decide([responses(said)], weights={"b": 0.0})  # who is not trusted gives no draft, and is heard
+    assert found["answer"] is None
+    assert found["claims"][0]["agents"] == {
+        "b": {"supports": 0.0, "contradicts": 0.9, "silent": pytest.approx(0.1)},
+        "c": {"supports": 0.0, "contradicts": 0.0, "silent": 1.0},
+    }
 
 
 def test_parts_of_the_wrong_kind_are_refused():

@@ -16,6 +16,7 @@ TEXT = "Dr. Smith was born in 1950. He lives in the U.S. and writes."
         (TEXT, ["Dr. Smith was born in 1950.", "He lives in the U.S. and writes."]),
         ("# Ada\n\n- She wrote.\n- She died in 1852.\n\n---\n", ["She wrote.", "She died in 1852."]),
         ("你好。再见。", ["你好。", "再见。"]),
+        ("A\ud800 is. \x00B\u202e is.\r\nC is.", ["A\ud800 is.", "\x00B\u202e is.", "C is."]),
         (" \n", []),
     ],
 )
@@ -79,5 +80,7 @@ def test_an_invalid_reply_is_an_error_of_its_text_alone(reply, message):
 def test_a_model_without_structured_output_is_an_error_that_says_so():
     with pytest.raises(NotImplementedError):
         ChatClaims(FakeListChatModel(responses=["?"])).split([TEXT])
+    with pytest.raises(TypeError, match="Wrap a single string in a list"):
+        Sentences().split(TEXT)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match='chat model or "provider:model"'):
         ChatClaims(3)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ def test_score_says_how_well_support_tells_wrong_claims(claims_file):
     assert found["agents"]["a"]["auroc"] == [1.0, 1.0, 1.0]
     assert found["agents"]["b"]["auroc"] == [None, None, None]  # all of its claims are right
     shown = run("score", claims_file, "--claims", "overlap", "--resamples", "20").stdout
-    assert "right of" in shown
+    assert "100%" in shown
 
 
 def test_calibrate_writes_a_policy_and_says_what_it_keeps(claims_file, tmp_path):

@@ -120,7 +120,7 @@ def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs
     assert done.returncode == 0, done.stderr
     for regime in ("consensus:", "conflict:", "ambiguous:", "unknown:"):
         assert regime in done.stdout
-    assert done.stdout.count("→ ") == 8
+    assert done.stdout.count("→ ") == 9
     assert done.stdout.count("No answer: they disagree.") == 3
     assert done.stdout.count("No answer: they are not sure.") == 1
     assert done.stdout.count("No answer: they decline to answer.") == 1
@@ -128,3 +128,5 @@ def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs
     assert "transfer was run: Paid 60 euros to Nina." in done.stdout
     assert "They disagree about `name` of `transfer`" in " ".join(done.stdout.split())
     assert "All three agents propose to call nothing." in done.stdout
+    assert "→ Ulaanbaatar is the capital of Mongolia. [...] The official language" in " ".join(done.stdout.split())
+    assert "The currency of Mongolia is the ringgit. left out" in " ".join(done.stdout.split())

@@ -71,3 +71,14 @@ def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, tmp_p
     change(tab, "#search", "gone?")
     open_first(tab)
     assert "This run does not have the question." in text(tab, ".detail")
+
+
+def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(pipe, tmp_path):
+    claim = {"text": "She <b>wrote</b>.", "action": "drop", "support_between": 0.25}
+    claim["agents"] = {"b": {"supports": 0.25, "contradicts": 0.5, "silent": 0.25}}
+    tab = opened(pipe, saved(tmp_path, {"one": step(claims=[claim, "no claim"])}))
+    open_first(tab)
+    assert tab.run("document.querySelector('.claim').style.getPropertyValue('--support')") == "25%"
+    assert "left out, support 25.0 %" in text(tab, ".claims summary")
+    tab.run("document.querySelector('.claims summary').click()")
+    assert "b: supports it 25.0 %, contradicts it 50.0 %" in text(tab, ".claims details[open]")

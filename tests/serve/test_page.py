@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from coe_agents.claims import Claims
 from coe_agents.testing import ScriptedAgent
 from tests.chromium import NEEDS_CHROMIUM, Page
 from tests.serve.groups import create_group, group_of
@@ -310,3 +311,20 @@ def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
             ".map((node) => node.getBoundingClientRect().height).filter((height) => height < 24)"
         )
         assert small == []
+
+
+def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(opened):
+    said = (
+        ["Ada was born in London. She wrote programs. Ada <b>died</b> in Rome."],
+        ["Ada was born in London. She wrote programs. Her cat purred."],
+    )
+    with serving(create_group(*said, claims=Claims())) as address:
+        tab = opened(address)
+        ask(tab)
+        assert "[...]" in seen(tab, "#answer")
+        assert everything(tab, "#answer .claim.keep") == ["Ada was born in London.", "She wrote programs."]
+        assert "left out, support" in everything(tab, "#claims summary")[2]
+        tab.run("document.querySelector('#answer .claim').click()")
+        assert "supports it" in everything(tab, "#claims details[open] .who")[0]
+        assert tab.run("document.querySelector('#answer .claim').style.getPropertyValue('--support')") == "100%"
+        assert_quiet(tab, address)

@@ -3,7 +3,7 @@ import pytest
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Prediction
-from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, writer_of
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.tinyworld.questions import answer_span, find_questions, tinyworld_criterion, tinyworld_questions
 from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS, extract_answer
@@ -36,10 +36,11 @@ def test_refusals_are_recognised():
 
 
 def test_the_models_are_small_and_hold_no_pickle():
-    files = [file for name in (ENTAILMENT_MODEL, *MODELS) for file in model_folder(name).iterdir()]
+    names = (ENTAILMENT_MODEL, *MODELS, *map(writer_of, MODELS))
+    files = [file for name in names for file in model_folder(name).iterdir()]
     assert sum(file.stat().st_size for file in files) < 16e6
     assert {file.suffix for file in files} <= {".json", ".safetensors", ".jinja", ".md"}
-    for name in (ENTAILMENT_MODEL, *MODELS):
+    for name in names:
         assert "no evidence about large models" in " ".join((model_folder(name) / "README.md").read_text().split())
 
 

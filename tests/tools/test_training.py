@@ -2,14 +2,14 @@
 
 import pytest
 
-from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, writer_of
 from coe_agents.tinyworld.facts import MODELS
 from tools.tinyworld.training import train_and_report
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("trained", [ENTAILMENT_MODEL, *MODELS])
+@pytest.mark.parametrize("trained", [ENTAILMENT_MODEL, *MODELS, *map(writer_of, MODELS)])
 def test_training_repeats(trained, tmp_path):
     class Reports(list):
         put = list.append

@@ -1,7 +1,7 @@
 """Owns how a decision looks on a terminal. Markup and control characters in model output are shown as text."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.decision.claims import outcome, who_says
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.policy.wording import MOSTLY, decomposition, regime_in_words
@@ -24,6 +25,8 @@ _SHOWN = 4
 _MOST_CHARS = 300
 """A longer answer is shortened next to its bar; the head shows the answer of the group in full."""
 _HEADS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold magenta"}
+
+_CLAIMS = {"keep": "green", "mark": "yellow", "drop": "red strike"}
 
 _QUOTED = re.compile(r'"[^"]*"')
 _CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)')
@@ -46,7 +49,7 @@ def show_decision(
     differing = "" if contested is None else contested_in_words(contested, n_agents=len(decision["agents"]))
     lines = Group(
         Text(f"{plain} {clean(differing)}".rstrip()),
-        _agents(decision, wide=console.width >= _WIDE),
+        _agents(decision, wide=console.width >= _WIDE) if not decision.get("claims") else _claims(decision["claims"]),
         *([Text(numeric)] if numeric else []),
         *_numbers(decision, console.width - 2),
     )
@@ -117,7 +120,7 @@ def _cause(decision: Mapping[str, Any]) -> str:
 
 
 def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
-    if decision["coe"] is None:
+    if decision["coe"] is None or decision.get("claims"):  # of long answers as a whole it says nothing
         return []
     interval = decision["interval"]
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
@@ -135,6 +138,18 @@ def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
         words = regime_in_words(regime, n_agents=len(decision["agents"]))
         if words not in decision["reason"]:
             lines.append(Text(f"{regime}: {words}", style="dim"))
+    return lines
+
+
+def _claims(claims: Sequence[Mapping[str, Any]]) -> Text:
+    """Returns each claim, underlined as far as the other models support it, and who says what."""
+    lines = Text()
+    for claim in claims:
+        text, style = clean(claim["text"]), _CLAIMS[claim["action"]]
+        said = Text(text, style=style)
+        said.stylize("underline", 0, round((claim["support_between"] or 0.0) * len(text)))
+        lines.append_text(said).append(f"  {outcome(claim)}: {clean(who_says(claim))}\n", style="dim")
+    lines.rstrip()
     return lines
 
 

@@ -105,6 +105,7 @@ function* describeDecision(step, most) {
   const by = step.by === "group" ? "" : `, decided by ${step.by}`;
   yield element("p", { class: "said" }, element("strong", {}, step.answer === null ? what : `${what}: ${step.answer}`), ...verdict, by);
   if (step.reason) yield element("p", { class: "said" }, step.reason);
+  if (step.claims.length) yield element("ul", { class: "claims", "aria-label": "Claims" }, ...step.claims.map(claimItem));
   yield element("div", { class: "scroll", role: "region", "aria-label": "Rounds", tabindex: "0" }, roundsTable(step));
   if (step.rounds.length > 1) yield element("div", { class: "drawn" }, trajectory(step.rounds.map((round) => round.bars), most, { height: 80 }));
   if (step.support.length) {
@@ -120,6 +121,16 @@ function* describeDecision(step, most) {
   const conformity = step.conformity === null ? [] : [`conformity ${share(step.conformity, 1)}`];
   yield element("p", { class: "note said" }, [...ends, ...conformity, `tokens, input + output: ${tokens.join(", ") || "none"}`].join("; "));
   for (const [name, why] of step.failures) yield element("p", { class: "wrong said" }, `${name} failed: ${why}`);
+}
+
+// A claim, underlined by the support of the other models; it opens to show who says what
+function claimItem({ text, action, support, agents }) {
+  const done = { keep: "kept", mark: "marked", drop: "left out" }[action] ?? "–";
+  const said = element("span", { class: `claim said ${done === "left out" ? "dropped" : ""}` }, text);
+  said.style.setProperty("--support", `${Math.round(100 * (support ?? 0))}%`);
+  const voices = agents.map(([name, supports, contradicts]) => element("li", { class: "said" }, `${name}: supports it ${share(supports ?? 0, 1)}, contradicts it ${share(contradicts ?? 0, 1)}`));
+  const words = ` ${done}, ${support === null ? "no other model" : `support ${share(support, 1)}`}`;
+  return element("li", {}, element("details", {}, element("summary", {}, said, element("small", {}, words)), element("ul", {}, ...voices)));
 }
 
 function roundsTable({ agents, rounds }) {

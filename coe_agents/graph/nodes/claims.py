@@ -31,7 +31,8 @@ def claims_node(claims: ClaimJudge, settings: RunSettings) -> TwoForms:
 
     def judge(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         turn = state["turn"]
-        if turn["choices"] is not None or turn["tools"] is not None or turn["is_review"]:
+        forms = (turn["choices"], turn["tools"], turn.get("answer_schema"))
+        if turn["is_review"] or any(form is not None for form in forms):
             return {"claimed": None}
         responses = state["responses"][: len(state["labels"])]
         try:

@@ -1,6 +1,7 @@
 // The page: a question is asked, its events are shown as they are received, and at last its decision
 
 import { answerOf, copyButton, isPlain } from "./answer.js";
+import { claimList, connect, hasClaims, spansOf } from "./claims.js";
 import { programsFor } from "./code.js";
 import { cause, comparable, meaningsOf, REGIMES, sentences } from "./decision.js";
 import { Gate } from "./gate.js";
@@ -164,18 +165,23 @@ function showVerdict(entry) {
   byId("tag").textContent = TAGS[kind];
   byId("verdict-title").replaceChildren(headline);
   byId("verdict-title").classList.toggle("long", kind === "answer" && visible(decision.answer).length > 120);
-  byId("verdict-title").classList.toggle("visually-hidden", kind === "answer" && !isPlain(decision.answer));
+  byId("verdict-title").classList.toggle("visually-hidden", kind === "answer" && isLong(decision));
   byId("why").replaceChildren(...notes);
   byId("gauge").replaceChildren(...(decision ? gauge(decision) : []));
   if (kind === "answer") announce(`Answer: ${short(decision.answer)}`);
   else if (kind !== "running") announce(`${TAGS[kind]}. ${headline}.`);
 }
 
+const isLong = (decision) => hasClaims(decision) || !isPlain(decision.answer);
+
 // The answer where it is more than a line, and what can be done with it. All answers that are Markdown are made here.
 function showAnswer({ decision, question, before, options }, isAnswer) {
-  const isRich = isAnswer && !isPlain(decision.answer);
+  const isRich = isAnswer && isLong(decision);
   const copy = isAnswer ? copyButton(() => decision.answer, "Copy the answer") : null;
-  byId("answer").replaceChildren(...(isRich ? [answerOf(decision.answer)] : []));
+  const isJudged = hasClaims(decision);
+  byId("answer").replaceChildren(...(isRich ? [answerOf(decision.answer, isJudged ? spansOf(decision) : [])] : []));
+  byId("claims").replaceChildren(...(isJudged ? claimList(decision) : []));
+  if (isJudged) connect(byId("answer"), byId("claims"), decision);
   byId("tools").replaceChildren(...(copy ? [copy] : []));
   byId("tools").hidden = copy === null;
   byId("code").hidden = !decision;
@@ -209,13 +215,13 @@ function describeDecision({ decision }) {
       return element("p", "trouble", inline(name), " did not answer: ", inline(reason, 400));
     }),
   ];
-  const headline = { answer: () => (isPlain(answer) ? passage(answer) : "The group’s answer"), escalate: () => "Somebody else must decide" }[action];
+  const headline = { answer: () => (isLong(decision) ? "The group’s answer" : passage(answer)), escalate: () => "Somebody else must decide" }[action];
   return [headline ? headline() : cause(decision), notes.filter(Boolean)];
 }
 
 // What the gate compares, on a line with its threshold
 function gauge(decision) {
-  if (decision.coe === null) return [];
+  if (decision.coe === null || hasClaims(decision)) return []; // claims are compared, not whole texts
   const { aleatoric, epistemic } = comparable(decision);
   const { max_coe: limit, aleatoric_threshold: doubt, epistemic_threshold: disagreement } = decision.thresholds;
   if (session.gate.isRegime) {

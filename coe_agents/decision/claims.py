@@ -1,0 +1,55 @@
+"""Owns how the claims of a long answer are shown: each with its support, what was done with it, and who says what."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coe_agents.text import for_page
+
+LABELS: Mapping[str, str] = {"keep": "kept", "mark": "marked", "drop": "left out"}
+COLOURS: Mapping[str, str] = {"keep": "#1a7f37", "mark": "#9a6700", "drop": "#cf222e"}
+
+
+def outcome(claim: Mapping[str, Any]) -> str:
+    """Returns what was done with a claim, and its support: "left out, support 67 %"."""
+    support = claim["support_between"]
+    return f"{LABELS[claim['action']]}, {'no other model' if support is None else f'support {support:.0%}'}"
+
+
+def who_says(claim: Mapping[str, Any]) -> str:
+    """Returns who supports a claim, who contradicts it, and who says nothing: "a supports it; b is silent"."""
+    parts = []
+    for name, shares in claim["agents"].items():
+        said = {
+            "supports it": shares["supports"],
+            "contradicts it": shares["contradicts"],
+            "is silent": shares["silent"],
+        }
+        told = [what if share > 0.995 else f"{what} ({share:.0%})" for what, share in said.items() if share > 0.005]
+        parts.append(f"{name} {', '.join(told)}")
+    return "; ".join(parts)
+
+
+def claims_in_words(claims: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns two lines for each claim: its text, underlined as far as others support it, and who says what."""
+    lines = []
+    for claim in claims:
+        length = round((claim["support_between"] or 0.0) * min(len(claim["text"]), 72))
+        lines += [claim["text"], f"{'─' * length} {outcome(claim)}: {who_says(claim)}".lstrip()]
+    return lines
+
+
+def claims_as_html(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the claims for a page: underlined by support, and each opens to show who says what."""
+    return "".join(
+        f'<details style="margin:.1em 0"><summary style="cursor:pointer">{_underlined(claim)}'
+        f'<span style="opacity:.7"> {for_page(outcome(claim))}</span></summary>'
+        f'<div style="margin:.1em 1.2em;opacity:.8">{for_page(who_says(claim))}</div></details>'
+        for claim in claims
+    )
+
+
+def _underlined(claim: Mapping[str, Any]) -> str:
+    colour, share = COLOURS[claim["action"]], claim["support_between"] or 0.0
+    struck = "text-decoration:line-through;opacity:.7;" if claim["action"] == "drop" else ""
+    under = f"linear-gradient({colour} 0 0) 0 100%/{share:.0%} 2px no-repeat"
+    return f'<span style="{struck}background:{under}">{for_page(claim["text"])}</span>'

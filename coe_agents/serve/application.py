@@ -128,6 +128,7 @@ def create_app(
                 model=group.name,
                 ignored=asked.ignored,
                 with_usage=asked.with_usage,
+                must_call=asked.must_call,
                 refusals=refusals,
             )
             if not asked.is_stream:

@@ -23,6 +23,7 @@ class Reply:
         model: The name of the group.
         ignored: The options of the request that had no effect.
         with_usage: Whether a stream of chunks ends with the tokens.
+        must_call: Whether the request requires a call.
         refusals: Where why there is no answer stands: in the field "refusal" alone, or in the "content", too.
     """
 
@@ -30,6 +31,7 @@ class Reply:
     model: str
     ignored: tuple[str, ...] = ()
     with_usage: bool = False
+    must_call: bool = False
     refusals: Refusals = "content"
 
     @property
@@ -80,7 +82,11 @@ def to_completion(reply: Reply) -> dict[str, Any]:
 
 
 def to_chunks(reply: Reply) -> Iterator[str]:
-    """Yields the server-sent events of a `chat.completion.chunk` stream; the last chunk of the choice holds `coe`."""
+    """Yields the server-sent events of a `chat.completion.chunk` stream; the last chunk of the choice holds `coe`.
+
+    A refusal of a request that requires a call ends as an error, too: clients that build an object from the calls of a
+    stream read nothing else of it.
+    """
     head = _head(reply, "chat.completion.chunk") | ({"usage": None} if reply.with_usage else {})
     said = {name: part for name, part in _said(reply).items() if part is not None}
     if calls := said.get("tool_calls"):
@@ -90,6 +96,9 @@ def to_chunks(reply: Reply) -> Iterator[str]:
         yield _event({**head, "choices": [choice], **({"coe": reply.numbers} if end else {})})
     if reply.with_usage:
         yield _event({**head, "choices": [], "usage": _usage(reply)})
+    if reply.must_call and reply.is_in_content:  # who awaits a call alone would read none of this, and see no end of it
+        error = {"message": reply.refusal, "type": "refusal", "param": "tool_choice", "code": "content_filter"}
+        yield _event({"error": error})
     yield "data: [DONE]\n\n"
 
 

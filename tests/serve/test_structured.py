@@ -6,7 +6,7 @@ import pytest
 
 from coe_agents import SupportPolicy
 from coe_agents.testing import ScriptedAgent
-from tests.serve.groups import AGREEING, complete, create_group, group_of, respond
+from tests.serve.groups import AGREEING, body_of, client_of, complete, create_group, group_of, respond
 
 SCHEMA = {
     "type": "object",
@@ -87,6 +87,15 @@ async def test_a_call_that_is_required_is_given_or_refused(choice):
     }
     refused = (await complete(create_group(*AGREEING), tools=[PAY], tool_choice=choice)).json()
     assert "call nothing, and the request requires a call" in refused["choices"][0]["message"]["refusal"]
+
+
+@pytest.mark.parametrize("refusals", ["content", "field"])
+async def test_a_stream_that_must_be_a_call_ends_as_an_error_where_it_is_refused(refusals):
+    body = body_of(tools=[PAY], tool_choice="required", stream=True)
+    async with client_of(create_group(*AGREEING), refusals=refusals) as client:
+        stream = (await client.post("/v1/chat/completions", json=body)).text.split("\n\n")
+    assert any('"refusal": "No answer: ' in event for event in stream)
+    assert ('"code": "content_filter"' in stream[-3]) is (refusals == "content")
 
 
 async def test_an_answer_ends_before_a_stop_text():

@@ -159,8 +159,7 @@ function showVerdict(entry) {
   const { before, began } = entry;
   byId("verdict").dataset.kind = kind;
   if (before.length) byId("asked").append(element("span", "note", ` (a follow-up of “${short(before[0].content, 80)}”)`));
-  const seconds = decision?.seconds ?? (kind === "running" ? Math.floor((Date.now() - began) / 1000) : 0);
-  byId("elapsed").textContent = seconds ? `${kind === "running" ? "" : "in "}${number(seconds, kind === "running" ? 0 : 1)} s` : "";
+  byId("elapsed").textContent = elapsed(kind, decision?.seconds ?? (Date.now() - began) / 1000);
   showAnswer(entry, kind === "answer");
   byId("tag").textContent = TAGS[kind];
   byId("verdict-title").replaceChildren(headline);
@@ -173,6 +172,12 @@ function showVerdict(entry) {
 }
 
 const isLong = (decision) => hasClaims(decision) || !isPlain(decision.answer);
+
+// How long a question takes, or took
+function elapsed(kind, seconds) {
+  if (kind === "running") return seconds < 1 ? "" : `${Math.floor(seconds)} s`;
+  return kind === "failed" ? "" : `in ${seconds < 0.1 ? "under 0.1" : number(seconds, seconds < 10 ? 1 : 0)} s`;
+}
 
 // The answer where it is more than a line, and what can be done with it. All answers that are Markdown are made here.
 function showAnswer({ decision, question, before, options }, isAnswer) {

@@ -156,7 +156,7 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         "min_responses": 3,
         "max_responses": 4,
         "weighting": "frequency",
-        **dict.fromkeys(["model", "temperature", "system_prompt", "n_samples"]),
+        **dict.fromkeys(["model", "temperature", "system_prompt", "n_samples", "stated_confidence"]),
     }
 
 

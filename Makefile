@@ -62,11 +62,24 @@ $(CLIENTS)/.ready: $(READY)
 	$(UV) --target $(CLIENTS)/deepagents --no-deps deepagents==0.7.32 wcmatch==12.0.1 bracex==3.2.2 \
 		langchain-anthropic==1.7.10 anthropic==2.12.0 docstring-parser==0.18.0 langchain-google-genai==4.4.2 \
 		google-genai==3.4.0 google-auth==2.62.2
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(CLIENTS)/js ai@6.0.326 @ai-sdk/openai@3.0.141 \
+		@langchain/openai@1.5.8 @langchain/core@1.4.0 zod@4.6.7
+	$(UV) --python $(CLIENTS)/litellm/bin/python dspy==3.4.1
+	$(call CLIENT,agents) openai-agents==0.24.0
+	$(call CLIENT,pydantic) 'pydantic-ai-slim[openai]==2.68.0'
+	$(call CLIENT,instructor) instructor==1.17.0
+	$(call CLIENT,llama) llama-index-llms-openai-like==0.8.1
+	$(call CLIENT,llm) llm==0.36
+	$(call CLIENT,smol) 'smolagents[openai]==1.26.0'
+	$(call CLIENT,autogen) autogen-agentchat==0.7.5 'autogen-ext[openai]==0.7.5'
 	@touch $@
 
-clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: JavaScript's SDK, litellm, inspect_ai, deepagents (needs npm)
+CLIENT = $(PYTHON) -m venv $(CLIENTS)/$(1) && $(UV) --python $(CLIENTS)/$(1)/bin/python
+
+clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: of OpenAI's API, LangGraph's SDK, inspect_ai, deepagents (needs npm)
 	COE_REQUIRE_ALL_DEPS=1 COE_JS_SDK=$(abspath $(CLIENTS))/js COE_LITELLM=$(abspath $(CLIENTS))/litellm/bin/litellm \
 		COE_INSPECT_PYTHON=$(abspath $(CLIENTS))/inspect/bin/python COE_DEEPAGENTS=$(abspath $(CLIENTS))/deepagents \
+		COE_OPENAI_CLIENTS=$(abspath $(CLIENTS)) \
 		$(BIN)/python -m pytest -m clients
 
 soak: $(READY) ## Attack the gates in 2,000 runs of 30 steps each (`.ci/run`: 200)

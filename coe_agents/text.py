@@ -136,6 +136,9 @@ def _escape(character: str) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
+_KEY_SHAPED = re.compile(r"\b(?:(?:sk|rk|gsk|xai)-[\w*-]{8,}|hf_\w{16,}|AIza[\w-]{20,}|(?<=Bearer )\S{8,})")
+
+
 def redact(text: str, secrets: Collection[str]) -> str:
     """Returns `text` with each secret redacted, also where it is escaped, encoded, or cut.
 
@@ -194,8 +197,15 @@ def _windows(secret: str) -> frozenset[str]:
 
 
 def safe_message(text: str, secrets: Collection[str]) -> str:
-    """Returns the text of an error with `secrets` redacted, on one line, and all of it visible."""
-    return visible(one_line(redact(text, secrets)))
+    """Returns the text of an error with `secrets` redacted, on one line, and all of it visible.
+
+    What has the form of a provider's key is redacted, too: a server between may quote one that is not ours.
+
+    Example:
+        >>> safe_message("Incorrect API key: sk-proj-0123456789abcdef.", set())
+        'Incorrect API key: [redacted].'
+    """
+    return visible(one_line(_KEY_SHAPED.sub(REDACTED, redact(text, secrets))))
 
 
 def secrets_of_environment() -> set[str]:

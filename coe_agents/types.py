@@ -153,6 +153,19 @@ def add_counts(counts: Sequence[int | None]) -> int | None:
     return None if None in counts else sum(count or 0 for count in counts)
 
 
+def usage_of(result: Any) -> Usage:
+    """Returns the tokens of a request of LangChain's, or of several at once, by its `LLMResult`.
+
+    Each of a request's messages repeats the request's total, which counts once.
+    """
+    totals = (result.llm_output or {}).get("token_usage") or {}
+    if "prompt_tokens" in totals or "completion_tokens" in totals:
+        return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
+    firsts = [generations[0] for generations in result.generations if generations]
+    said = [getattr(getattr(first, "message", None), "usage_metadata", None) or {} for first in firsts]
+    return add_usages(create_usage(usage.get("input_tokens"), usage.get("output_tokens")) for usage in said)
+
+
 class Sampling(TypedDict):
     """How the responses to one request to an agent were sampled, and what was odd about them.
 

@@ -1,9 +1,10 @@
 """Agents that disagree are asked again, up to three times, as a deployable graph named in `langgraph.json`."""
 
 from coe_agents import RegimePolicy, create_coe_graph
+from coe_agents.graph.server import withhold
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 
-graph = create_coe_graph(
+group = create_coe_graph(
     tinyworld_agents(),
     clusterer=tinyworld_clusterer(),
     policy=RegimePolicy(
@@ -14,4 +15,5 @@ graph = create_coe_graph(
     strategies={"conflict": tinyworld_debate(), "unknown": tinyworld_debate()},
     max_rounds=3,
     history="question",  # tinyworld's models know no conversations
-).compile(name="debate")
+).compile()
+graph = withhold(group).compile(name="debate")  # what the gate withheld stays here

@@ -1,14 +1,22 @@
-"""Spans and metrics of real runs, through the SDK's in-memory exporters."""
+"""Spans, events and metrics of real runs, through the SDK's in-memory exporters."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -16,13 +24,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from coe_agents import ModelAgent, RegimePolicy, create_coe_graph
+from coe_agents import Arbiter, CoECouncil, ModelAgent, RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.state import CoEState
 from coe_agents.observability import CoETelemetry
+from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.tinyworld import tinyworld_tools
 from tests.doubles import CountingModel, ScriptedAgent
 
-NODES = ["a", "abstain", "b", "cluster", "coordinator", "measure", "prepare"]
+NODES = ["abstain", "cluster", "coordinator", "invoke_agent a", "invoke_agent b", "measure", "prepare"]
+RUN = "invoke_workflow LangGraph"
 
 
 class Recorded:
@@ -31,8 +42,10 @@ class Recorded:
     def __init__(self, **options):
         self.exporter, self.reader, self.tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
         self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
-        meters = MeterProvider([self.reader])
-        self.handler = CoETelemetry(tracer_provider=self.tracers, meter_provider=meters, **options)
+        self.log, loggers = InMemoryLogRecordExporter(), LoggerProvider()
+        loggers.add_log_record_processor(SimpleLogRecordProcessor(self.log))
+        given = {"tracer_provider": self.tracers, "meter_provider": MeterProvider([self.reader])}
+        self.handler = CoETelemetry(**given, logger_provider=loggers, **options)
         self.handler.raise_error = True  # LangChain would only log it
 
     @property
@@ -52,10 +65,36 @@ class Recorded:
         found = [metric for scope in scopes for metric in scope.metrics if metric.name == name]
         return {tuple(sorted(p.attributes.items())): p for metric in found for p in metric.data.data_points}
 
+    @property
+    def events(self):
+        return [one.log_record for one in self.log.get_finished_logs()]
+
     def everything(self):
-        return " ".join(f"{span.name} {dict(span.attributes)} {span.status.description}" for span in self.spans) + str(
-            self.reader.get_metrics_data()
-        )
+        said = [f"{span.name} {dict(span.attributes)} {span.status.description}" for span in self.spans]
+        return f"{said} {self.reader.get_metrics_data()} {[dict(event.attributes) for event in self.events]}"
+
+    def told(self):
+        """Everything but ids and times: the spans by their parents, and the events by the spans that they are under."""
+        names = {span.context.span_id: span.name for span in self.spans}
+        spans = [
+            {
+                "name": span.name,
+                "under": names.get(span.parent.span_id) if span.parent else None,
+                "kind": span.kind.name,
+                "status": span.status.status_code.name,
+                "attributes": rounded(span.attributes),
+            }
+            for span in self.spans
+        ]
+        events = [
+            {"name": event.event_name, "under": names[event.span_id], "attributes": rounded(event.attributes)}
+            for event in self.events
+        ]
+        return {"spans": sorted(spans, key=json.dumps), "events": events}
+
+
+def rounded(attributes):
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in sorted(attributes.items())}
 
 
 def graph(*agents, **options):
@@ -64,18 +103,91 @@ def graph(*agents, **options):
     return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0, **options)
 
 
+def question():
+    recorded = Recorded(openinference=True)
+    agents = [ModelAgent("asked", CountingModel(logprobs=True), n_samples=2), ScriptedAgent("b", ["x"], ["y"])]
+    failing = ScriptedAgent("c", OSError("secret address"))
+    graph(*agents, failing).compile().invoke({"question": "a secret question?"}, recorded.config)
+    return recorded.told()
+
+
+def council():
+    recorded = Recorded(openinference=True, content=True)
+    call = {"name": "transfer", "args": {"name": "Nina", "amount": 60}, "id": "c1"}
+    members = [ScriptedAgent(name, [[{"name": "transfer", "args": call["args"]}]]) for name in "ab"]
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[call]), AIMessage("Done.")])
+    agent = create_agent(driver, tinyworld_tools(), middleware=[CoECouncil(members, tools=["transfer"])])
+    agent.invoke({"messages": [("user", "Send Nina 60 euros.")]}, recorded.config)
+    return recorded.told()
+
+
+def escalation():
+    recorded = Recorded(openinference=True, content=True)
+    arbiter = Arbiter(FakeListChatModel(responses=["CHOICE: 1"]), name="judge")
+    compiled = graph(conflict="escalate", escalation=arbiter).compile()
+    compiled.invoke({"question": "Q?"}, recorded.config)
+    return recorded.told()
+
+
+def decision_model():
+    pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
+    from langchain_core.decisions import Noul
+
+    from coe_agents.decisions import CoEDecisionModel
+    from tests.decisions.scripted import dead, says
+
+    recorded = Recorded(openinference=True, content=True)
+    group = CoEDecisionModel([says(0.05), says(0.95), dead("a secret")])
+    group.decide("a secret", {"is_risky": Noul(instructions="Is it risky?")}, recorded.config)
+    assert "secret" not in recorded.everything()
+    return recorded.told()
+
+
+EXAMPLES = {run.__name__: run for run in (question, council, escalation, decision_model)}
+GOLDEN = Path(__file__).parent / "telemetry.json"
+"""What the examples export; written anew by `python -m tests.test_observability`."""
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_is_exported_is_as_it_was(example):
+    assert EXAMPLES[example]() == json.loads(GOLDEN.read_text())[example]
+
+
+def test_names_are_those_of_the_conventions():
+    incubating = pytest.importorskip("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
+    openinference = pytest.importorskip("openinference.semconv.trace")
+    known = {value for name, value in vars(incubating).items() if name.startswith("GEN_AI_")}
+    operations = {one.value for one in incubating.GenAiOperationNameValues}
+    kinds = {one.value for one in openinference.OpenInferenceSpanKindValues}
+    told = json.loads(GOLDEN.read_text()).values()
+    attributes = [one["attributes"] for run in told for one in (*run["spans"], *run["events"])]
+    names = {name for each in attributes for name in each}
+    assert {name for name in names if name.startswith("gen_ai.")} <= known
+    assert {"gen_ai.evaluation.score.value", "gen_ai.agent.name", "gen_ai.usage.input_tokens"} <= names
+    used = {each["gen_ai.operation.name"] for each in attributes if "gen_ai.operation.name" in each}
+    assert {"invoke_agent", "execute_tool", "chat"} <= used <= operations
+    marked = {each["openinference.span.kind"] for run in told for each in [one["attributes"] for one in run["spans"]]}
+    assert {"AGENT", "EVALUATOR", "GUARDRAIL", "DECISION", "LLM", "TOOL"} <= marked <= kinds
+    assert openinference.SpanAttributes.OPENINFERENCE_SPAN_KIND in names
+    assert {name for name in names if not name.startswith(("gen_ai.", "coe."))} <= {
+        "openinference.span.kind",
+        "error.type",
+        "error.message",
+    }
+
+
 def test_each_node_is_a_span_under_the_run():
     recorded, compiled = Recorded(), graph().compile()
     with recorded.tracers.get_tracer("caller").start_as_current_span("caller") as caller:
         compiled.invoke({"question": "Q?"}, recorded.config)
-    run = recorded.named("coe run")
+    run = recorded.named(RUN)
     assert run.parent.span_id == caller.get_span_context().span_id
-    below = [span for span in recorded.spans if span.name not in ("caller", "coe run")]
+    below = [span for span in recorded.spans if span.name not in ("caller", RUN)]
     assert sorted(span.name for span in below) == NODES
     assert {span.parent.span_id for span in below} == {run.context.span_id}
     assert {span.context.trace_id for span in below} == {run.context.trace_id}
     assert run.attributes["coe.action"] == "abstain"
-    assert recorded.named("a").attributes["coe.n_responses"] == 1
+    assert recorded.named("invoke_agent a").attributes["coe.n_responses"] == 1
     assert recorded.named("cluster").attributes["coe.n_clusters"] == 2
     assert recorded.named("measure").attributes["coe.coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
     assert recorded.named("coordinator").attributes["coe.action"] == "abstain"
@@ -94,7 +206,7 @@ def test_runs_at_the_same_time_do_not_mix():
         asyncio.run(arun())
         for future in done:
             future.result()
-    roots = {span.context.span_id: span for span in recorded.spans if span.name == "coe run"}
+    roots = {span.context.span_id: span for span in recorded.spans if span.name == RUN}
     assert len(roots) == 2 * n_runs
     assert len({span.context.trace_id for span in roots.values()}) == 2 * n_runs
     by_root = {root: [span for span in recorded.spans if span.parent and span.parent.span_id == root] for root in roots}
@@ -113,7 +225,7 @@ def test_decisions_tokens_and_entropy_are_counted():
     (attributes,) = recorded.points("coe.collaborative_entropy")
     assert dict(attributes) == {"coe.action": "abstain"}
     tokens = {
-        (dict(key)["coe.agent"], dict(key)["coe.direction"]): p.value
+        (dict(key)["gen_ai.agent.name"], dict(key)["gen_ai.token.type"]): p.value
         for key, p in recorded.points("coe.tokens").items()
     }
     assert tokens == {("a", "input"): 3, ("a", "output"): 1, ("b", "input"): 3, ("b", "output"): 1}
@@ -124,11 +236,11 @@ def test_a_failed_agent_is_an_error_and_the_run_is_not():
     recorded = Recorded()
     agents = ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", OSError("secret address"))
     graph(*agents, min_agents=1).compile().invoke({"question": "Q?"}, recorded.config)
-    failed = recorded.named("b")
+    failed = recorded.named("invoke_agent b")
     assert (failed.status.status_code, failed.attributes["error.type"]) == (StatusCode.ERROR, "OSError")
-    assert recorded.named("coe run").status.status_code == StatusCode.UNSET
+    assert recorded.named(RUN).status.status_code == StatusCode.UNSET
     ((attributes, point),) = recorded.points("coe.failures").items()
-    assert (dict(attributes), point.value) == ({"coe.agent": "b", "error.type": "OSError"}, 1)
+    assert (dict(attributes), point.value) == ({"gen_ai.agent.name": "b", "error.type": "OSError"}, 1)
     assert "secret" not in recorded.everything()
 
 
@@ -145,10 +257,24 @@ def test_a_request_to_a_model_is_a_span_under_its_agent():
     recorded = Recorded()
     agents = [ModelAgent(name, CountingModel(), n_samples=2) for name in "ab"]
     graph(*agents).compile().invoke({"question": "Q?"}, recorded.config)
-    agent_ids = {recorded.named(name).context.span_id for name in "ab"}
+    agent_ids = {recorded.named(f"invoke_agent {name}").context.span_id for name in "ab"}
     requests = [span for span in recorded.spans if span.name == "chat"]
     assert {span.parent.span_id for span in requests} == agent_ids
     assert {span.attributes["gen_ai.operation.name"] for span in requests} == {"chat"}
+
+
+def test_a_tool_that_fails_is_an_error_without_its_message():
+    @tool
+    def fail() -> str:
+        """Fails."""
+        raise OSError("a secret")
+
+    recorded = Recorded(content=True)
+    with pytest.raises(OSError, match="a secret"):
+        fail.invoke({}, recorded.config)
+    span = recorded.named("execute_tool fail")
+    assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "OSError")
+    assert "secret" not in recorded.everything()
 
 
 def test_a_graph_in_a_graph_counts_once_and_an_interrupt_is_no_error():
@@ -178,7 +304,7 @@ def test_a_request_that_was_given_up_ends_with_its_run():
     recorded = Recorded()
     agents = [ModelAgent(name, Hanging(), n_samples=1, timeout=1.0, retries=0) for name in "ab"]
     asyncio.run(graph(*agents).compile().ainvoke({"question": "Q?"}, recorded.config))
-    assert recorded.named("a").attributes["error.type"] == "AgentTimeoutError"
+    assert recorded.named("invoke_agent a").attributes["error.type"] == "AgentTimeoutError"
     assert {span.status.status_code for span in recorded.spans if span.name == "chat"} == {StatusCode.ERROR}
     assert not recorded.handler._runs
 
@@ -188,3 +314,8 @@ def test_it_is_off_and_not_imported_by_default():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "coe_agents.graph" in done.stdout.split()
     assert "coe_agents.observability" not in done.stdout.split()
+
+
+if __name__ == "__main__":
+    told = {name: run() for name, run in EXAMPLES.items()}
+    GOLDEN.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", "utf-8")

@@ -1,5 +1,6 @@
 """What the package as a whole promises: its names, its layers, its lightness."""
 
+import json
 import os
 import re
 import subprocess
@@ -123,6 +124,23 @@ def test_help_loads_nothing_heavy():
     assert not heavy & loaded_after("import coe_agents.cli")
 
 
+def test_the_entry_for_the_registry_of_mcp_is_this_version_of_this_package():
+    entry = json.loads((ROOT / "server.json").read_text())
+    assert entry["version"] == coe_agents.__version__
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
+    assert f"<!-- mcp-name: {entry['name']} -->" in (ROOT / "README.md").read_text()
+    assert 1 <= len(entry["description"]) <= 100
+    (remote,) = entry["remotes"]
+    assert set(re.findall(r"\{(\w+)\}", remote["url"])) == set(remote["variables"])
+
+
+def test_the_command_of_langgraph_accepts_its_file():
+    config = pytest.importorskip("langgraph_cli.config")
+    found = config.validate_config_file(ROOT / "langgraph.json")
+    assert found["python_version"] == "3.12"
+    assert found["env"]["LANGSMITH_TRACING"] == "false"
+
+
 def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == coe_agents.__version__
@@ -145,7 +163,7 @@ def test_workflows_call_targets_that_exist_and_pin_their_actions(path):
 def test_workflows_test_every_python_that_the_package_names():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = [line.rpartition(" ")[2] for line in project["classifiers"] if line.startswith("Programming Language")]
+    named = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
     assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == named
     assert project["requires-python"] == f">={named[0]}"
 

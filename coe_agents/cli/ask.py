@@ -8,6 +8,7 @@ import typer
 
 from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelsOption, SamplesOption
+from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def ask(
     config: ConfigOption = None,
     models: ModelsOption = None,
     n: SamplesOption = 5,
+    record: RecordOption = None,
+    audit_rate: AuditRateOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the group of models a question; show the answer or the refusal first, then the reason."""
@@ -35,14 +38,15 @@ def ask(
     start = time.perf_counter()
     if config is not None and models:
         raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
-    graph = _create_graph(load_quietly(config, models, n_samples=n))
+    settings = load_quietly(config, models, n_samples=n)
     if config is None and not models and not as_json:
         from coe_agents.cli.display.decision import show_note
 
         show_note(
             "tinyworld: small models trained on an invented world. Others: --model or --config FILE.", to_stderr=True
         )
-    result = graph.invoke({"question": question})
+    with open_recording(settings, record, audit_rate) as recording:
+        result = _create_graph(settings, **recording).invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:
         from coe_agents.decision.views import to_json
@@ -82,11 +86,11 @@ def demo() -> None:
         show_asked(request, note, tools=[*tool_schemas().values()])
 
 
-def _create_graph(config: "Config | None") -> Any:
+def _create_graph(config: "Config | None", *, recording: Any = None, store: Any = None) -> Any:
     if config is None:
         from coe_agents.tinyworld import tinyworld_graph  # without what reads configurations, which is slow to import
 
-        return tinyworld_graph(on_unavailable="raise").compile()
+        return tinyworld_graph(on_unavailable="raise", recording=recording).compile(store=store)
     from coe_agents.config.build import assemble
 
-    return assemble(config, on_unavailable="raise").compile()
+    return assemble(config, on_unavailable="raise", recording=recording).compile(store=store)

@@ -1,21 +1,17 @@
 """Owns the commands `audit` and `harvest`: what people rule on recorded cases, and the samples that it becomes."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coe_agents.cli.options import JsonOption
+from coe_agents.cli.stores import open_store
 from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from langgraph.store.base import BaseStore
-    from langgraph.store.sqlite import SqliteStore
-
     from coe_agents.graph.rulings import RecordedCase
 
 StoreOption = Annotated[
@@ -42,7 +38,7 @@ def harvest(
     from coe_agents.graph.rulings import case_row, sample_rows
     from coe_agents.graph.rulings import cases as recorded
 
-    with _open(store) as opened:
+    with open_store(store) as opened:
         found = recorded(opened)  # all of them, so that an unknown status is an error
         ruled = [case for case in found if case["status"] == "ruled"]
         rows = {case["id"]: list(sample_rows(case)) for case in ruled}
@@ -87,7 +83,7 @@ def audit(
         raise typer.BadParameter(message, param_hint="--rule")
     if right and wrong:
         raise typer.BadParameter("it cannot be combined with --right. Omit one of them", param_hint="--wrong")
-    with _open(store) as opened:
+    with open_store(store) as opened:
         if rule is None:
             _show(pending_cases(opened), as_json=as_json)
             return
@@ -114,64 +110,6 @@ def _show(waiting: "list[RecordedCase]", *, as_json: bool) -> None:
 
 def _waiting(n: int) -> str:
     return f"{quantity(n, 'case waits', 'cases wait')} for a ruling"
-
-
-@contextmanager
-def _open(place: str) -> "Iterator[BaseStore]":
-    """Opens a store of SQLite or PostgreSQL that exists; a StoreError if it cannot be read, or holds something else."""
-    import sqlite3
-
-    from coe_agents.errors import StoreError
-
-    failures: tuple[type[Exception], ...] = (
-        sqlite3.Error,
-        KeyError,
-        TypeError,
-        UnicodeDecodeError,
-        json.JSONDecodeError,
-    )
-    if place.startswith(("postgresql://", "postgres://")):
-        try:
-            import psycopg
-            from langgraph.store.postgres import PostgresStore
-        except ModuleNotFoundError as error:
-            raise ImportError('a store in PostgreSQL needs pip install "coe-agents[postgres]"') from error
-        failures = (*failures, psycopg.Error)
-        opened: Any = PostgresStore.from_conn_string(place)
-        shown = "the store in PostgreSQL"  # its address may hold a password
-    else:
-        path = Path(place.removeprefix("sqlite:///"))
-        if not path.is_file():
-            raise StoreError(f"there is no store {path}", hint="Pass the file of the graph's SqliteStore")
-        try:
-            from langgraph.store.sqlite import SqliteStore
-        except ModuleNotFoundError as error:
-            raise ImportError('a store in SQLite needs pip install "coe-agents[sqlite]"') from error
-        opened = _checked(path, SqliteStore)
-        shown = f"the store {path}"
-    try:
-        with opened as store:
-            yield store
-    except failures as error:
-        cause: BaseException = error
-        while isinstance(cause.__context__, failures):  # the first failure, not that of ending the transaction
-            cause = cause.__context__
-        raise StoreError(
-            f"{shown} cannot be read or written: {type(cause).__name__}: {cause}",
-            hint="Check its permissions and the free disk space, and that a graph with recording= wrote it",
-        ) from error
-
-
-@contextmanager
-def _checked(path: Path, kind: "type[SqliteStore]") -> "Iterator[SqliteStore]":
-    """Opens a store in SQLite; refuses a database without one, in which LangGraph would create its tables."""
-    from coe_agents.errors import StoreError
-
-    with kind.from_conn_string(str(path)) as store:
-        if store.conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone() is None:
-            hint = "Pass the file of the graph's SqliteStore; that of its checkpointer is another one"
-            raise StoreError(f"{path} holds no store", hint=hint)
-        yield store
 
 
 def _append(path: Path, rows: list[dict[str, Any]]) -> int:

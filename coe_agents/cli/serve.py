@@ -1,6 +1,7 @@
 """Owns the command `serve`."""
 
 import webbrowser
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import ConfigOption
+from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_lines
 
 _LOOPBACK = "127.0.0.1"
@@ -44,6 +46,8 @@ def serve(
             'clients drop "refusal"; "field" is "refusal" alone.'
         ),
     ] = "content",
+    record: RecordOption = None,
+    audit_rate: AuditRateOption = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="Offer metrics for Prometheus at /metrics.")] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the server's page in the browser.")] = False,
 ) -> None:
@@ -68,19 +72,21 @@ def serve(
     from coe_agents.serve.http_server import serve as serve_app
 
     if config is None or settings is None:
-        group = Group.from_tinyworld(name=name or "tinyworld")
+        create = partial(Group.from_tinyworld, name=name or "tinyworld")
     else:
         from coe_agents.config import load
 
-        group = Group.from_configuration(load(config), name=name or config.stem)
+        create = partial(Group.from_configuration, load(config), name=name or config.stem)
     hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
     limits = {"max_requests": max_requests, "max_bytes": max_bytes}
-    app = create_app(group, key=key, hosts=hosts, metrics=metrics, refusals=refusals, **limits)
-    clean_up_after_interrupt()
-    with open_socket(host, port) as listening:
-        address = address_of(listening)
-        print_lines(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and")
-        print_lines(f'the model "{group.name}". Ctrl-C ends the server.')
-        if open_page:
-            webbrowser.open(address)  # the socket is open: the browser waits for the server
-        serve_app(app, listening, grace=grace)
+    with open_recording(settings, record, audit_rate) as recording:
+        group = create(**recording)
+        app = create_app(group, key=key, hosts=hosts, metrics=metrics, refusals=refusals, **limits)
+        clean_up_after_interrupt()
+        with open_socket(host, port) as listening:
+            address = address_of(listening)
+            print_lines(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and")
+            print_lines(f'the model "{group.name}". Ctrl-C ends the server.')
+            if open_page:
+                webbrowser.open(address)  # the socket is open: the browser waits for the server
+            serve_app(app, listening, grace=grace)

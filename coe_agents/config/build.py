@@ -31,6 +31,7 @@ from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secre
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
 from coe_agents.graph.nodes.coordinator import OnUnavailable
+from coe_agents.graph.recording import Recording
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import (
@@ -65,6 +66,7 @@ def assemble(
     seed: int = 0,
     escalation: _Escalate | None = None,
     on_unavailable: OnUnavailable = "abstain",
+    recording: Recording | None = None,
 ) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
@@ -72,20 +74,21 @@ def assemble(
     arbiter, or None, what decides escalated cases instead. Parts that cannot be combined are a ConfigurationError with
     a line for each mistake.
     """
+    usual: dict[str, Any] = {"on_unavailable": on_unavailable, "recording": recording}
     if config is None:
         of_none: Any = escalation and escalation(None)
-        return tinyworld_graph(seed=seed, escalation=of_none, on_unavailable=on_unavailable)
+        return tinyworld_graph(seed=seed, escalation=of_none, **usual)
     of_graph = dict(_OF_GRAPH)
     if escalation is not None:
         of_graph["escalation"] = lambda of: escalation(_create_escalation(of))
     creates: list[_Create] = [create_agents, create_clusterer, create_policy, *of_graph.values()]
     parts = _all([partial(create, config) for create in creates])
-    return _connect(config, on_unavailable, *parts)
+    return _connect(config, usual, *parts)
 
 
 def _connect(
     config: Config,
-    on_unavailable: OnUnavailable,
+    usual: Mapping[str, Any],
     agents: list[ModelAgent],
     clusterer: Clusterer,
     policy: Policy,
@@ -104,7 +107,7 @@ def _connect(
         comparing: dict[str, Any] = {"clusterer": clusterer}
         if config.answers is not None:
             comparing = {"answers": preset(config.answers.kind, clusterer)}
-        return create_coe_graph(agents, **comparing, policy=policy, on_unavailable=on_unavailable, **options)
+        return create_coe_graph(agents, **comparing, policy=policy, **usual, **options)
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
@@ -390,15 +393,18 @@ class Configuration:
     settings: Config = field(repr=False)
 
     def create_graph(
-        self, *, on_unavailable: OnUnavailable = "abstain"
+        self, *, on_unavailable: OnUnavailable = "abstain", recording: Recording | None = None
     ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
         """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
+
+        `[record]` is for the commands: here cases are recorded by `recording`, in the store of `compile`.
 
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
         parts = _all([partial(create, self.settings) for create in _OF_GRAPH.values()])
-        return _connect(self.settings, on_unavailable, self.agents, self.clusterer, self.policy, *parts)
+        usual: dict[str, Any] = {"on_unavailable": on_unavailable, "recording": recording}
+        return _connect(self.settings, usual, self.agents, self.clusterer, self.policy, *parts)
 
 
 def load(path: str | Path) -> Configuration:

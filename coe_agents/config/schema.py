@@ -366,6 +366,13 @@ def _usual_policy() -> PolicyConfig:
     return policy
 
 
+class RecordConfig(_Section):
+    """Where `ask` and `serve` record cases: a store, as `coe-agents harvest` names one, and the share of audits."""
+
+    store: str = Field(min_length=1)
+    audit_rate: float = Field(default=0.0, ge=0, le=1)
+
+
 class Config(_Section):
     """A whole file, with its path and text for error messages.
 
@@ -379,6 +386,7 @@ class Config(_Section):
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
+    record: RecordConfig | None = None
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
 

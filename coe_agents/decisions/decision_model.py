@@ -66,8 +66,8 @@ class QuestionDecision(TypedDict):
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the thresholds of the group.
         raised_by_conflict: Whether the blocking answer has one half only because the members are in conflict.
         members: The distribution of each member that answered.
-        methods: Where it comes from: "exact", "top_logprobs" or "constrained", which took one request; "sampled", the
-            shares of ten replies; or "decision_model". See `ModelAgent.choice`.
+        methods: Where it comes from: "exact" or "top_logprobs", which took one request; "constrained", which took a
+            second one; "sampled", the shares of ten replies; or "decision_model". See `ModelAgent.choice`.
         failed_members: What went wrong with each of the others: the exception's type and message.
     """
 
@@ -113,11 +113,12 @@ class CoEDecisionModel(BaseDecisionModel):
     likeliest level. A `Box` is refused.
 
     A chat model is asked each question by its own request and replies "True", "False" or the letter of a label. Its
-    distribution is what `ModelAgent.choice` returns: from one request where log-probabilities are given, elsewhere from
-    ten sampled replies. The state is shown as JSON inside a fence that it cannot close. Of a list of messages a chat
-    model sees the last 8,000 characters, and 4,000 of each text and of the calls of each message; everything else in
-    the state is shown whole, or the state is refused. Media are passed on to members that are decision models. A chat
-    model then counts as failed; a group of chat models refuses them.
+    distribution is what `ModelAgent.choice` returns: from one request where log-probabilities are given, or two where
+    the list of them is too short and the server can hold the reply to the choices (vLLM); elsewhere from ten sampled
+    replies. The state is shown as JSON inside a fence that it cannot close. Of a list of messages a chat model sees the
+    last 8,000 characters, and 4,000 of each text and of the calls of each message; everything else in the state is
+    shown whole, or the state is refused. Media are passed on to members that are decision models. A chat model then
+    counts as failed; a group of chat models refuses them.
 
     It fails closed where `blocks` says what that means: there a failed member votes for the blocking answer, and while
     the members that answered are in conflict the blocking answer has at least one half. In other questions failed
@@ -262,20 +263,19 @@ class CoEDecisionModel(BaseDecisionModel):
         for key, question in questions.items():
             _labels(key, question)
             self._blocking(key, question)
+        shown: Mapping[str, str | MediaError]
         try:
-            shown: dict[str, str] | MediaError = self._prompts(state, questions)
+            shown = self._prompts(state, questions)
         except MediaError as error:
             if not any(isinstance(member, BaseDecisionModel) for member in self.members):
                 raise
-            shown = error
+            shown = dict.fromkeys(questions, error)
         parts = list[Steps[_Reply]]()
         for name, member in self._asked.items():
             if isinstance(member, BaseDecisionModel):
                 parts.append(self._ask_decision_model(name, member, state, questions))
-            elif isinstance(shown, Mapping):
-                parts += [self._ask(member, key, one, shown[key]) for key, one in questions.items()]
             else:
-                parts.append(_refuse(name, questions, describe_error(shown)))
+                parts += [_ask(member, key, one, shown[key]) for key, one in questions.items()]
         return parts
 
     def _prompts(self, state: State, questions: Mapping[str, Question]) -> dict[str, str]:
@@ -302,18 +302,6 @@ class CoEDecisionModel(BaseDecisionModel):
             described = question.criteria.items()
             words = [label if it is None else f"{label}: {self._words(it)}" for label, it in described]
         return dict(zip(string.ascii_uppercase, words, strict=False))
-
-    def _ask(self, agent: ModelAgent, key: str, question: Question, prompt: str) -> Steps[_Reply]:
-        labels = _labels(key, question)
-        if len(labels) == 1:
-            return _Reply(agent.name, {key: _Vote([1.0], "exact")})
-        replies = prompts.SELF_CHECK_CHOICES if isinstance(question, Noul) else string.ascii_uppercase[: len(labels)]
-        try:
-            found = yield Call(agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)))
-        except Exception as error:
-            return _Reply(agent.name, {key: _describe(error, agent)})
-        vote = _Vote([found.probabilities[reply] for reply in replies], found.method)
-        return _Reply(agent.name, {key: vote}, create_usage(found.input_tokens, found.output_tokens))
 
     def _ask_decision_model(
         self, name: str, member: BaseDecisionModel, state: State, questions: dict[str, Question]
@@ -354,8 +342,7 @@ class CoEDecisionModel(BaseDecisionModel):
                 hint="The log has their messages",
             )
         rows = sorted(list(vote.row) for vote in answered.values())
-        measured = collaborative_entropy(rows)
-        coe, aleatoric, epistemic = map(float, measured)
+        coe, aleatoric, epistemic = map(float, collaborative_entropy(rows))
         limits = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
         found = regime(aleatoric, epistemic, **limits)
         if blocking is not None:
@@ -425,9 +412,19 @@ def _describe(error: Exception, member: object) -> str:
     return describe_error(error, member)
 
 
-def _refuse(name: str, questions: Iterable[str], reason: str) -> Steps[_Reply]:
-    yield from ()
-    return _Reply(name, dict.fromkeys(questions, reason))
+def _ask(agent: ModelAgent, key: str, question: Question, prompt: str | MediaError) -> Steps[_Reply]:
+    labels = _labels(key, question)
+    if len(labels) == 1:
+        return _Reply(agent.name, {key: _Vote([1.0], "exact")})
+    replies = prompts.SELF_CHECK_CHOICES if isinstance(question, Noul) else string.ascii_uppercase[: len(labels)]
+    try:
+        if isinstance(prompt, MediaError):
+            raise prompt
+        found = yield Call(agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)))
+    except Exception as error:
+        return _Reply(agent.name, {key: _describe(error, agent)})
+    vote = _Vote([found.probabilities[reply] for reply in replies], found.method)
+    return _Reply(agent.name, {key: vote}, create_usage(found.input_tokens, found.output_tokens))
 
 
 def _labels(key: str, question: Question) -> tuple[str, ...]:

@@ -42,12 +42,12 @@ def to_json(content: Any, limit: int) -> str:
             continue
         elif isinstance(item, Mapping):
             _refuse_media(item)
-            named = [part for key, one in item.items() for part in (_Written(f"{_plain(str(key))}: "), one)]
-            rest += reversed(_between(named, "{", "}", every=2))
+            named = [(_Written(f"{_plain(str(key))}: "), one) for key, one in item.items()]
+            rest += reversed(_between(named, "{", "}"))
             continue
         elif isinstance(item, list | tuple):
             is_conversation = bool(item) and all(isinstance(one, BaseMessage) for one in item)
-            rest += reversed(_between(_last(item) if is_conversation else list(item), "[", "]"))
+            rest += reversed(_between([(one,) for one in (_last(item) if is_conversation else item)], "[", "]"))
             continue
         elif item is None or isinstance(item, str | int | float):
             piece = _plain(item)
@@ -66,13 +66,11 @@ def _plain(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _between(items: Sequence[Any], start: str, end: str, *, every: int = 1) -> list[Any]:
-    """Returns items with the brackets around them, and a comma before each but the first."""
+def _between(groups: Sequence[tuple[Any, ...]], start: str, end: str) -> list[Any]:
+    """Returns the items of groups with brackets around them, and a comma before each group but the first."""
     parts: list[Any] = [_Written(start)]
-    for place, item in enumerate(items):
-        if place and place % every == 0:
-            parts.append(_Written(", "))
-        parts.append(item)
+    for place, group in enumerate(groups):
+        parts += [_Written(", "), *group] if place else group
     return [*parts, _Written(end)]
 
 

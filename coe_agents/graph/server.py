@@ -1,10 +1,23 @@
-"""Owns `ContextCheck`: on a LangGraph server, it refuses a context that no graph of ours takes."""
+"""Owns what a LangGraph server needs: the refusal of contexts that no graph takes, and graphs that only answer."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import StreamMode
+from typing_extensions import TypedDict
+
+from coe_agents.decision.refusal import refusal
+from coe_agents.decision.views import to_numbers
 from coe_agents.graph.context import CoEContext
+from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.state import CoEInput
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -68,3 +81,80 @@ def _contexts(given: Any) -> Iterator[dict[str, Any]]:
         for holder in (one, one.get("params")) if isinstance(one, dict) else ():
             if isinstance(holder, dict) and isinstance(holder.get("context"), dict):
                 yield holder["context"]
+
+
+class PublicOutput(TypedDict, total=False):
+    """What a caller may see of a run.
+
+    Attributes:
+        decision: "answer", "calls" and "reason", and the numbers, by the names of `DecisionData`; of each agent
+            "n_responses" and "entropy". No text of a response but the answer's.
+        messages: The conversation, with the answer or the refusal at the end.
+    """
+
+    decision: dict[str, Any]
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class _PublicState(CoEInput, PublicOutput, total=False):
+    """All that the two nodes share."""
+
+
+def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]":
+    """Returns a graph, uncompiled, that tells the answer of a group, or why there is none, and nothing withheld.
+
+    The state of a graph of `create_coe_graph` has all responses, and its `reason` quotes them. Serve this one instead
+    to clients that must not see them, such as models that use it by MCP or A2A.
+
+    Args:
+        graph: A compiled graph of `create_coe_graph` that asks no person.
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.clustering import NormalizedMatch
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> agents = [ScriptedAgent("a", ["Lyon"]), ScriptedAgent("b", ["Nice"])]
+        >>> group = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
+        >>> result = withhold(group).compile().invoke({"question": "Which is nicer?"})
+        >>> result["decision"]["reason"], "Nice" in str(result["messages"][1:])
+        ('several answers share the lead', False)
+    """
+    modes: list[StreamMode] = ["custom", "values"]
+
+    def ask(state: _PublicState, config: RunnableConfig) -> dict[str, Any]:
+        write, result = get_stream_writer(), dict[str, Any]()
+        for mode, chunk in graph.stream(state, config, stream_mode=modes):
+            if mode == "custom":
+                write(chunk)  # events, which hold no text of a response
+            result = chunk if mode == "values" else result
+        return {name: result[name] for name in ("decision", "messages")}
+
+    async def aask(state: _PublicState, config: RunnableConfig) -> dict[str, Any]:
+        write, result = get_stream_writer(), dict[str, Any]()
+        async for mode, chunk in graph.astream(state, config, stream_mode=modes):
+            if mode == "custom":
+                write(chunk)
+            result = chunk if mode == "values" else result
+        return {name: result[name] for name in ("decision", "messages")}
+
+    def publish(state: _PublicState) -> dict[str, Any]:
+        decision, last = state["decision"], state["messages"][-1]
+        public = to_numbers({**decision, "contested": None})
+        public |= {name: decision[name] for name in ("answer", "calls", "reason")}
+        del public["ignored"]
+        text = last.content
+        if decision["action"] != "answer":
+            public["reason"] = refusal(decision).partition(": ")[2].partition(". CoE")[0].removesuffix(".")
+            text = f"{WITHHELD[decision['action']]}{public['reason']}."
+        metadata = {"decision": {name: public[name] for name in ("action", "answer", "reason")}}
+        calls = last.tool_calls if isinstance(last, AIMessage) else []
+        message = AIMessage(text, id=last.id, tool_calls=calls, response_metadata=metadata)
+        return {"decision": public, "messages": [message]}
+
+    made = StateGraph(_PublicState, context_schema=CoEContext, input_schema=CoEInput, output_schema=PublicOutput)
+    made.add_node("group", TwoForms(ask, aask, name="group"))
+    made.add_node("publish", publish)
+    made.add_edge(START, "group")
+    made.add_edge("group", "publish")
+    made.add_edge("publish", END)
+    return made

@@ -42,7 +42,18 @@ _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: "
     f"{', '.join(f'POST {path}' for path in _ASKS)}, GET /v1/models"
 )
-_SCRIPTS = ("page.js", "decision.js", "gate.js", "plane.js", "requests.js", "text.js")
+_SCRIPTS = (
+    "page.js",
+    "answer.js",
+    "code.js",
+    "decision.js",
+    "gate.js",
+    "history.js",
+    "markdown-it.js",
+    "plane.js",
+    "requests.js",
+    "text.js",
+)
 _OWN, _SHARED = resources.files("coe_agents.serve").joinpath("page"), resources.files("coe_agents.evaluation.html")
 _PAGE = {
     "/": (_OWN, "index.html", "text/html"),
@@ -128,10 +139,10 @@ def create_app(
         return json_response(group.describe())
 
     async def show_events(request: Request) -> Response:
-        question, options = read_question(await read_object(request, max_bytes=max_bytes))
+        asked, options = read_question(await read_object(request, max_bytes=max_bytes))
         limits = group.tighten(options)
-        group.check_question(question, param="question")
-        events = stream_events(runs, question, limits, request.scope)
+        group.check_question(asked[-1]["content"], param="question")
+        events = stream_events(runs, asked, limits, request.scope)
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     routes = [

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coe_agents.decision.refusal import is_refusal
 from coe_agents.extensions import did_you_mean
 from coe_agents.prompts import MUST_CALL
 from coe_agents.serve.api_error import ApiError, invalid_request
 from coe_agents.serve.chat_tools import check_results, choose_tools, read_calls, read_format, read_id, read_tools
-from coe_agents.serve.refusal import is_refusal
 
 _HAS_NO_EFFECT = (
     "temperature",
@@ -113,7 +113,7 @@ def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
     check_model(given.get("model"), model)
     options = mapping_in(given, "stream_options")
     tools, must_call = choose_tools(read_tools(given.get("tools", [])), given.get("tool_choice", "auto"))
-    messages = _read_messages(given.get("messages"))
+    messages = read_messages(given.get("messages"))
     return ChatRequest(
         messages=_instructed(messages, MUST_CALL) if must_call else messages,
         tools=tools,
@@ -171,7 +171,8 @@ def _asked(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     return (message["content"] for message in messages if message["role"] == "user")
 
 
-def _read_messages(given: Any) -> list[dict[str, Any]]:
+def read_messages(given: Any) -> list[dict[str, Any]]:
+    """Returns a conversation as the graph takes it; raises `ApiError` if no question or result is at its end."""
     if not isinstance(given, list) or not given:
         raise invalid_request("messages", '"messages" must be a list of at least one message. Add the question')
     if len(given) > _MOST_MESSAGES:

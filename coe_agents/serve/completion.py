@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_numbers
-from coe_agents.serve.refusal import refusal
 from coe_agents.types import add_usages
 
 Refusals = Literal["content", "field"]

@@ -5,35 +5,46 @@ Unlike a chat completion it shows what each agent said, also where the gate with
 
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from starlette.types import Scope
 
 from coe_agents import GroupDecision
 from coe_agents.actions.proposals import describe_action
+from coe_agents.decision.refusal import refusal
 from coe_agents.graph.context import CallersLimits
 from coe_agents.serve.api_error import ApiError
-from coe_agents.serve.refusal import refusal
+from coe_agents.serve.chat_request import read_messages
 from coe_agents.serve.request_log import note_decision
 from coe_agents.serve.runs import Runs
 
 
-def read_question(body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Returns the question and the options of the gate in a body; raises `ApiError` if it holds anything else."""
-    question, options = body.get("question"), body.get("coe") or {}
+def read_question(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+    """Returns the conversation, with the question at its end, and the options of the gate in a body.
+
+    Raises `ApiError` if it holds anything else.
+    """
+    question, options, before = body.get("question"), body.get("coe") or {}, body.get("messages") or []
     if not isinstance(question, str) or not question.strip():
         raise ApiError(400, '"question" must be a text that is not blank. Add it', param="question")
-    if not isinstance(options, Mapping) or not {*body} <= {"question", "coe"}:
-        raise ApiError(400, 'the body must hold "question" and at most an object "coe". Correct it')
-    return question, options
+    if (
+        not isinstance(options, Mapping)
+        or not isinstance(before, list)
+        or not {*body} <= {"question", "coe", "messages"}
+    ):
+        must = 'the body must hold "question" and at most an object "coe" and a list "messages"'
+        raise ApiError(400, f"{must}. Correct it")
+    return read_messages([*before, {"role": "user", "content": question}]), options
 
 
-async def stream_events(runs: Runs, question: str, limits: CallersLimits, scope: Scope) -> AsyncIterator[str]:
+async def stream_events(
+    runs: Runs, asked: Sequence[Mapping[str, Any]], limits: CallersLimits, scope: Scope
+) -> AsyncIterator[str]:
     """Yields server-sent events: those of `coe_agents.graph.events` by name, then "decision" or "error"."""
-    start = time.perf_counter()
+    start, question = time.perf_counter(), asked[-1]["content"]
     try:
-        async for chunk in runs.stream({"question": question}, limits):
+        async for chunk in runs.stream({"messages": list(asked)}, limits):
             if "event" in chunk:
                 yield _format(chunk["event"], chunk)
                 continue

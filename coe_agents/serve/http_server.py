@@ -7,6 +7,7 @@ takes a head of any size. All of this comes before the key is checked.
 import asyncio
 import errno
 import logging
+import re
 import signal
 import socket
 import warnings
@@ -23,6 +24,8 @@ _KEEP_ALIVE = 75
 _SHOWN = ("coe_agents.serve", "uvicorn")
 MAX_HEAD_BYTES = 65_536
 """The size of the request line with all headers; larger ones get 400."""
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_FOLDED = re.compile(rb"\n[ \t]")
 LONGEST_HEAD = 30.0
 """Seconds in which a head must have arrived, from its first byte on, or from the connection's beginning."""
 LONGEST_READ = 30.0
@@ -42,12 +45,30 @@ class Connection(H11Protocol):
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:
+        fault = self._find_fault(data) if self.conn.their_state is h11.IDLE else None
+        if fault is not None:
+            self.send_400_response(fault)
+            return
         super().data_received(data)
         self._watch_head()
 
     def on_response_complete(self) -> None:
+        if self._find_fault() is not None:  # in the next head, which is here already
+            self.transport.close()
+            return
         super().on_response_complete()
         self._watch_head()
+
+    def _find_fault(self, data: bytes = b"") -> str | None:
+        """Returns what is wrong with the head of a request, as far as it is here.
+
+        h11 takes a head of any size that arrives at once, and joins a line that begins with white space to the header
+        before it, where a proxy may have seen two headers.
+        """
+        head = _END_OF_HEAD.split(self.conn.trailing_data[0] + data, maxsplit=1)[0]
+        if len(head) > MAX_HEAD_BYTES:
+            return f"the headers must have at most {MAX_HEAD_BYTES} bytes"
+        return "a header must be on one line" if _FOLDED.search(head) else None
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -73,10 +73,10 @@ def _items(reply: Reply) -> list[_Item]:
     if reply.calls:
         return [_call(call) for call in reply.calls]
     parts: list[_Item] = []
-    if reply.text is not None:
-        parts.append({"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []})
     if reply.refusal is not None:
         parts.append({"type": "refusal", "refusal": reply.refusal})
+    if reply.text is not None:  # also for who reads the text alone, and would take "" for the answer
+        parts.append({"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []})
     return [{"id": f"msg_{uuid.uuid4().hex}", "type": "message", **_DONE, "role": "assistant", "content": parts}]
 
 

@@ -24,7 +24,7 @@ class Runs:
     def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
         self.group = group
         self._config = {"callbacks": list(callbacks)}
-        self._graph = group.create_graph().compile()  # raises now what would fail every request
+        self._graph = group.create_graph().compile(store=group.store)  # raises now what would fail every request
 
     async def run(self, given: Mapping[str, Any], limits: CallersLimits) -> Mapping[str, Any]:
         """Returns the result of a run; its decision is to abstain if the request's deadline passes before."""

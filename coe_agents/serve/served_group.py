@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from langgraph.store.base import BaseStore
+
 from coe_agents.config import Configuration
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph import create_coe_graph
 from coe_agents.graph.context import CallersLimits
+from coe_agents.graph.recording import Recording
 from coe_agents.policy import CalibratedPolicy, Policy
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
@@ -43,6 +46,7 @@ class Group:
         max_question_chars: A longer question is refused.
         is_toy: Whether its knowledge is invented.
         examples: Questions to try.
+        store: Where the graph records cases; None where it records none.
     """
 
     name: str
@@ -54,10 +58,21 @@ class Group:
     max_question_chars: int = _MAX_QUESTION_CHARS
     is_toy: bool = False
     examples: tuple[str, ...] = ()
+    store: BaseStore | None = None
 
     @classmethod
-    def of(cls, agents: Sequence[Agent], *, policy: Policy, name: str = "group", **options: Any) -> Group:
+    def of(
+        cls,
+        agents: Sequence[Agent],
+        *,
+        policy: Policy,
+        name: str = "group",
+        store: BaseStore | None = None,
+        **options: Any,
+    ) -> Group:
         """Returns the group of these parts; `options` are those of `create_coe_graph`, such as `answers`.
+
+        With `recording`, cases are recorded in `store`.
 
         Raises:
             ConfigurationError: If a run might stop to ask a person.
@@ -78,23 +93,33 @@ class Group:
             ),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
+            store=store,
         )
 
     @classmethod
-    def from_configuration(cls, configuration: Configuration, *, name: str) -> Group:
-        """Returns the group of a configuration.
+    def from_configuration(
+        cls,
+        configuration: Configuration,
+        *,
+        name: str,
+        recording: Recording | None = None,
+        store: BaseStore | None = None,
+    ) -> Group:
+        """Returns the group of a configuration, which records cases as `of` says.
 
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
         agents, policy, options = configuration.agents, configuration.policy, configuration.settings.graph.model_dump()
         group = cls.of(agents, clusterer=configuration.clusterer, policy=policy, name=name, **options)
-        return replace(group, create_graph=partial(configuration.create_graph, on_unavailable="raise"))
+        create = partial(configuration.create_graph, on_unavailable="raise", recording=recording)
+        return replace(group, create_graph=create, store=store)
 
     @classmethod
-    def from_tinyworld(cls, *, name: str = "tinyworld") -> Group:
-        """Returns the group of the models that are shipped with the package."""
-        group = cls.of(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), name=name)
+    def from_tinyworld(cls, *, name: str = "tinyworld", **options: Any) -> Group:
+        """Returns the group of the models that are shipped with the package; `options` are further ones of `of`."""
+        parts: dict[str, Any] = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
+        group = cls.of(tinyworld_agents(), **parts, name=name, **options)
         return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
 
     def tighten(self, given: Mapping[str, Any]) -> CallersLimits:

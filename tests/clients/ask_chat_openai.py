@@ -7,6 +7,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 from report import BASE_URL, QUESTIONS, report
 
+PAID = []
 MODEL = ChatOpenAI(model="g", base_url=BASE_URL, api_key="none", max_retries=0)
 
 
@@ -17,6 +18,7 @@ class Place(BaseModel):
 
 def pay(to: str, amount: float) -> str:
     """Pays somebody."""
+    PAID.append(f"pay({to}, {amount:g})")
     return "paid"
 
 
@@ -44,9 +46,14 @@ def stream(kind):
 
 def agent(kind):
     options = {"response_format": Place} if kind == "structured" else {}
+    PAID.clear()
     made = create_agent(MODEL, [pay] if kind == "call" else [], **options)
     result = made.invoke({"messages": [("user", QUESTIONS[kind])]})
-    return repr(result["structured_response"]) if kind == "structured" else said(result["messages"][-1])
+    return (
+        repr(result["structured_response"])
+        if kind == "structured"
+        else "; ".join([*PAID, said(result["messages"][-1])])
+    )
 
 
 report("langchain-openai", **{"whole": whole, "stream": stream, "`create_agent`": agent})

@@ -22,7 +22,8 @@ def asking(mode, *, is_stream=False):
         options = {"model": "g", "response_model": Place, "max_retries": 0}
         asked = [{"role": "user", "content": QUESTIONS[kind]}]
         if is_stream:
-            return repr([*client.chat.completions.create_partial(messages=asked, **options)][-1])
+            objects = [*client.chat.completions.create_partial(messages=asked, **options)]
+            return repr(objects[-1]) if objects else ""
         return repr(client.chat.completions.create(messages=asked, **options))
 
     return ask

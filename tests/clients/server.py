@@ -22,11 +22,13 @@ class Versed(ScriptedAgent):
         question = request["question"]
         if question == QUESTIONS["call"]:
             return "Done." if request["messages"][-1]["role"] == "tool" else CALL
-        if question == QUESTIONS["structured"]:  # by a call, if there is a function for it
-            name = next((each["function"]["name"] for each in request.get("tools", ())), None)
-            return json.dumps(PLACE) if name is None else [{"name": name, "args": PLACE}]
         if question == QUESTIONS["failure"]:
-            raise ConnectionError("the model is down; sk-planted-key-0123456789")
+            raise ConnectionError("the model is down")
+        place = {**PLACE, "city": self.own} if question == QUESTIONS["refusal"] else PLACE
+        if request.get("tools"):  # the functions by which structured answers are asked for
+            return [{"name": request["tools"][0]["function"]["name"], "args": place}]
+        if "JSON schema" in request.get("instruction", ""):
+            return json.dumps(place)
         return self.own if question == QUESTIONS["refusal"] else "Paris"
 
     async def asample(self, request, config=None):

@@ -15,6 +15,7 @@ from langchain_core.decisions import (
     ScoreAnswer,
 )
 from langchain_core.messages import AIMessage, HumanMessage
+from langsmith.run_helpers import get_tracing_context
 from pydantic import Field
 
 from coe_agents.tinyworld import tinyworld_agents
@@ -36,11 +37,12 @@ def tinyworld_models(*names):
 
 
 class Scripted(BaseDecisionModel):
-    """Gives each question the same distribution, or raises an error; keeps what it was asked."""
+    """Gives each question the same distribution, or raises; keeps what it was asked, and whether it was traced."""
 
     model: str = "scripted"
     says: Any
     asked: list[Any] = Field(default_factory=list)
+    traced: list[Any] = Field(default_factory=list)
 
     @property
     def _provider(self):
@@ -48,6 +50,7 @@ class Scripted(BaseDecisionModel):
 
     def _classify(self, state, questions):
         self.asked.append(state)
+        self.traced.append(get_tracing_context()["enabled"])
         if isinstance(self.says, Exception):
             raise self.says
         answers = {key: self._answer(question) for key, question in questions.items()}

@@ -29,8 +29,8 @@ async def test_decisions_tokens_failures_and_requests_are_counted():
         await client.post("/v1/chat/completions", json=body_of(n=2))
         values = await metrics_of(client)
         assert values["coe_decisions_total", ("coe_action", "abstain"), ("coe_regime", "conflict")] == 3
-        assert values["coe_tokens_total", ("coe_agent", "a"), ("coe_direction", "input")] == 9
-        assert values["coe_failures_total", ("coe_agent", "c"), ("error_type", "ConnectionError")] == 3
+        assert values["coe_tokens_total", ("gen_ai_agent_name", "a"), ("gen_ai_token_type", "input")] == 9
+        assert values["coe_failures_total", ("error_type", "ConnectionError"), ("gen_ai_agent_name", "c")] == 3
         of_requests = ("path", "/v1/chat/completions")
         assert values["coe_request_duration_seconds_count", of_requests, ("status", "200")] == 3
         assert values["coe_request_duration_seconds_count", of_requests, ("status", "400")] == 1

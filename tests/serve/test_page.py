@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 
@@ -115,6 +116,7 @@ def test_what_no_threshold_answers(opened, said, title, why):
         move(tab, 1.2)
         assert seen(tab, "#would") == f"No threshold makes the gate answer this question: {why}."
         assert everything(tab, "#session tbody td")[-1] == "✕ withholds"
+        assert said[0][0] in everything(tab, "#session tbody td")[1]  # what was withheld
         assert_quiet(tab, address)
 
 
@@ -160,6 +162,100 @@ def test_what_a_reader_unfolds_stays_so_when_the_connection_ends(opened):
         assert_quiet(tab, address)
 
 
+MARKDOWN = """Use `first`, not <img src=x onerror=alert(1)> [here](javascript:alert(1)) ![seen](http://127.0.0.1:9/x.png):
+
+```python
+first(2)
+```
+
+- **one** & [more](https://example.org/?q=1)
+"""
+
+
+def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
+    with serving(create_group([MARKDOWN], [MARKDOWN])) as address:
+        tab = opened(address)
+        tab.run(
+            "Object.defineProperty(navigator, 'clipboard', "
+            "{value: {writeText: async (text) => { window.copied = text }}})"
+        )
+        ask(tab)
+        assert everything(tab, "#answer :is(code, li)") == ["first", "first(2)\n", "one & more"]
+        assert "<img src=x onerror=alert(1)> [here](javascript:alert(1)) [picture: seen]" in seen(tab, "#answer p")
+        assert tab.run("[...document.querySelectorAll('#answer a')].map((link) => link.href)") == [
+            "https://example.org/?q=1"
+        ]
+        tab.run("document.querySelector('#answer .code-block button').click()")
+        tab.wait("window.copied === 'first(2)\\n'")
+        tab.run("document.querySelector('#tools button').click()")
+        tab.wait(f"window.copied === {json.dumps(MARKDOWN.strip())}")
+        assert_quiet(tab, address)
+
+
+def test_parts_of_an_answer_can_be_marked(opened):
+    """As claims are: by their place in the text, whatever Markdown makes of it."""
+    with serving(create_group(["x"])) as address:
+        tab = opened(address)
+        text = "Bern is **old**.\n\n- It has a bear."
+        spans = [[0, 12, "low"], [20, 28, "high"]]
+        marked = tab.run(
+            f"import('/answer.js').then(({{ answerOf }}) => [...answerOf({json.dumps(text)}, {json.dumps(spans)})"
+            ".querySelectorAll('[data-span]')].map((part) => [part.className, part.dataset.span, part.textContent]))"
+        )
+        assert marked == [["low", "0", "Bern is "], ["low", "0", "ol"], ["high", "1", "It has a"]]
+
+
+def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(opened):
+    agents = [ScriptedAgent(name, ["Bern"]) for name in "ab"]
+    with serving(group_of(*agents)) as address:
+        tab = opened(address)
+        ask(tab, "What is the capital of Switzerland?")
+        tab.run("document.querySelector('#follows').click()")
+        ask(tab, "How old is it's 'old town'?")
+        assert [message["content"] for message in agents[0].requests[-1]["messages"]] == [
+            "What is the capital of Switzerland?",
+            "Bern",
+            "How old is it's 'old town'?",
+        ]
+        shown = seen(tab, "#asked")
+        assert shown == "How old is it's 'old town'? (a follow-up of “What is the capital of Switzerland?”)"
+        tab.run("document.querySelector('#code').open = true")
+        curl, python, script = everything(tab, "#programs pre")
+        assert script.startswith('import OpenAI from "openai";')
+        assert compile(python, "shown", "exec")
+        command = shlex.split(curl.replace("\\\n", " "))
+        assert json.loads(command[-1])["messages"] == [
+            {"role": "user", "content": "What is the capital of Switzerland?"},
+            {"role": "assistant", "content": "Bern"},
+            {"role": "user", "content": "How old is it's 'old town'?"},
+        ]
+        tab.open(f"{address}/")
+        assert (seen(tab, "#asked"), seen(tab, "#verdict-title")) == (shown, "Bern")
+        assert len(everything(tab, "#session tbody tr")) == 2
+        assert_quiet(tab, address)
+
+
+def test_a_short_answer_is_on_two_screens_of_a_phone(opened):
+    with serving(create_group(*BERN)) as address:
+        tab = opened(address, width=390)
+        ask(tab, "What is the capital of Switzerland?")
+        assert tab.run("document.documentElement.scrollHeight") <= 2 * 844
+        assert_quiet(tab, address)
+
+
+def test_no_line_crosses_a_label(opened):
+    with serving(create_group(*CAPITALS)) as address:
+        tab = opened(address)
+        ask(tab)
+        crossed = tab.run(
+            "[...document.querySelectorAll('#plane text:not(.tick), #plane .halo')].filter((text) => {"
+            "const plate = text.previousElementSibling; const [a, b] = [plate, text].map((node) => node.getBBox());"
+            "return plate.className.baseVal !== 'plate' || a.width < b.width || a.height < b.height })"
+            ".map((text) => text.textContent)"
+        )
+        assert crossed == []
+
+
 def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
     with serving(create_group(*BERN)) as address:
         tab = opened(address)
@@ -187,7 +283,7 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(ope
         assert "exceeds 0.2" in seen(tab, "#figures")
         assert "the gate answers up to 0.20" in seen(tab, "#gauge")
         assert everything(tab, "#session tbody tr") == [
-            "First?\t0.29\t✕ withheld\t✕ withholds",
+            "First?\t0.29\t✕ withheld “Bern”\t✕ withholds",
             "First?\t0.29\t● answered\t✕ withholds",
         ]
         assert seen(tab, "#counts") == "The gate answered 1 of 2 questions. At 0.20 nats it would answer none."

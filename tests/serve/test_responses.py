@@ -20,9 +20,7 @@ async def test_an_answer_and_a_refusal_are_items():
     assert [reply["usage"][f"{name}_tokens"] for name in ("input", "output", "total")] == [9, 3, 12]
     assert (reply["coe"]["action"], reply["coe"]["ignored"]) == ("answer", ["temperature", "reasoning"])
     withheld = await respond(create_group(*DISAGREEING))
-    assert withheld.json()["output"][0]["content"][-1]["refusal"].startswith(
-        "No answer: several answers share the lead"
-    )
+    assert withheld.json()["output"][0]["content"][0]["refusal"].startswith("No answer: several answers share the lead")
     assert not any(word in withheld.text for word in WITHHELD)
 
 
@@ -51,7 +49,7 @@ async def test_a_stream_has_the_same_response_at_its_end():
         assert (events[0]["type"], events[-1]["type"]) == ("response.created", "response.completed")
         deltas = [event["delta"] for event in events if event["type"] == f"response.{kind}.delta"]
         assert "".join(deltas).startswith(text)
-        assert events[-1]["response"]["output"][0]["content"][-1]["type"] == kind
+        assert events[-1]["response"]["output"][0]["content"][0]["type"] == kind
 
 
 REFUSED = {

@@ -24,7 +24,7 @@ from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, c
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.errors import GroupUnavailableError
-from coe_agents.prompts import self_check
+from coe_agents.prompts import decision, self_check
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
 from coe_agents.tinyworld.facts import MODELS, load_facts
@@ -44,6 +44,8 @@ PAY_NINA, PAY_IVAN, PAY_NOBODY = (
     "Do not send Bob 9 euros.",
 )
 NINA = {"name": "Nina", "amount": 60}
+TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
+"""What tinyworld's models find rather true, also after the state of an agent."""
 
 
 def request(question: str = QUESTION) -> AgentRequest:
@@ -235,20 +237,21 @@ def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys
     from langchain_core.decisions import Noul
 
     from coe_agents.decisions import CoEDecisionModel
-    from tests.decisions.scripted import CALL, HARMLESS, RISKY, STATE, says
+    from coe_agents.decisions.state import to_json
+    from tests.decisions.scripted import CALL, HARMLESS, STATE, says
 
     served = [chat(servers[name]) for name in MODELS]
     gone = chat(servers[MODELS[0]], base_url="http://127.0.0.1:9/v1")
     cases = {
         "allowed": (served, HARMLESS),
-        "blocked": (served, RISKY),
+        "blocked": (served, TRUE),
         "in conflict": ([*served[:2], says(1.0), *[says(0.01)] * 4], HARMLESS),
         "a dead member": ([*served, gone], HARMLESS),
         "a majority dead": ([served[0], gone, gone], HARMLESS),
     }
     for case, (members, instructions) in cases.items():
         paid: list[tuple[str, float]] = []
-        group = CoEDecisionModel(members)
+        group = CoEDecisionModel(members, timeout=300.0)  # a busy machine is slow, above all at first
         auto = AutoModeMiddleware(tools=["transfer"], instructions=instructions, classifier=group)
         driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
         graph = create_agent(driver, tinyworld_tools(paid), middleware=[auto])
@@ -264,12 +267,34 @@ def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys
             said = ", ".join(f"{name} {row['true']:.3f}" for name, row in found["members"].items())
             print(f"\n{form}, {case}: {p:.3f} ({found['regime']}) of {said}; failed: {[*found['failed_members']]}")
         assert (paid == [("Nina", 60)]) == (case == "allowed") == (p < 0.5)
-        methods = {method for name, method in found["methods"].items() if name in MODELS}
-        assert methods <= {"top_logprobs", "constrained"}
-        here = CoEDecisionModel([local(name) for name in MODELS])
-        exact = here.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]["members"]
+        assert {method for name, method in found["methods"].items() if name in MODELS} == {"top_logprobs"}
+        prompt = decision(to_json(STATE, 20_000), instructions, {"True": "", "False": ""})
         for name in set(MODELS) & set(found["members"]):
-            assert found["members"][name]["true"] == pytest.approx(exact[name]["true"], abs=0.01)
+            own = choice_probability(chat(servers[name]), [("user", prompt)], ("True", "False"))
+            assert found["members"][name]["true"] == pytest.approx(own.probabilities["True"], abs=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_the_router_over_served_members_takes_their_label(servers, form, capsys):
+    pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
+    from langchain.agents.middleware import ModelChoice, ModelRouterMiddleware
+
+    from coe_agents.decisions import CoEDecisionModel
+
+    group = CoEDecisionModel([chat(servers[name]) for name in MODELS], timeout=300.0)
+    choices = {
+        name: ModelChoice(model=ScriptedDriver(script=[AIMessage(name)]), criteria=f"{name} tasks")
+        for name in ("fast", "powerful")
+    }
+    router = ModelRouterMiddleware(choices=choices, instructions="Which model?", classifier=group)
+    graph = create_agent(ScriptedDriver(script=[AIMessage("neither")]), middleware=[router])
+    given = {"messages": [("user", QUESTION)]}
+    state = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+    routed = state["model_route"]
+    with capsys.disabled():
+        print(f"\n{form}, routed to {routed.choice}: {routed.probabilities}")
+    assert state["messages"][-1].text == routed.choice == max(routed.probabilities, key=routed.probabilities.get)
 
 
 def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(servers):

@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
-from langchain_core.outputs import ChatGeneration, Generation, LLMResult
+from langchain_core.outputs import ChatGeneration, Generation
 
 from coe_agents.actions.canonical import Parser
 from coe_agents.actions.proposals import check_calls, check_proposal
@@ -24,10 +24,9 @@ from coe_agents.types import (
     Response,
     Rung,
     Sampling,
-    Usage,
     add_usages,
     create_response,
-    create_usage,
+    usage_of,
 )
 
 _REFUSED = "I can't answer this."
@@ -260,13 +259,3 @@ def tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:
     given = (generation.generation_info or {}).get("logprobs")
     content = given.get("content") if isinstance(given, Mapping) else None
     return content or ()
-
-
-def usage_of(result: LLMResult) -> Usage:
-    """Returns the tokens of a request, or of several at once: each message repeats the total of its request."""
-    totals = (result.llm_output or {}).get("token_usage") or {}
-    if "prompt_tokens" in totals or "completion_tokens" in totals:
-        return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
-    firsts = [generations[0] for generations in result.generations if generations]
-    said = [getattr(getattr(first, "message", None), "usage_metadata", None) or {} for first in firsts]
-    return add_usages(create_usage(usage.get("input_tokens"), usage.get("output_tokens")) for usage in said)

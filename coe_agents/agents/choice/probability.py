@@ -12,13 +12,13 @@ from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents._steps import Call, Steps
 from coe_agents.agents._requests.endpoints import Deadline
-from coe_agents.agents._requests.parse import text_of, usage_of
+from coe_agents.agents._requests.parse import text_of
 from coe_agents.agents._requests.send import tracing_options
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import several
 from coe_agents.errors import AgentError, NoChoiceError
-from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, add_usages, create_response
+from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, add_usages, create_response, usage_of
 
 ChoiceMethod = Literal["exact", "top_logprobs", "constrained", "sampled"]
 CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)

@@ -33,7 +33,7 @@ export class Gate {
     });
     byId("again").addEventListener("click", () => {
       const options = Object.entries(this.limits).map(([part, limit]) => [OPTIONS[part], limit]);
-      ask(this.shown.question, Object.fromEntries(options));
+      ask(this.shown.question, Object.fromEntries(options), this.shown.before);
     });
     byId("gate-note").textContent = this.note(group, type);
   }
@@ -157,8 +157,10 @@ export class Gate {
     if (!decision) return row("–", error ? "no result" : "is asked", "–");
     const [did, would] = [decision.action === "answer", this.answers(entry)];
     const past = did ? "answered" : { escalate: "escalated" }[decision.action] ?? "withheld";
+    const leading = did ? null : meaningsOf(decision)[0]?.text;
+    const what = leading ? element("span", "what", " “", inline(leading, 40), "”") : null;
     const change = did === would ? "" : "changed";
-    return row(number(comparable(decision).coe, 2), mark(did, past), mark(would, would ? "answers" : "withholds", change));
+    return row(number(comparable(decision).coe, 2), element("span", {}, mark(did, past), what), mark(would, would ? "answers" : "withholds", change));
   }
 }
 

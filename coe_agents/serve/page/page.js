@@ -1,7 +1,10 @@
 // The page: a question is asked, its events are shown as they are received, and at last its decision
 
+import { answerOf, copyButton, isPlain } from "./answer.js";
+import { programsFor } from "./code.js";
 import { cause, comparable, meaningsOf, REGIMES, sentences } from "./decision.js";
 import { Gate } from "./gate.js";
+import { load, save } from "./history.js";
 import { byId, element, offerTheme, plural, shape } from "./parts.js";
 import { readEvents, readGroup, Refused } from "./requests.js";
 import { capital, cut, inline, inWords, line, listed, number, passage, percent, short, visible } from "./text.js";
@@ -11,10 +14,17 @@ const MOST = 200; // questions that a session keeps
 
 // ---------------------------------------------------------------------------------- what is known of a question
 
-function createEntry(question, options) {
+// `before` holds the turns that the question follows up, as messages
+function createEntry(question, options, before = []) {
   const agents = new Map(session.group.agents.map((name) => [name, { name, state: "waiting", attempts: 0 }]));
   const known = { round: 0, rounds: [], sizes: null, measured: null, ruled: null, decision: null, error: null };
-  return { question, options, agents, ...known };
+  return { question, options, before, agents, began: Date.now(), ...known };
+}
+
+// The conversation up to a question: what a follow-up of it is asked after, if it was answered
+function conversation({ question, before, decision }) {
+  const answer = decision?.action === "answer" ? [{ role: "assistant", content: decision.answer }] : [];
+  return [...before, { role: "user", content: question }, ...answer];
 }
 
 // What each event of the graph adds; see `coe_agents.graph.events`
@@ -60,20 +70,21 @@ function agentOf(entry, name) {
   return entry.agents.get(name);
 }
 
-async function ask(question, options = {}) {
+async function ask(question, options = {}, before = []) {
   session.running?.abort();
   const control = new AbortController();
-  const entry = createEntry(question, options);
+  const entry = createEntry(question, options, before);
   const end = () => {
     if (session.running === control) session.running = null;
     for (const agent of entry.agents.values()) if (agent.state === "asked") agent.state = "stopped";
     if (entry === session.shown) render(entry);
+    save(session.group.model, session.entries);
   };
   session.running = control;
   session.entries = [...session.entries, entry].slice(-MOST);
   show(entry);
   try {
-    for await (const [type, event] of readEvents(question, options, control.signal)) {
+    for await (const [type, event] of readEvents({ question, coe: options, messages: before }, control.signal)) {
       if (Object.hasOwn(HANDLERS, type)) HANDLERS[type](entry, event);
       if (entry.decision) end(); // the connection may stay open a little longer
       else if (entry === session.shown) render(entry);
@@ -121,6 +132,8 @@ function render(entry) {
   showVerdict(entry);
   showAgents(entry);
   for (const id of ["said", "numbers"]) byId(id).hidden = !decision;
+  byId("follow").hidden = isAsking || decision?.action !== "answer";
+  byId("follows").checked = false;
   if (decision) {
     showMeanings(decision);
     showNumbers(entry);
@@ -142,14 +155,32 @@ function showVerdict(entry) {
   const texts = { running: describeRun, failed: () => [error.title, [passage(error.text)]] }[kind] ?? describeDecision;
   const [headline, notes] = texts(entry);
   byId("asked").textContent = cut(visible(question), 600);
+  const { before, began } = entry;
   byId("verdict").dataset.kind = kind;
+  if (before.length) byId("asked").append(element("span", "note", ` (a follow-up of “${short(before[0].content, 80)}”)`));
+  const seconds = decision?.seconds ?? (kind === "running" ? Math.floor((Date.now() - began) / 1000) : 0);
+  byId("elapsed").textContent = seconds ? `${kind === "running" ? "" : "in "}${number(seconds, kind === "running" ? 0 : 1)} s` : "";
+  showAnswer(entry, kind === "answer");
   byId("tag").textContent = TAGS[kind];
   byId("verdict-title").replaceChildren(headline);
   byId("verdict-title").classList.toggle("long", kind === "answer" && visible(decision.answer).length > 120);
+  byId("verdict-title").classList.toggle("visually-hidden", kind === "answer" && !isPlain(decision.answer));
   byId("why").replaceChildren(...notes);
   byId("gauge").replaceChildren(...(decision ? gauge(decision) : []));
   if (kind === "answer") announce(`Answer: ${short(decision.answer)}`);
   else if (kind !== "running") announce(`${TAGS[kind]}. ${headline}.`);
+}
+
+// The answer where it is more than a line, and what can be done with it. All answers that are Markdown are made here.
+function showAnswer({ decision, question, before, options }, isAnswer) {
+  const isRich = isAnswer && !isPlain(decision.answer);
+  const copy = isAnswer ? copyButton(() => decision.answer, "Copy the answer") : null;
+  byId("answer").replaceChildren(...(isRich ? [answerOf(decision.answer)] : []));
+  byId("tools").replaceChildren(...(copy ? [copy] : []));
+  byId("tools").hidden = copy === null;
+  byId("code").hidden = !decision;
+  const messages = [...before, { role: "user", content: question }];
+  byId("programs").replaceChildren(...(decision ? programsFor(session.group.model, messages, options) : []));
 }
 
 // What the group is doing
@@ -178,7 +209,7 @@ function describeDecision({ decision }) {
       return element("p", "trouble", inline(name), " did not answer: ", inline(reason, 400));
     }),
   ];
-  const headline = { answer: () => passage(answer), escalate: () => "Somebody else must decide" }[action];
+  const headline = { answer: () => (isPlain(answer) ? passage(answer) : "The group’s answer"), escalate: () => "Somebody else must decide" }[action];
   return [headline ? headline() : cause(decision), notes.filter(Boolean)];
 }
 
@@ -442,6 +473,11 @@ async function start() {
   byId("toy").hidden = !group.is_toy;
   byId("examples").hidden = group.examples.length === 0;
   byId("examples").append(...group.examples.slice(0, 8).map(exampleButton));
+  session.entries = load(group.model);
+  for (const entry of session.entries.filter(({ decision, error }) => !decision && !error)) {
+    entry.error = { title: "Stopped", text: "The page was left before the decision." };
+  }
+  if (session.entries.length) show(session.entries.at(-1));
 }
 
 function exampleButton(question) {
@@ -458,7 +494,8 @@ byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const question = byId("question").value.trim();
   if (!session.group) return;
-  if (question) ask(question);
+  const follows = byId("follows").checked && session.shown;
+  if (question) ask(question, {}, follows ? conversation(session.shown) : []);
   else announce("Write a question first");
   if (!question) byId("question").focus();
 });
@@ -472,8 +509,14 @@ byId("stop").addEventListener("click", () => {
   byId("question").focus();
 });
 setInterval(() => {
-  if (session.running && !session.shown.decision) showAgents(session.shown); // how long each has been asked
+  if (!session.running || session.shown.decision) return;
+  showAgents(session.shown); // how long each has been asked
+  showVerdict(session.shown);
 }, 1000);
+for (const part of document.querySelectorAll(".fold")) {
+  part.open = !matchMedia("(max-width: 40rem)").matches; // on a phone the answer comes first
+  part.addEventListener("toggle", () => session.shown && session.gate.update()); // what is hidden has no size
+}
 
 start()
   .catch((error) => {

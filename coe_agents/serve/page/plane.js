@@ -55,16 +55,28 @@ export class Plane {
     );
     this.svg.replaceChildren();
     this.area(limits);
-    this.axes();
+    this.axes(shown && shown.coe !== null ? comparable(shown) : null);
     this.cuts(limits);
     this.quadrants(lines);
     for (const decision of decisions) if (decision !== shown) this.mark(decision, 5);
     if (shown && shown.coe !== null) this.here(shown);
   }
 
-  axes() {
+  // A text on a plate, so that no line crosses it
+  label(kind, attributes, words) {
+    const text = this.add("text", { class: kind, ...attributes }, words);
+    const { x, y, width, height } = text.getBBox();
+    text.before(shape("rect", { class: "plate", x: x - 3, y, width: width ? width + 6 : 0, height }));
+  }
+
+  // `here` is the place of the question that is shown: its ring would cross the number of a tick beside it
+  axes(here) {
     const { left, right, top, bottom } = this;
-    const tick = (text, attributes) => this.add("text", { class: "tick", ...attributes }, text);
+    const [ringX, ringY] = here ? [this.x(here.aleatoric), this.y(here.epistemic)] : [-100, -100];
+    const tick = (text, attributes) => {
+      const isNear = Math.abs(attributes.x - ringX) < 30 && Math.abs(attributes.y - ringY) < 24;
+      if (!isNear) this.add("text", { class: "tick", ...attributes }, text);
+    };
     for (const value of ticks(0, this.far.aleatoric)) {
       const x = this.x(value);
       this.add("line", { class: "axis", x1: x, x2: x, y1: bottom, y2: bottom + 5 });
@@ -94,8 +106,8 @@ export class Plane {
       const height = isHigh ? y - top : bottom - y;
       const at = { x: isRight ? right - 9 : left + 9, "text-anchor": isRight ? "end" : "start" };
       const first = (isHigh ? top : y) + 19;
-      if (width > 90 && height > 24) this.add("text", { class: "quadrant", ...at, y: first }, name);
-      if (width > 150 && height > 42) this.add("text", { class: "tick halo", ...at, y: first + 16 }, words);
+      if (width > 90 && height > 24) this.label("quadrant", { ...at, y: first }, name);
+      if (width > 150 && height > 42) this.label("tick halo", { ...at, y: first + 16 }, words);
     });
   }
 
@@ -156,7 +168,7 @@ export class Plane {
     const former = rounds.length > 1 ? this.x(rounds.at(-2).aleatoric) : 0;
     const isRight = x > (this.left + this.right) / 2 || (former > x && x > this.left + 130); // away from where it was
     const at = { x: x + (isRight ? -20 : 20), y: y > this.bottom - 40 ? y - 12 : y + 5 };
-    this.add("text", { class: "here", ...at, "text-anchor": isRight ? "end" : "start" }, "this question");
+    this.label("here", { ...at, "text-anchor": isRight ? "end" : "start" }, "this question");
   }
 }
 

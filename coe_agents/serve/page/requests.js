@@ -48,8 +48,8 @@ export async function readGroup() {
 }
 
 // Yields the type and the data of each event of a question
-export async function* readEvents(question, options, signal) {
-  const body = JSON.stringify({ question, coe: options });
+export async function* readEvents(asked, signal) {
+  const body = JSON.stringify(asked);
   const headers = { "Content-Type": "application/json" };
   const reply = await request("/events", { method: "POST", headers, body, signal });
   try {

@@ -1,0 +1,114 @@
+"""Owns the stores of recorded cases for commands: how they are opened, and whether a command records into one."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from langgraph.store.base import BaseStore
+    from langgraph.store.sqlite import SqliteStore
+
+    from coe_agents.config.schema import Config
+
+RecordOption = Annotated[
+    str | None,
+    typer.Option(
+        "--record",
+        help="Record escalations, and audits, in this store: the path of an SQLite file, which is made if need be, or "
+        "postgresql://USER@HOST/NAME. Cases hold the users' texts. Default: [record] of the configuration.",
+    ),
+]
+AuditRateOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=1, help="The share of answers that is recorded, too, for people to rule on; needs a store."
+    ),
+]
+
+
+@contextmanager
+def open_recording(config: "Config | None", store: str | None, audit_rate: float | None) -> Iterator[dict[str, Any]]:
+    """Yields the options "recording" and "store" of a graph, by a command's options or else by its configuration.
+
+    Both are None where nothing is recorded.
+    """
+    section = None if config is None else config.record
+    if store is None and section is not None and config is not None:
+        store = section.store if "://" in section.store else str(config.folder / section.store)
+    if store is None:
+        if audit_rate is not None:
+            raise typer.BadParameter("it needs a store. Add --record FILE", param_hint="--audit-rate")
+        yield {"recording": None, "store": None}
+        return
+    from coe_agents.graph.recording import Recording
+
+    usual = 0.0 if section is None else section.audit_rate
+    with open_store(store, may_be_new=True) as opened:
+        yield {"recording": Recording(audit_rate=usual if audit_rate is None else audit_rate), "store": opened}
+
+
+@contextmanager
+def open_store(place: str, *, may_be_new: bool = False) -> "Iterator[BaseStore]":
+    """Opens a store of SQLite or PostgreSQL; a StoreError if it cannot be read, or holds something else.
+
+    It must exist unless it `may_be_new`.
+    """
+    import sqlite3
+
+    from coe_agents.errors import StoreError
+
+    failures: tuple[type[Exception], ...] = (
+        sqlite3.Error,
+        KeyError,
+        TypeError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+    )
+    if place.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+            from langgraph.store.postgres import PostgresStore
+        except ModuleNotFoundError as error:
+            raise ImportError('a store in PostgreSQL needs pip install "coe-agents[postgres]"') from error
+        failures = (*failures, psycopg.Error)
+        opened: Any = PostgresStore.from_conn_string(place)
+        shown = "the store in PostgreSQL"  # its address may hold a password
+    else:
+        path = Path(place.removeprefix("sqlite:///"))
+        if not path.is_file() and not may_be_new:
+            raise StoreError(f"there is no store {path}", hint="Pass the file of the graph's SqliteStore")
+        try:
+            from langgraph.store.sqlite import SqliteStore
+        except ModuleNotFoundError as error:
+            raise ImportError('a store in SQLite needs pip install "coe-agents[sqlite]"') from error
+        opened = SqliteStore.from_conn_string(str(path)) if may_be_new else _checked(path, SqliteStore)
+        shown = f"the store {path}"
+    try:
+        with opened as store:
+            if may_be_new:
+                store.setup()
+            yield store
+    except failures as error:
+        cause: BaseException = error
+        while isinstance(cause.__context__, failures):  # the first failure, not that of ending the transaction
+            cause = cause.__context__
+        raise StoreError(
+            f"{shown} cannot be read or written: {type(cause).__name__}: {cause}",
+            hint="Check its permissions and the free disk space, and that a graph with recording= wrote it",
+        ) from error
+
+
+@contextmanager
+def _checked(path: Path, kind: "type[SqliteStore]") -> "Iterator[SqliteStore]":
+    """Opens a store in SQLite; refuses a database without one, in which LangGraph would create its tables."""
+    from coe_agents.errors import StoreError
+
+    with kind.from_conn_string(str(path)) as store:
+        if store.conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone() is None:
+            hint = "Pass the file of the graph's SqliteStore; that of its checkpointer is another one"
+            raise StoreError(f"{path} holds no store", hint=hint)
+        yield store

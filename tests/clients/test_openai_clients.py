@@ -1,0 +1,87 @@
+"""Clients of OpenAI's API that are not ours: each asks the same questions of the same group, and prints its rows.
+
+A client runs by its script in this folder, in an environment of the folder that `COE_OPENAI_CLIENTS` names, which
+`make clients` sets. The SDKs of OpenAI and LangChain are here anyway.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.client_table import shown_by
+from tests.clients.server import versed_group
+from tests.serve.live import serving
+
+FOLDER = Path(__file__).parent
+OWN = ("openai", "chat_openai")
+OTHERS = {
+    "openai_agents": "agents",
+    "pydantic_ai": "pydantic",
+    "instructor": "instructor",
+    "litellm": "litellm",
+    "llama_index": "llama",
+    "llm": "llm",
+    "smolagents": "smol",
+    "autogen": "autogen",
+    "dspy": "litellm",
+    "ai_sdk.mjs": "js",
+    "chat_openai.mjs": "js",
+}
+"""The folder of each client's environment, by its script."""
+SILENT = {("instructor", "TOOLS, stream")}
+"""What yields no object where the reply is a refusal, and says so to nobody."""
+
+
+@pytest.fixture(scope="module")
+def address():
+    with serving(versed_group()) as served:
+        yield f"{served}/v1"
+
+
+def ask(address, script, folder):
+    if script.endswith(".mjs"):
+        for name in ("report.mjs", f"ask_{script}"):  # beside the packages, where node looks for them
+            shutil.copy(FOLDER / name, folder)
+        command = ["node", folder / f"ask_{script}", address]
+    else:
+        command = [
+            sys.executable if folder is None else folder / "bin" / "python",
+            FOLDER / f"ask_{script}.py",
+            address,
+        ]
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    own = {"OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": os.environ.get("HOME", "/tmp")}
+    done = subprocess.run(
+        [*map(str, command)], capture_output=True, text=True, check=False, timeout=600, env=kept | own
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check(address, script, folder):
+    found = ask(address, script, folder)
+    name = script.removesuffix(".mjs")
+    for form, shown in found["shown"].items():
+        cells = shown_by(script, found["version"], form, shown)
+        is_silent = cells["refusal"] in ("nothing", "no object")
+        assert is_silent == ((name, form) in SILENT), (form, shown["refusal"])
+
+
+@pytest.mark.parametrize("script", OWN)
+def test_a_client_that_is_here(address, script):
+    check(address, script, None)
+
+
+@pytest.mark.slow
+@pytest.mark.clients
+@pytest.mark.parametrize("script", OTHERS)
+def test_a_client_in_its_own_environment(address, script):
+    place = os.environ.get("COE_OPENAI_CLIENTS")
+    if not place:
+        pytest.skip("COE_OPENAI_CLIENTS names no folder of environments; see make clients")
+    check(address, script, Path(place) / OTHERS[script])

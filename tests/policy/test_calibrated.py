@@ -160,6 +160,16 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
     }
 
 
+@pytest.mark.parametrize(("calibration", "score"), [(CALIBRATION, "coe"), (LEARNED, "learned")])
+def test_a_file_of_a_version_without_scores_is_read(calibration, score, tmp_path):
+    path = tmp_path / "policy.json"
+    CalibratedPolicy(calibration).save(path)
+    record = json.loads(path.read_text())
+    assert record.pop("score") == score
+    path.write_text(json.dumps(record))
+    assert CalibratedPolicy.load(path).calibration == calibration
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -125,7 +125,7 @@ PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {estimator.__name__: estimator fo
 RUN_TIME_SCORES = tuple(name for name in ESTIMATORS if name != p_false.__name__)
 """The built-in scores that can be computed of one new question; P(False) needs a further request to each agent."""
 DEFAULT_SCORE = "vote_share"
-"""What `calibrate` compares with a threshold: it ranks best on saved responses, see `benchmarks/calibration.py`."""
+"""What `calibrate` compares with a threshold: it ranks best on saved responses, see `benchmarks/defaults.py`."""
 
 
 def score_of(measurement: Measurement, name: str) -> float | None:

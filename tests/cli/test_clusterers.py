@@ -151,5 +151,5 @@ def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, part, wri
     code, out, err = tried("ask", "Which city?")
     assert (code, out) == (1, "")
     assert "ClusteringError: the responses could not be clustered: " in err
-    assert 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone' in err
+    assert 'Check the model that is asked for it; "coe-agents doctor" tries it alone' in err
     assert "Traceback" not in err

@@ -234,6 +234,8 @@ CASES = {
     "reproduce": Case("reproduce normalisation --out {folder}/o --samples {path}", "s.jsonl", "jsonl", SAMPLES),
     "calibrate": Case(CALIBRATE + " {path}", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),
     "calibrate weights": Case(CALIBRATE + " {folder}/few.samples.jsonl --weights {path}", "w.json", "json", WEIGHTS),
+    "weights": Case("weights {path} --out {folder}/w.toml", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),
+    "advise": Case("advise {path}", "s.samples.jsonl", "jsonl", lines(group(60, n_samples=2))),
     "calibrate rulings": Case(CALIBRATE + " {path} --current {folder}/policy.json", "s.jsonl", "jsonl", RULED),
     **{
         f"drift {name}": Case("drift {path} {folder}/few.samples.jsonl", "p.json", "json", make)

@@ -156,8 +156,18 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         "min_responses": 3,
         "max_responses": 4,
         "weighting": "frequency",
-        **dict.fromkeys(["model", "temperature", "system_prompt", "n_samples"]),
+        **dict.fromkeys(["model", "temperature", "system_prompt", "n_samples", "stated_confidence"]),
     }
+
+
+@pytest.mark.parametrize(("calibration", "score"), [(CALIBRATION, "coe"), (LEARNED, "learned")])
+def test_a_file_of_a_version_without_scores_is_read(calibration, score, tmp_path):
+    path = tmp_path / "policy.json"
+    CalibratedPolicy(calibration).save(path)
+    record = json.loads(path.read_text())
+    assert record.pop("score") == score
+    path.write_text(json.dumps(record))
+    assert CalibratedPolicy.load(path).calibration == calibration
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import pytest
 
 from coe_agents.claims import ClaimPolicy, Claims, Overlap, Sentences
 from coe_agents.claims.policy import compose
-from coe_agents.claims.splitting import Claim
 from coe_agents.testing import create_response
 
 SAID = {
@@ -153,4 +152,3 @@ def test_parts_of_the_wrong_kind_are_refused():
             Claims(**wrong)
     with pytest.raises(ValueError, match="at most"):
         ClaimPolicy(0.5, mark_from=0.6)
-    assert Claim("a", 0, 1) == Claim("a", 0, 1)

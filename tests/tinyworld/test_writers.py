@@ -1,3 +1,5 @@
+from random import Random
+
 from coe_agents import GroupDecision
 from coe_agents.tinyworld import PARAGRAPH, tinyworld_writers
 from coe_agents.tinyworld.facts import MODELS, load_facts
@@ -16,8 +18,6 @@ def test_a_paragraph_is_given_without_its_false_sentence():
 
 
 def test_a_writer_is_taught_three_to_five_facts_that_it_believes():
-    from random import Random
-
     for model in MODELS:
         rng, paragraphs = Random(0), Paragraphs(model)
         for _ in range(50):

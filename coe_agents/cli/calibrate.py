@@ -100,6 +100,7 @@ def calibrate(
         samples, setting, every_cluster=score == "learned", proposer=proposer, weights=of_agents, score=score
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
+    _check_weights(of_agents, {name for row in rows for name in row.measurement.agents})
     n_unjudged = sum(row.correct is None for row in rows)
     if n_unjudged == len(rows):
         found = f"{len(rows) + n_silent}, {n_silent} of these without a {_TO_JUDGE}"
@@ -142,6 +143,12 @@ def _print_skipped(n_unjudged: int, n_silent: int) -> None:
         if n:
             skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
             print_lines(f"{skipped} skipped.")
+
+
+def _check_weights(weights: Mapping[str, float] | None, names: set[str]) -> None:
+    if weights is not None and (different := sorted(names ^ weights.keys())):
+        message = f'the file must name the agents of the samples; only one of the two has "{clean(different[0], 80)}"'
+        raise typer.BadParameter(message, param_hint="--weights")
 
 
 def _check_shares(risk: float, confidence: float) -> None:

@@ -59,7 +59,8 @@ class Advice:
         score_gains: These less that of the vote share.
         weights: "equal", unless "agreement" (`agreement_weights`) or "learned" is more accurate with p < 0.05.
         weight_gains: Their accuracy less that with equal weights.
-        confidence_gains: What "stated" and "token" confidence add to the AUROC of the vote share; {} without any.
+        confidence_gains: What "stated" and "token" confidence add to the AUROC of a regression on the vote share and
+            the agents' support; {} without any.
         without: By agent: the accuracy of the group without it less that with it.
         order: Agents with the nats by which each lowers the log-loss of "the answer is right", the most first: a lower
             bound of the mutual information that it adds to those before it.
@@ -132,7 +133,8 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     if min(right.sum(), (1.0 - right).sum()) >= _FEWEST_OF_EACH:
         scores[LEARNED] = group.answer(partial(_by_gate, trust=False)).uncertainty
         kinds[LEARNED] = group.answer(_by_gate)
-    score_gains = group.gain({name: values for name, values in scores.items() if name != DEFAULT_SCORE})
+    others = {name: values for name, values in scores.items() if name != DEFAULT_SCORE}
+    score_gains = group.gain(others, group.votes)
     weight_gains = _adjust({name: group.mean(own.right - right) for name, own in kinds.items() if name != EQUAL})
     score, weights = _best(score_gains, DEFAULT_SCORE), _best(weight_gains, EQUAL)
     if LEARNED in (score, weights):
@@ -143,7 +145,7 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     answered = {risk: group.choose_answered(chosen, risk) for risk in RISKS}
     losses = group.sample_losses()
     fifth = choose_escalated(group.votes, ESCALATED)
-    others = {name: dict.fromkeys(set(group.agents) - {name}, 1.0) for name in group.agents}
+    rest = {name: dict.fromkeys(set(group.agents) - {name}, 1.0) for name in group.agents}
     return Advice(
         n_questions=len(rows),
         accuracy=with_interval(*group.mean(right)),
@@ -152,8 +154,8 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         score_gains=score_gains,
         weights=weights,
         weight_gains=weight_gains,
-        confidence_gains=group.gain(group.with_confidence()),
-        without=_adjust({name: group.mean(shares_right(rows, own) - right) for name, own in others.items() if own}),
+        confidence_gains=group.gain(*group.with_confidence()),
+        without=_adjust({name: group.mean(shares_right(rows, own) - right) for name, own in rest.items() if own}),
         order=group.by_information(),
         n_samples=min(n for n, each in losses.items() if not any(loss.low < -_TOLERANCE for loss in each.values())),
         sample_losses=losses,
@@ -272,25 +274,28 @@ class _Group:
         """Returns the mean of values, and that of each resample of the questions."""
         return float(values.mean()), np.concatenate([counts @ values / values.size for counts in self._counts])
 
-    def gain(self, scores: Mapping[str, FloatArray]) -> Table:
-        """Returns the AUROC of each score less that of the vote share."""
-        usual, drawn = self.auroc(self.right, self.votes)
+    def gain(self, scores: Mapping[str, FloatArray], usual_score: FloatArray) -> Table:
+        """Returns the AUROC of each score less that of the usual one."""
+        usual, drawn = self.auroc(self.right, usual_score)
         found = {name: self.auroc(self.right, values) for name, values in scores.items()}
         return _adjust({name: (value - usual, own - drawn) for name, (value, own) in found.items()})
 
-    def with_confidence(self) -> dict[str, FloatArray]:
-        """Returns P(wrong) by the vote share and the agents' confidence of each kind, learned on the other folds.
+    def with_confidence(self) -> tuple[dict[str, FloatArray], FloatArray]:
+        """Returns P(wrong) with the agents' confidence of each kind, and without any, learned on the other folds.
 
-        The features are those of a `LearnedGate`; that an agent has no confidence is a feature of its own.
+        All read the vote share and the agents' support; confidences are as in a `LearnedGate`, and that an agent has
+        none is a feature of its own.
         """
         pairs = zip(self.rows, self.support, strict=True)
         found = np.array([confidence_features(row.measurement, self.agents, support) for row, support in pairs])
         kinds = {"stated": found[:, 0], "token": found[:, 1]}
-        return {
-            kind: self._predict(np.column_stack([self.votes, np.nan_to_num(values), np.isnan(values)]))
+        usual = np.column_stack([self.votes, self.support])
+        predicted = {
+            kind: self._predict(np.column_stack([usual, np.nan_to_num(values), np.isnan(values)]))
             for kind, values in kinds.items()
             if not np.isnan(values).all()
         }
+        return predicted, self._predict(usual)
 
     def _predict(self, features: FloatArray) -> FloatArray:
         """Returns P(wrong) of a ridge logistic regression that is fitted on the other folds."""

@@ -134,9 +134,10 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     leads = np.isclose(mean, mean.max(axis=1, keepdims=True), atol=1e-9)
     support = (program.shares * leads[:, None]).sum(axis=2) / leads.sum(axis=1)[:, None]
     signed = (2 * support - 1) * (program.stated.reshape(N, 3, 2).mean(axis=2) - 0.85)
-    features = np.column_stack([program.votes, signed])
+    plain = np.column_stack([program.votes, support])
+    without = program.auroc(program.right, program.predict(plain))
+    stated = program.auroc(program.right, program.predict(np.column_stack([plain, signed]))) - without
     usual = program.auroc(program.right, program.votes)
-    stated = program.auroc(program.right, program.predict(features)) - usual
     assert values_of(found["confidence_gains"]) == pytest.approx({"stated": stated}, abs=1e-6)
 
     rest = {name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)}

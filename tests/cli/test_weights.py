@@ -39,6 +39,10 @@ def test_weights_need_no_labels_and_the_graph_reads_them(tmp_path):
     config.write_text('[graph]\nweights = "weights.toml"\n' + "".join(map(AGENT.format, "abd")))
     with pytest.raises(ConfigurationError, match='names an agent that is not in the group: "c"'):
         load_weights(load_config(config))
+    other = write(tmp_path / "other.samples.jsonl", [{**each, "references": ["x"]} for each in said(a="xx", b="xx")])
+    options = ["--weights", tmp_path / "weights.toml", "--risk", 0.5, "--out", tmp_path / "p.json"]
+    refused = run("calibrate", other, *options)
+    assert (refused.returncode, 'only one of the two has "c"' in refused.stderr) == (2, True)
     shown = run("weights", samples).stdout
     assert "Here c agrees far less than the others with the rest. Whether that is so, only labels can tell" in shown
 

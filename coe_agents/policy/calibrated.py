@@ -179,6 +179,9 @@ class Calibration:
         only = LEARNED if self.gate is not None else SUPPORT if self.proposer is not None else None
         object.__setattr__(self, "score", only or self.score or "coe")
         _check_choice(self)
+        for chosen in (self, *self.tools.values(), self.no_call):
+            if chosen is not None and chosen.threshold is not None:
+                number(chosen.threshold, '"threshold"', least=self.least, advice=_REMEDY)
         integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
         _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
         for name in ("clusterer", "correctness", "date", "divergence"):
@@ -420,8 +423,7 @@ class CalibratedPolicy:
 def _check_choice(chosen: "GroupThreshold | Calibration") -> None:
     threshold, bound = chosen.threshold, chosen.bound
     if threshold is not None:
-        least = chosen.least if isinstance(chosen, Calibration) else 0.0
-        number(threshold, '"threshold"', least=least, advice=_REMEDY)
+        number(threshold, '"threshold"', advice=_REMEDY)
     if bound is not None:
         share(bound, '"bound"', advice=_REMEDY)
     for name in ("n_questions", "n_answered", "n_wrong"):

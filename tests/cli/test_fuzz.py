@@ -113,7 +113,7 @@ DATASETS = {
     "triviaqa": ("t.json", "json", json.dumps({"Data": [{"QuestionId": "1", "Question": "Who?", "Answer": TRIVIAQA}]})),
     "truthfulqa": ("d.csv", "bytes", "Question,Best Answer,Correct Answers\nWho?,Ann,Ann; Anne\nWho else?,Bob,Bob\n"),
 }
-WEIGHTS = json.dumps({"format": "coe-agents agent weights 1", "weights": {"a": 0.5, "b": 1.0}})
+WEIGHTS = json.dumps({"format": "coe-agents agent weights 1", "weights": {"a": 0.5, "b": 1.0, "c": 1.0}})
 PLAIN = {
     "own.toml": CONFIG,
     "data.jsonl": '{"question": "What is the capital of France?", "references": ["Paris"], "context": "Ann did."}\n',

@@ -46,7 +46,7 @@ def test_every_agent_is_asked_every_question_and_each_response_is_a_line(tmp_pat
     ]
     asked = {"id": "0", "question": "What is 0?", "references": ["0"], "answerable": True, "tools": None}
     said = {"agent": "quick", "round": 0, "index": 0, "text": "Answer: 0", "answer": "0", "calls": None, "error": None}
-    assert lines[0] == asked | said | {"logprob": -0.5, "n_tokens": 2, "correct": None}
+    assert lines[0] == asked | said | {"logprob": -0.5, "n_tokens": 2, "confidence": None, "correct": None}
 
 
 def test_no_agent_waits_for_another_and_none_is_asked_too_much_at_once(tmp_path):

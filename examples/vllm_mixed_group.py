@@ -4,7 +4,8 @@ python examples/vllm_mixed_group.py http://127.0.0.1:8000/v1 NAME "What is the c
 
 NAME is what the server, such as vLLM's, calls its model. Each agent is any chat model of LangChain, and is sampled as
 it allows: several responses and their log-probabilities in one request, or one after the other. Only
-HuggingFacePipeline is refused, which has no log-probabilities: `ChatTransformers` loads the same model.
+HuggingFacePipeline is refused, which has no log-probabilities: `ChatTransformers` loads the same model. With
+HF_HUB_OFFLINE set, langchain-huggingface asks no server.
 """
 
 import argparse

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from coe_agents.actions import canonical_action, read_action
 from coe_agents.actions.canonical import MAX_CHARS
+from coe_agents.actions.schemas import fits
 
 
 def call(name="f", **args):
@@ -129,6 +130,25 @@ def test_defaults_come_through_references_patterns_and_all_of():
     }
     written = action({"x": {}, "p1": {}, "other": {}}, tool)
     assert json.loads(written)[0]["args"] == {"x": EUR, "p1": EUR, "other": EUR, "y": 0}
+
+
+def test_a_reference_may_go_through_a_list_and_escape_its_names():
+    parts = [{"properties": {"a": {"default": 1}}}, {"properties": {"b": {"default": 2}}}]
+    properties = {
+        "x": {"$ref": "#/$defs/list/1"},
+        "y": {"$ref": "#/$defs/~0~1"},
+        "z": {"$ref": "#/$defs/list/2"},
+        "w": {"$ref": "#/$defs/list/b/c"},
+    }
+    tool = {"name": "f", "parameters": {"$defs": {"list": parts, "~/": parts[0]}, "properties": properties}}
+    written = json.loads(action({"x": {}, "y": {}, "z": {}, "w": {}}, tool))[0]["args"]
+    assert written == {"x": {"b": 2}, "y": {"a": 1}, "z": {}, "w": {}}
+
+
+@pytest.mark.parametrize(("listed", "given"), [([1], 1), (1, [1]), ({"a": 1}, 1), (True, 1)])
+def test_what_a_schema_lists_is_compared_by_kind(listed, given):
+    assert not fits({"enum": [listed]}, given)
+    assert fits({"enum": [listed]}, listed)
 
 
 def test_several_defaults_are_refused_where_they_are_needed():

@@ -33,6 +33,9 @@ def test_loosely_texts_are_equal_but_for_case_and_white_space_and_numbers_to_9_d
         ({"sum": 0.1 + 0.2}, {"sum": 0.3}),
         ({"sum": 4.9e-10}, {"sum": 0}),
         ({"to": "a,b"}, {"to": "a b"}),
+        ({"to": ["a"]}, {"to": ["b"]}),
+        ({"to": {"a": "b"}}, {"to": {"a": "c"}}),
+        ({"sum": 0.3}, {"sum": 0.4}),
     ]
     for place, own in enumerate([*pairs, ({"unit": "mg"}, {"unit": "Mg"})]):
         texts = [canonical([{"name": "pay", "args": args}], tools=[tool]) for args in own]
@@ -82,6 +85,7 @@ def test_the_order_of_responses_changes_no_partition(sums, seed):
         (Text(), ["1.5 mg", "15 mg", "1 5 mg", "-5", "5", "$5", "!", "?"], [0, 1, 2, 3, 4, 5, 6, 7]),
         (Ignore(), [1, "x", None], [0, 0, 0]),
         (AnyOrder(), [[1, 2], [2, 1], [1, 1, 2], "12"], [0, 0, 1, 2]),
+        (AnyOrder(), [[{"a": 1}, None], [None, {"a": 1}], [None, {"a": 2}]], [0, 0, 1]),
         (Exact(), [[1, 2], [2, 1]], [0, 1]),
         (Meaning(NormalizedMatch()), ["the bank", "bank!", "river", 3, 3.5], [0, 0, 1, 2, 3]),
         (Meaning(NormalizedMatch()), ["The Bank", "the bank"], [0, 0]),
@@ -168,10 +172,11 @@ def test_a_tolerance_is_a_finite_number(tolerance):
         Within(relative=tolerance)
 
 
-def test_a_rule_that_returns_something_else_is_named():
+@pytest.mark.parametrize("returned", [np.ones(3), np.ones((2, 2)), np.ones(3, dtype=bool)])
+def test_a_rule_that_returns_something_else_is_named(returned):
     class Wrong:
         def compare(self, values, question):
-            return np.ones(3)
+            return returned
 
-    with pytest.raises(ValueError, match=r'"compare" of Wrong must return booleans of shape \(2, 2\); got float64'):
+    with pytest.raises(ValueError, match=r'"compare" of Wrong must return booleans of shape \(2, 2\); got'):
         labels(pay(1, 2), compare={"sum": Wrong()})

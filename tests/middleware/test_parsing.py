@@ -248,6 +248,7 @@ def test_every_kind_has_a_line(kind):
 
 
 NAMED = f"${__name__}."
+POINT = {"$tuple": [{"$type": f"{__name__}.Point"}]}
 
 
 @pytest.mark.parametrize(
@@ -265,6 +266,7 @@ NAMED = f"${__name__}."
         (decimal.Decimal("0.00"), {"$decimal": "0"}),
         (int, {"$type": "builtins.int"}),
         (Unit.MILLI, {f"{NAMED}Unit": ["MILLI", "mg"]}),
+        (Point(1.5), {f"{NAMED}Point": ["__newobj__", POINT, {"x": 1.5, "y": 0}, [], []]}),
         (Sealed(text="A"), {f"{NAMED}Sealed": [{"text": "A"}, {"_key": "a"}]}),
         (deque([1], 2), {"$collections.deque": ["deque", {"$tuple": [{"$tuple": []}, 2]}, None, [1], []]}),
     ],

@@ -203,6 +203,14 @@ def paying(to: str, amount: float, runtime: "ToolRuntime[Any, Any]") -> str:
     return f"sent { {'to': to, 'amount': amount} }"
 
 
+def stateful(to: str, amount: float, state: Annotated[dict[str, Any], InjectedState]) -> str:
+    return f"sent { {'to': to, 'amount': amount} }"
+
+
+def marked(to: str, amount: float, state: Annotated[dict[str, Any], InjectedState()]) -> str:
+    return f"sent { {'to': to, 'amount': amount} }"
+
+
 SCHEMA = {
     "type": "object",
     "title": "transfer_money",
@@ -212,7 +220,7 @@ SCHEMA = {
 }
 
 
-@pytest.mark.parametrize("function", [mcp_call, paying])
+@pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])
 @pytest.mark.parametrize("n_gates", [1, 2])
 def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_not_name_is_judged(function, n_gates):
     """Tools of MCP servers have one."""

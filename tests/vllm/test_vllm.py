@@ -220,13 +220,14 @@ def test_the_example_asks_three_servers(servers, monkeypatch):
     assert ended.value.code == 0
 
 
-def test_the_example_asks_models_here_and_on_a_server_by_three_packages(servers, capsys):
+def test_the_example_asks_models_here_and_on_a_server_by_three_packages(servers, capsys, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # offline, its client asks no server at all
     served = servers[MODELS[1]]
     vllm_mixed_group.main(served.url, served.name, QUESTION)
     assert re.findall(r"^  (\w+): (\d+) responses", capsys.readouterr().out, re.MULTILINE) == [
+        ("endpoint", "5"),
         ("local", "5"),
         ("served", "5"),
-        ("endpoint", "5"),
     ]
 
 

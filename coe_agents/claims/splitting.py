@@ -41,7 +41,7 @@ class Splitter(Protocol):
     """Anything that finds the claims of texts."""
 
     def split(self, texts: Sequence[str]) -> Sequence[tuple[Claim, ...] | CoEError]:
-        """Returns the claims of each text in their order, or why there are none: an error ends that text alone."""
+        """Returns the claims of each text in their order, or why it has no claims: an error ends that text alone."""
         ...
 
 

@@ -83,7 +83,7 @@ def _held(sets: Sequence[frozenset[str]], places: dict[str, int]) -> NDArray[np.
 def passages(text: str) -> tuple[str, ...]:
     """Returns the sentences of a text that can support a claim, without the numbers of citations: the first 500.
 
-    Reasoning is none of them. Those that decline say nothing, and neither does what follows a first one that declines:
+    Reasoning does not count. Those that decline say nothing, and neither does what follows a first one that declines:
     it is about something else.
 
     >>> passages("Ada wrote programs [1]. I don't know when."), passages("I don't know. Bo is a poet.")

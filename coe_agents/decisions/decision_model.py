@@ -444,7 +444,7 @@ def _by_label(labels: Sequence[str], row: Iterable[float]) -> dict[str, float]:
 
 
 def _read(answer: Answer | None, labels: Sequence[str]) -> _Vote | str:
-    """Returns the distribution of another decision model's answer, or why it is none."""
+    """Returns the distribution of another decision model's answer, or why it is not usable."""
     if isinstance(answer, NoulAnswer):
         given: dict[str, float] = dict(zip(_TRUTH, (answer.noul, 1.0 - answer.noul), strict=True))
     elif isinstance(answer, ChoiceAnswer | ScoreAnswer):

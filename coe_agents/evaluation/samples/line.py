@@ -130,7 +130,7 @@ def check_line(
 def to_sample(record: dict[str, Any]) -> Sample:
     """Returns the object of a line that passes `check_line` as a sample: the fields that it lacks are added.
 
-    One outside [0, 1] is not known: sources write -1 for one that is not known. Its former name was "verbal_conf".
+    A confidence outside [0, 1] is not known: sources write -1 for that. Its former name was "verbal_conf".
     """
     stated = record.get("confidence", record.get("verbal_conf"))
     record = _DEFAULTS | record | {"confidence": stated if is_number(stated) and 0 <= stated <= 1 else None}

@@ -24,7 +24,10 @@ NAMES = (
     "epsilon",
     "sampling",
     "divergences",
+    "contamination",
+    "normalisation",
     "cost",
+    "scaling",
 )
 _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
@@ -78,7 +81,7 @@ def reproduce(
     from coe_agents.experiments.output import write_to
 
     for each in names:
-        found = _experiment(each, material)
+        found = _experiment(each, material, seed)
         whole = replace(found, settings={**found.settings, **material.provenance})
         show_experiment(whole, write_to(whole, out))
 
@@ -93,10 +96,13 @@ def _all_of(material: "Material") -> list[str]:
     return names
 
 
-def _experiment(name: str, material: "Material") -> "Experiment":
-    from coe_agents.experiments import algorithm_1, cost, ranking
+def _experiment(name: str, material: "Material", seed: int) -> "Experiment":
+    from coe_agents.cli.material import known_beliefs, span_of
+    from coe_agents.clustering import NormalizedMatch
+    from coe_agents.experiments import algorithm_1, group_size, limitations, ranking
 
     agents, twins, setting = material.agents, material.twins, material.setting
+    clusterers = {type(each).__name__: each for each in (setting.clusterer, NormalizedMatch())}
 
     def datasets() -> dict[str, tuple[Any, Any]]:
         return {name: (train and train(), validation()) for name, (train, validation) in material.datasets.items()}
@@ -118,6 +124,9 @@ def _experiment(name: str, material: "Material") -> "Experiment":
         "epsilon": lambda: algorithm_1.epsilon(material.main, agents, setting),
         "sampling": lambda: algorithm_1.sampling(temperatures(), material.main, agents, setting),
         "divergences": lambda: algorithm_1.divergences(material.main, agents, setting),
-        "cost": lambda: cost.cost(material.main, agents, setting, twins=twins),
+        "contamination": lambda: limitations.contamination(material.main, agents, setting, known_beliefs),
+        "normalisation": lambda: limitations.normalisation(material.main, agents, clusterers, setting, span_of),
+        "cost": lambda: group_size.cost(material.main, agents, setting, twins=twins),
+        "scaling": lambda: group_size.scaling(material.main, (*agents, *twins), setting, seed=seed),
     }
     return experiments[name]()

@@ -46,6 +46,7 @@ def test_exported_names():
         "ask",
         "create_coe_graph",
         "create_coe_tool",
+        "create_sequential_graph",
         "sentences",
         "short_answers",
     ]

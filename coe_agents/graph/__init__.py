@@ -2,6 +2,7 @@
 
 from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.builder import create_coe_graph
+from coe_agents.graph.chains import create_sequential_graph
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import Event
 from coe_agents.graph.nodes.escalation import candidates
@@ -17,4 +18,5 @@ __all__ = [
     "Recording",
     "candidates",
     "create_coe_graph",
+    "create_sequential_graph",
 ]

@@ -128,6 +128,14 @@ def test_a_debate(chat):
     seen(CLIENT, "`debate`: a question", "answered")
 
 
+def test_a_chain(chat):
+    chat.begin("sequential_agents")
+    chat.say("What is the chemical symbol for palladium?")
+    chat.see("What is the chemical symbol for palladium?")
+    chat.see("I will not answer this")
+    seen(CLIENT, "`sequential_agents`: a first question", "each step as a list, then why the chain ended")
+
+
 def test_an_escalation_is_decided_by_its_buttons(chat):
     chat.begin("escalation_to_person")
     chat.say(AUSTRALIA)

@@ -153,6 +153,13 @@ def test_a_person_edits_a_contested_argument_and_nobody_is_asked_again(client):
     )
 
 
+def test_a_chain_takes_and_gives_messages(client):
+    result = client.runs.wait(None, "sequential_agents", input=human("What is the chemical symbol for palladium?"))
+    assert [message["type"] for message in result["messages"]] == ["human", "ai"]
+    assert result["messages"][-1]["content"].count("\n") == len(result["steps"]) - 1
+    seen(PYTHON, "`sequential_agents` with messages", "each step in the last message")
+
+
 def call_mcp(server, method, **parameters):
     asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
     headers = {"accept": "application/json, text/event-stream"}
@@ -229,3 +236,5 @@ def test_the_javascript_sdk(server):
     assert found["candidates"].startswith("1. The capital of Australia is Canberra. (")
     assert found["decided"] == ["person", "The capital of Australia is Canberra."]
     seen(JAVASCRIPT, "an escalation, approved", "candidates in the form; decided by the person")
+    assert found["chain"] == ["human", "ai"]
+    seen(JAVASCRIPT, "`sequential_agents` with messages", "each step in the last message")

@@ -1,0 +1,111 @@
+import asyncio
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from coe_agents import AskPerson, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import create_sequential_graph
+from coe_agents.testing import ScriptedAgent
+from coe_agents.testing import create_response as response
+from coe_agents.types import AgentReply, Usage
+
+
+class Table(ScriptedAgent):
+    """Says what a table holds for the question."""
+
+    def __init__(self, name, table):
+        super().__init__(name)
+        self.table = table
+
+    def sample(self, request, config=None):
+        self.requests.append(request)
+        texts = self.table[request["question"]]
+        rows = [response(self.name, text, round=request["round"], index=i) for i, text in enumerate(texts)]
+        return AgentReply(responses=rows, usage=Usage(input_tokens=1, output_tokens=1))
+
+
+def next_question(question, answer):
+    return None if answer == "end" else answer
+
+
+def chain(first, second, **options):
+    """Two agents; the next question is the answer."""
+    agents = [Table("a", first), Table("b", second)]
+    gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6), retries=0)
+    return agents, create_sequential_graph(gate.compile(), next_question=next_question, **options)
+
+
+def both(graph, question):
+    """Runs sync and async."""
+    compiled = graph.compile()
+    result, other = compiled.invoke({"question": question}), asyncio.run(compiled.ainvoke({"question": question}))
+    assert result["steps"] == other["steps"]
+    return result
+
+
+def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():
+    table = {"Q": ["one"], "one": ["two"], "two": ["x"], "x": ["never"]}
+    agents, graph = chain(table, {**table, "two": ["y"]})
+    result = both(graph, "Q")
+    assert [(step["question"], step["answer"]) for step in result["steps"]] == [
+        ("Q", "one"),
+        ("one", "two"),
+        ("two", None),
+    ]
+    assert (result["ended"], result["decision"]["action"]) == ("withheld", "abstain")
+    assert "x" not in [request["question"] for agent in agents for request in agent.requests]
+
+
+def test_the_numbers_of_the_steps_add_up():
+    # each torn alike: aleatoric log 2 would be withheld; 3 to 1: H = 0.5623 nats; then sure of two answers: log 2
+    torn = ["one", "one", "one", "two"]
+    _, graph = chain({"Q": torn, "one": ["x"]}, {"Q": torn, "one": ["y"]})
+    result = both(graph, "Q")
+    first, second = result["steps"]
+    assert (first["aleatoric"], first["epistemic"]) == (pytest.approx(0.5623, abs=1e-4), pytest.approx(0, abs=1e-9))
+    assert (second["aleatoric"], second["epistemic"]) == (0.0, pytest.approx(0.6931, abs=1e-4))
+    assert result["aleatoric"] == pytest.approx(0.5623, abs=1e-4)
+    assert result["epistemic"] == pytest.approx(0.6931, abs=1e-4)
+    assert result["coe"] == pytest.approx(result["aleatoric"] + result["epistemic"])
+
+
+def test_a_chain_without_end_is_bounded():
+    _, graph = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
+    result = both(graph, "Q")
+    assert (len(result["steps"]), result["ended"]) == (3, "max_steps")
+    with pytest.raises(ValueError, match='"max_steps" must be an integer of at least 1; got 0'):
+        chain({}, {}, max_steps=0)
+
+
+def test_a_person_behind_a_gate_goes_on_with_the_chain():
+    agents = [Table("a", {"Q": ["x"], "two": ["end"]}), Table("b", {"Q": ["y"], "two": ["end"]})]
+    policy = ThresholdPolicy(0.6, otherwise="escalate")
+    gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson())
+    graph = create_sequential_graph(gate.compile(), next_question=next_question).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    assert graph.invoke({"question": "Q"}, thread)["__interrupt__"]
+    result = graph.invoke(Command(resume={"type": "answer", "answer": "two"}), thread)
+    assert [step["answer"] for step in result["steps"]] == ["two", "end"]
+    assert [request["question"] for request in agents[0].requests] == ["Q", "two"]  # nobody is asked twice
+
+
+def test_a_conversation_goes_in_and_comes_out():
+    graph = scripted_chain()
+    result = graph.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
+    texts = [(message.type, message.text) for message in result["messages"]]
+    assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
+
+
+def test_without_a_question_a_chain_says_what_to_pass():
+    with pytest.raises(ValueError, match="the input must hold"):
+        scripted_chain().invoke({"messages": [("ai", "Hello.")]})
+
+
+def scripted_chain(*more, max_steps=2):
+    agents = [*(ScriptedAgent(name, ["Lagos"]) for name in ("a", "b")), *more]
+    gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1)).compile()
+    return create_sequential_graph(
+        gate, next_question=lambda _, answer: f"Where is {answer}?", max_steps=max_steps
+    ).compile()

@@ -132,7 +132,7 @@ def test_no_retry_begins_after_the_deadline(clock):
 
     failing = Failing("a", ["Paris"])
     agents = [failing, *three()[1:]]
-    compiled = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=AGAIN, retries=5, deadline=15)
+    compiled = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=AGAIN, retries=3, deadline=15)
     decision = ask(compiled)["decision"]
     assert [request["timeout"] for request in failing.requests] == [15, 5]
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the deadline")

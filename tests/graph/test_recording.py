@@ -258,7 +258,7 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
         def get(self, *args, **kwargs):
             found = super().get(*args, **kwargs)
             with suppress(threading.BrokenBarrierError):  # the other thread reads, too, or waits for this one
-                both.wait(timeout=1)
+                both.wait(timeout=0.3)
             return found
 
     store = Slow()

@@ -186,11 +186,7 @@ def test_each_node_is_a_span_under_the_run():
     assert sorted(span.name for span in below) == NODES
     assert {span.parent.span_id for span in below} == {run.context.span_id}
     assert {span.context.trace_id for span in below} == {run.context.trace_id}
-    assert run.attributes["coe.action"] == "abstain"
-    assert recorded.named("invoke_agent a").attributes["coe.n_responses"] == 1
-    assert recorded.named("cluster").attributes["coe.n_clusters"] == 2
     assert recorded.named("measure").attributes["coe.coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
-    assert recorded.named("coordinator").attributes["coe.action"] == "abstain"
     assert {span.status.status_code for span in below} == {StatusCode.UNSET}
     assert not recorded.handler._runs
 
@@ -251,16 +247,6 @@ def test_content_is_exported_only_if_asked_for(content):
     assert ("secret Paris" in recorded.everything()) is content
     assert ("secret question" in recorded.everything()) is content
     assert ("coe.reason" in recorded.named("coordinator").attributes) is content
-
-
-def test_a_request_to_a_model_is_a_span_under_its_agent():
-    recorded = Recorded()
-    agents = [ModelAgent(name, CountingModel(), n_samples=2) for name in "ab"]
-    graph(*agents).compile().invoke({"question": "Q?"}, recorded.config)
-    agent_ids = {recorded.named(f"invoke_agent {name}").context.span_id for name in "ab"}
-    requests = [span for span in recorded.spans if span.name == "chat"]
-    assert {span.parent.span_id for span in requests} == agent_ids
-    assert {span.attributes["gen_ai.operation.name"] for span in requests} == {"chat"}
 
 
 def test_a_tool_that_fails_is_an_error_without_its_message():

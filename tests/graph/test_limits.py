@@ -2,7 +2,7 @@ import asyncio
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -142,7 +142,6 @@ def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
     assert agents[0].requests[1]["timeout"] == 5
 
 
-@settings(max_examples=40)
 @given(count=st.integers() | st.floats() | st.booleans() | st.none() | st.text())
 def test_a_count_of_tokens_is_a_whole_number_or_not_known(count):
     usage = create_usage(count, 1)

@@ -7,6 +7,7 @@ from coe_agents import CoECouncil, SupportPolicy
 from coe_agents.actions import canonical_action
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import PAY, THREAD, Bank
 
 
 class Member:
@@ -49,3 +50,9 @@ def council_agent(agents, bank, *messages, driver=None, before=(), saver=True, s
         system_prompt=system_prompt,
         response_format=response_format,
     )
+
+
+def run_council(agents, *messages, given=PAY, **options):
+    """The last state, and the transfers that were made."""
+    bank = Bank()
+    return council_agent(agents, bank, *messages, **options).invoke(given, THREAD), bank.transfers

@@ -218,22 +218,17 @@ GOOD = create_response("x", "", answer="[]", calls=[{"name": "transfer_money", "
 USAGE = {"input_tokens": 1, "output_tokens": 1}
 MALFORMED = {
     "nothing": None,
-    "a text": "approve",
     "no usage": {"responses": [GOOD]},
-    "usage that is none": {"responses": [GOOD], "usage": None},
     "no responses": {"usage": USAGE},
     "responses that are none": {"responses": None, "usage": USAGE},
     "not one response": {"responses": [], "usage": USAGE},
     "a response that is none": {"responses": [None], "usage": USAGE},
-    "a response without fields": {"responses": [{}], "usage": USAGE},
     "a call without a name": {"responses": [{**GOOD, "calls": [{"args": TEN}]}], "usage": USAGE},
-    "a call that is none": {"responses": [{**GOOD, "calls": [None]}], "usage": USAGE},
     "arguments in a list": {"responses": [{**GOOD, "calls": [{"name": "balance", "args": [1]}]}], "usage": USAGE},
     "a log-probability in words": {"responses": [{**GOOD, "logprob": "high"}], "usage": USAGE},
     "no text": {"responses": [{**GOOD, "text": None}], "usage": USAGE},
     "messages in a list": {"responses": [GOOD], "usage": USAGE, "messages": ["m"]},
     "an error without text": {"responses": [{**GOOD, "error": ""}], "usage": USAGE},
-    "an exception without text": TimeoutError(),
     "an exception that cannot be read": MuteError(),
 }
 

@@ -28,6 +28,7 @@ from tests.middleware.agents import (
     THREAD,
     UNSURE,
     Bank,
+    Weather,
     agent,
     call,
     decide,
@@ -37,6 +38,7 @@ from tests.middleware.agents import (
     replies,
     requests,
     says,
+    weather,
 )
 from tests.middleware.council import Member, council_agent, members
 
@@ -239,13 +241,9 @@ def test_a_person_decides_on_a_text(decision, text):
     assert [(message.type, message.text) for message in state["messages"][1:]] == [("ai", text)]
 
 
-class Weather(BaseModel):
-    sky: str
-
-
-@pytest.mark.parametrize("decision", [APPROVE, edit("Weather", sky="grey"), REJECT])
+@pytest.mark.parametrize("decision", [APPROVE, edit("Weather", sky="cloudy"), REJECT])
 def test_a_structured_answer_waits_for_the_person(decision):
-    clear, cloudy = ({"name": "Weather", "args": {"sky": sky}, "id": "w1"} for sky in ("clear", "cloudy"))
+    clear, cloudy = weather("clear"), weather("cloudy")
     saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=[Weather]))
     options = {"response_format": ToolStrategy(Weather), "saver": saver}
     compiled, _, _ = asking_council(says(clear), says(clear), agents=members([[cloudy]]), **options)

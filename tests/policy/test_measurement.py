@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.policy import measure
@@ -153,7 +153,6 @@ def test_the_solver_of_the_coordination_is_the_one_named():
     assert found.support == pytest.approx(own.weights @ own.distributions)
 
 
-@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.floats(-8.0, 0.0)), min_size=1, max_size=20),
     st.lists(st.floats(0.1, 5.0), min_size=4, max_size=4),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.policy import Measurement, RegimePolicy, ThresholdPolicy, measure
@@ -74,7 +74,6 @@ def assert_equal(one, other):
         assert one == other
 
 
-@settings(max_examples=40)
 @given(groups(), st.integers(0, 10**6), st.sampled_from(["kl", "js"]), st.booleans())
 def test_renaming_and_reordering_change_no_figure_and_no_forecast(group, seed, divergence, is_weighted):
     responses, weights = group

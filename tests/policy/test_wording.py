@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.policy import measure
@@ -106,7 +106,6 @@ def test_an_agent_mostly_says_what_nine_of_ten_responses_say():
     )
 
 
-@settings(max_examples=40)
 @given(st.text(max_size=300), st.text(max_size=30))
 def test_what_models_say_stays_between_its_quotes(text, other):
     sentence = who_says_what(measured(a=[text], b=[other]))

@@ -97,7 +97,6 @@ def test_theorem_3b_deltas_that_differ(group):
 
 
 @given(groups())
-@settings(max_examples=40)
 def test_identity_and_bounds_of_kl(group):
     distributions, weights = group
     split = collaborative_entropy(distributions, weights=weights)

@@ -135,7 +135,6 @@ TRUSTED_ALONE_TOO = (np.array([1, 0, 2, 1, 1]), np.array([0, 1, 1, 0, 1]), np.ar
 @given(questions(), st.sampled_from(["kl", "js", "hellinger", "wasserstein"]), st.sampled_from([1, 2, 30]))
 @example(TRUSTED_ALONE, "kl", 1)
 @example((*TRUSTED_ALONE_TOO, np.array([0.0, 1.0])), "kl", 2)
-@settings(max_examples=40)
 def test_the_hull_surrounds_the_estimate(question, divergence, n_resamples):
     labels, agents, logs, weights = question
     found = coe_interval(

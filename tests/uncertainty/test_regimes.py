@@ -3,7 +3,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.types import Regime
@@ -77,7 +77,6 @@ def test_sure_agents_are_a_consensus_only_where_all_agree(divergence, n_agents):
     assert set(named.values()) == {"conflict"}
 
 
-@settings(max_examples=40)
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6), st.sampled_from(DIVERGENCES))
 def test_scaled_full_dispute_is_the_entropy_of_the_weights(masses, divergence):
     weights = np.array(masses) / sum(masses)

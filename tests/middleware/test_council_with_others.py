@@ -33,9 +33,8 @@ from tests.middleware.agents import (
     says,
     weather,
 )
-from tests.middleware.council import Member, council_agent, members
+from tests.middleware.council import AGREE, Member, council_agent, members
 
-AGREE = [[call(**ANN)], "Done."]
 AGAINST = [[call(**BOB)], "Done."]
 GATED = ["transfer_money"]
 ASKING = {"on_uncertain": "interrupt"}

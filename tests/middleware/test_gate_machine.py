@@ -32,7 +32,7 @@ def attack(kind, *, n_runs, n_steps):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_effect_was_vouched_for(kind):
-    attack(kind, n_runs=2, n_steps=15)
+    attack(kind, n_runs=2, n_steps=12)
 
 
 @pytest.mark.slow

@@ -71,8 +71,8 @@ def test_a_policy_may_name_the_strategy():
         def decide(self, measurement, *, round, max_rounds):
             return Decision("another_round", None, "as told", self.strategy)
 
-    decision = ask(graph(*three(), policy=Naming("diversify")))["decision"]
-    assert decision["trajectory"][1]["strategy"] == "diversify"
+    decision = ask(graph(*three(), policy=Naming("resample")))["decision"]
+    assert decision["trajectory"][1]["strategy"] == "resample"
     with pytest.raises(ValueError, match="got 'argue'"):
         ask(graph(*three(), policy=Naming("argue")))
 

@@ -81,13 +81,6 @@ def test_equal_pairs_are_asked_once_and_each_gets_its_row():
     assert sorted(model.asked) == sorted(set(pairs))
 
 
-def test_the_callers_context_reaches_the_threads():
-    tracing = contextvars.ContextVar("tracing", default="neutral")
-    tracing.set("entailment")
-    rows = ChatEntailment(JudgingModel(lambda *pair: tracing.get())).predict([PAIR, PAIR[::-1]])
-    assert rows.tolist() == [ENTAILMENT, ENTAILMENT]
-
-
 def test_in_a_graph_its_requests_are_traced_and_never_streamed():
     judge = JudgingModel(lambda *pair: "entailment")
     agents = [ScriptedAgent("a", ["Paris, of course."]), ScriptedAgent("b", ["It is Paris."])]
@@ -134,3 +127,10 @@ def test_arguments_are_checked():
         ChatEntailment(1)
     with pytest.raises(ValueError, match='"max_concurrency" of ChatEntailment must be an integer of at least 1; got 0'):
         ChatEntailment(FakeListChatModel(responses=[""]), max_concurrency=0)
+
+
+def test_the_callers_context_reaches_the_threads():
+    tracing = contextvars.ContextVar("tracing", default="neutral")
+    tracing.set("entailment")
+    rows = ChatEntailment(JudgingModel(lambda *pair: tracing.get())).predict([PAIR, PAIR[::-1]])
+    assert rows.tolist() == [ENTAILMENT, ENTAILMENT]

@@ -130,7 +130,7 @@ def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, written):
 
 
 def test_ask_says_how_many_requests_went_to_judges(written):
-    with served(("It is Paris.", "Surely Paris.", "It is Lyon.")) as agent, answering(by_last_word) as judge:
+    with served(("It is Paris.", "Surely Paris.", "It is Lyon.")) as agent, answering(by_the_city) as judge:
         done = run("ask", "Which city?", "--config", written(clusterer=LLM, server=judge.url, agent=agent.url))
         assert f"1 round, 1 request, {len(judge.requests)} to judges, " in done.stdout, done
     assert len(judge.requests) > 1

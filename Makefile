@@ -47,7 +47,7 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile
 
 test: $(READY) ## Run the tests, but for the slow ones, on all cores
-	$(PYTEST) -m 'not slow and not clients'
+	$(PYTEST) --hypothesis-profile=quick -m 'not slow and not clients'
 
 test-all: $(READY) ## Run all tests, the slow ones too, on all cores
 	$(PYTEST) -m 'not clients'

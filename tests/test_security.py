@@ -32,6 +32,7 @@ model = "m"
 base_url = "{url}"
 api_key_env = "COE_PLANTED"
 n_samples = 2
+retries = 0
 options = {{ max_retries = 0 }}
 [clusterer]
 kind = "normalized"
@@ -234,8 +235,9 @@ def unsafe(source: str) -> list[str]:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             pickles = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
             found += [name for name in names if name.split(".")[0] in pickles]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.load", "torch.hub.load", "eval", "exec"):
-            found.append(ast.unparse(node.func))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            called = ast.unparse(node.func) if "load" in ast.dump(node.func) else getattr(node.func, "id", "")
+            found += [called] if called in ("torch.load", "torch.hub.load", "eval", "exec") else []
         elif isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "trust_remote_code"):
             found += [] if ast.unparse(node.value) == "False" else [node.arg]
         elif isinstance(node, ast.Dict):

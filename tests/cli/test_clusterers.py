@@ -19,6 +19,7 @@ model = "m"
 base_url = "{agent}"
 n_samples = 3
 seed = 0
+retries = 0
 [clusterer]
 {clusterer}
 provider = "openai"

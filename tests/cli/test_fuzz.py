@@ -26,7 +26,7 @@ from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
 
 LONGEST = 10.0
-FEW, ALL = 2, 20
+FEW, ALL = 1, 20
 DOCUMENTED = {"ask": {0, 1, 2, 3, 4}, "doctor": {0, 1, 2}, "config check": {0, 2}, "drift": {0, 1, 2, 3}}
 OTHERS = {0, 1, 2}
 CONFIG = """
@@ -235,7 +235,7 @@ CASES = {
     "calibrate": Case(CALIBRATE + " {path}", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),
     "calibrate weights": Case(CALIBRATE + " {folder}/few.samples.jsonl --weights {path}", "w.json", "json", WEIGHTS),
     "weights": Case("weights {path} --out {folder}/w.toml", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),
-    "advise": Case("advise {path}", "s.samples.jsonl", "jsonl", lines(group(60, n_samples=2))),
+    "advise": Case("advise --resamples 2 {path}", "s.samples.jsonl", "jsonl", lines(group(60, n_samples=2))),
     "calibrate rulings": Case(CALIBRATE + " {path} --current {folder}/policy.json", "s.jsonl", "jsonl", RULED),
     **{
         f"drift {name}": Case("drift {path} {folder}/few.samples.jsonl", "p.json", "json", make)

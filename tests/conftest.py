@@ -33,7 +33,7 @@ if not os.environ.get("COE_INSPECT_PYTHON"):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file() -> Iterator[None]:
-    """Looks for doctests in the package alone: tests have none, and modules beside them are imported by those that do."""
+    """Looks for doctests in the package alone: tests have none, and modules beside them need not be imported."""
     found = yield
     return [each for each in found if type(each) is pytest.Module]
 

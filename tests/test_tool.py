@@ -64,13 +64,6 @@ async def test_in_an_agent(mode):
     assert agent.get_state(thread).values["messages"][2].artifact["regime"] == "consensus"
 
 
-def test_an_empty_question_is_the_calling_models_to_mend():
-    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[{**CALL, "args": {"question": " "}}]), AIMessage("Oh.")])
-    state = create_agent(driver, [tool(*AGREED)]).invoke({"messages": [("user", "Go.")]})
-    assert "the question must not be empty" in state["messages"][2].content
-    assert state["messages"][-1].text == "Oh."
-
-
 def test_a_question_too_long_is_the_calling_models_to_correct():
     agents = [ScriptedAgent("a", ["Paris"])]
     short = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), max_question_chars=10)

@@ -207,13 +207,6 @@ def test_p_values_are_adjusted_and_intervals_wider(advised):
         assert found["without"][name]["high"] == pytest.approx(high, abs=0.02)
 
 
-def test_the_policy_is_written(advised):
-    _, out, done = advised
-    policy = json.loads(done.stdout)["policy"]
-    assert done.returncode == 0
-    assert CalibratedPolicy.load(out).calibration.risk == policy["risk"]
-
-
 def test_below_fifty_labelled_questions_there_is_no_advice(tmp_path):
     rows = invented(60)
     for each in rows[: 6 * 11]:

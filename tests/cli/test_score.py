@@ -19,8 +19,6 @@ def samples(tmp_path_factory):
     return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(150))
 
 
-
-
 def test_score_shows_a_table(tmp_path):
     rows = [*group(30), row("x", "[red]evil", text="", error="down")]
     done = run("score", write(tmp_path / "s.jsonl", rows), "--resamples", 10)

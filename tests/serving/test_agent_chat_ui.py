@@ -110,32 +110,6 @@ def chat(server, address):
         assert not page.told, page.told
 
 
-def test_two_questions_on_a_thread(chat):
-    chat.begin("gated_answer")
-    chat.say("What is the capital of France?")
-    chat.see("Paris, I believe.")
-    chat.say("What is the capital of Japan?")
-    chat.see("Tokyo")
-    chat.say(AUSTRALIA)
-    chat.see("I will not answer this: one of three agents says")
-    seen(CLIENT, "`gated_answer`: three questions on a thread", "two answers, one refusal")
-
-
-def test_a_debate(chat):
-    chat.begin("debate")
-    chat.say("What is the capital of France?")
-    chat.see("Paris, I believe.")
-    seen(CLIENT, "`debate`: a question", "answered")
-
-
-def test_a_chain(chat):
-    chat.begin("sequential_agents")
-    chat.say("What is the chemical symbol for palladium?")
-    chat.see("What is the chemical symbol for palladium?")
-    chat.see("I will not answer this")
-    seen(CLIENT, "`sequential_agents`: a first question", "each step as a list, then why the chain ended")
-
-
 def test_an_escalation_is_decided_by_its_buttons(chat):
     chat.begin("escalation_to_person")
     chat.say(AUSTRALIA)

@@ -54,12 +54,11 @@ def test_its_schema_has_a_question_only():
     assert "not, and why" in tool(*AGREED).description
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-async def test_in_an_agent(mode):
+async def test_in_an_agent():
     driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Paris it is.")])
     agent = create_agent(driver, [tool(*AGREED)], checkpointer=InMemorySaver())
     given, thread = {"messages": [("user", "Capital of France?")]}, {"configurable": {"thread_id": "1"}}
-    state = await agent.ainvoke(given, thread) if mode == "async" else agent.invoke(given, thread)
+    state = await agent.ainvoke(given, thread)
     assert [message.text for message in state["messages"]][2:] == ["Paris", "Paris it is."]
     assert agent.get_state(thread).values["messages"][2].artifact["regime"] == "consensus"
 

@@ -5,6 +5,7 @@ import pytest
 
 from coe_agents.evaluation.run_decisions import DECISIONS, PRICES, SECONDS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.policy import AgentWeights
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT as AGENT_OF_TWO
@@ -173,13 +174,14 @@ def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path
     assert said in again.stderr
 
 
-def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(tmp_path):
+@pytest.mark.parametrize(("command", "name"), [("run", DECISIONS), ("sample", SAMPLES)])
+def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(tmp_path, command, name):
     with served(("Paris",)) as server:
         path = config(tmp_path, AGENT.format(name="ada", url=server.url, more=""))
-        command = ["run", "--dataset", questions(tmp_path, 4), "--config", path, "--out", str(tmp_path / "r")]
-        assert run(*command).returncode == 0
-        whole = (tmp_path / "r" / DECISIONS).read_bytes().splitlines(keepends=True)
+        arguments = [command, "--dataset", questions(tmp_path, 4), "--config", path, "--out", str(tmp_path / "r")]
+        assert run(*arguments).returncode == 0
+        whole, half = (tmp_path / "r" / name).read_bytes().splitlines(keepends=True), 6 if name == SAMPLES else 2
         for engine in ("local", "ray"):  # no cluster is started, since nothing is missing
-            (tmp_path / "r" / DECISIONS).write_bytes(b"".join([*whole[2:], *whole[:2]]))
-            assert run(*command, "--engine", engine).returncode == 0
-            assert (tmp_path / "r" / DECISIONS).read_bytes() == b"".join(whole)
+            (tmp_path / "r" / name).write_bytes(b"".join([*whole[half:], *whole[:half]]))
+            assert run(*arguments, "--engine", engine).returncode == 0
+            assert (tmp_path / "r" / name).read_bytes() == b"".join(whole)

@@ -107,6 +107,12 @@ def written(folder):
     return written
 
 
+def decided(config):
+    """Asks an agent that says two things in place of the file's."""
+    graph = replace(config, agents=[ScriptedAgent("a", ["Paris", "Lyon"])]).create_graph().compile()
+    return graph.invoke({"question": "What is the capital of France?"})["decision"]
+
+
 def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module):
     name = module()
     config = load(
@@ -117,7 +123,7 @@ def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module)
     )
     assert (config.clusterer.digits, config.policy.reason) == (3, "why not")
     assert config.clusterer.cluster([["x", "y"]], ["?"]) == [[0, 0]]
-    decision = config.create_graph().compile().invoke({"question": "What is the capital of France?"})["decision"]
+    decision = decided(config)
     assert (decision["action"], decision["coe"]) == ("answer", 0)
     assert decision["reason"].endswith("why not")
 
@@ -125,8 +131,7 @@ def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module)
 def test_a_divergence_and_a_solver(written, installed, register):
     register("coe_agents.divergences", half=f"{installed}:half")
     graph = f'[graph]\ndivergence = "half"\ncoordination = "{installed}:squared"\n'
-    compiled = load(written(graph=graph)).create_graph().compile()
-    decision = compiled.invoke({"question": "What is the capital of France?"})["decision"]
+    decision = decided(load(written(graph=graph)))
     assert decision["divergence"] == "half"
     assert decision["coordinated_coe"] is not None
 

@@ -1,4 +1,4 @@
-"""On two machines: a driver that is killed five times ends with the very file of a run in one process."""
+"""On two machines: a driver that is killed twice ends with the very file of a run in one process."""
 
 import os
 import random
@@ -9,20 +9,20 @@ import pytest
 
 from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from tests.cli.test_run import config, questions
-from tests.experiments.test_ray_kills import AGENT, AT_ONCE, NAMES, running, started
+from tests.experiments.test_ray_kills import NAMES, agent, running, started
 from tests.servers import served
 
 pytestmark = pytest.mark.slow
-N_QUESTIONS, N_KILLS, SIZE = 24, 5, 2
+N_QUESTIONS, N_KILLS, SIZE = 24, 2, 2
 
 
 def n_lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_five_kills_of_the_driver_leave_no_trace(machines, tmp_path):
+def test_two_kills_of_the_driver_leave_no_trace(machines, tmp_path):
     with served(("Paris", "Answer: Lyon", "It is Rome."), seconds=0.1) as server:
-        agents = (AGENT.format(name=name, url=server.url, at_once=AT_ONCE) for name in NAMES)
+        agents = (agent(name, server.url) for name in NAMES)
         path = config(tmp_path, *agents, otherwise="another_round", more="[graph]\nmax_rounds = 2\n")
         command = ["run", "--dataset", questions(tmp_path, N_QUESTIONS), "--config", path, "--out"]
         process = started(*command, str(tmp_path / "local"))

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 import torch
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -23,9 +23,7 @@ from langgraph.types import Command
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
-from coe_agents.errors import GroupUnavailableError
-from coe_agents.prompts import decision, self_check
-from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.prompts import self_check
 from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.types import AgentRequest
@@ -44,8 +42,6 @@ PAY_NINA, PAY_IVAN, PAY_NOBODY = (
     "Do not send Bob 9 euros.",
 )
 NINA = {"name": "Nina", "amount": 60}
-TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
-"""What tinyworld's models find rather true, also after the state of an agent."""
 
 
 def request(question: str = QUESTION) -> AgentRequest:
@@ -211,49 +207,6 @@ def test_the_example_asks_models_here_and_on_a_server_by_three_packages(servers,
         ("local", "5"),
         ("served", "5"),
     ]
-
-
-def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, capsys):
-    pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
-    from langchain.agents.middleware import AutoModeMiddleware
-    from langchain_core.decisions import Noul
-
-    from coe_agents.decisions import CoEDecisionModel
-    from coe_agents.decisions.state import to_json
-    from tests.decisions.scripted import CALL, HARMLESS, STATE, says
-
-    served = [chat(servers[name]) for name in MODELS]
-    gone = chat(servers[MODELS[0]], base_url="http://127.0.0.1:9/v1")
-    cases = {
-        "allowed": (served, HARMLESS),
-        "blocked": (served, TRUE),
-        "in conflict": ([*served[:2], says(1.0), *[says(0.01)] * 4], HARMLESS),
-        "a dead member": ([*served, gone], HARMLESS),
-        "a majority dead": ([served[0], gone, gone], HARMLESS),
-    }
-    for case, (members, instructions) in cases.items():
-        paid: list[tuple[str, float]] = []
-        group = CoEDecisionModel(members, timeout=300.0)  # a busy machine is slow, above all at first
-        auto = AutoModeMiddleware(tools=["transfer"], instructions=instructions, classifier=group)
-        driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
-        graph = create_agent(driver, tinyworld_tools(paid), middleware=[auto])
-        given = {"messages": [("user", PAY_NINA)]}
-        if case == "a majority dead":
-            with pytest.raises(GroupUnavailableError, match="1 member of 3 answered"):
-                asyncio.run(graph.ainvoke(given))
-            continue
-        asyncio.run(graph.ainvoke(given))
-        found = group.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]
-        p = found["probabilities"]["true"]
-        with capsys.disabled():
-            said = ", ".join(f"{name} {row['true']:.3f}" for name, row in found["members"].items())
-            print(f"\n{case}: {p:.3f} ({found['regime']}) of {said}; failed: {[*found['failed_members']]}")
-        assert (paid == [("Nina", 60)]) == (case == "allowed") == (p < 0.5)
-        assert {method for name, method in found["methods"].items() if name in MODELS} == {"top_logprobs"}
-        prompt = decision(to_json(STATE, 20_000), instructions, {"True": "", "False": ""})
-        for name in set(MODELS) & set(found["members"]):
-            own = choice_probability(chat(servers[name]), [("user", prompt)], ("True", "False"))
-            assert found["members"][name]["true"] == pytest.approx(own.probabilities["True"], abs=1e-3)
 
 
 def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(servers):

@@ -75,7 +75,6 @@ max_question_chars = 1000
 strategies = { conflict = "debate" }
 adaptive = { start = 1, step = 1, max_samples = 2 }
 """
-PROMPT = 'instruction = "Be brief."\nquestion = "Q: {question}\\nA:"\nwith_context = "{context}\\nQ: {question}"\n'
 SQUAD = {"id": "1", "question": "Who?", "answers": [{"text": "Ann"}], "is_impossible": False}
 TRIVIAQA = {"Value": "Ann", "Aliases": ["Ann"], "NormalizedAliases": ["ann"]}
 LINE = b'{"question": "Who?", "references": ["Ann"], "id": "1", "context": "Ann did."}\n'
@@ -240,7 +239,6 @@ CASES = {
         )
     },
     **{f"dataset {name}": Case(SAMPLE + " --dataset {path}", *given, fresh=True) for name, given in DATASETS.items()},
-    "prompt": Case(SAMPLE + DATA + " --with-context --prompt {path}", "prompt.toml", "toml", PROMPT, fresh=True),
     "evaluate": Case("evaluate" + DATA + " --config {path} --out {folder}/run", "coe.toml", "toml", CONFIG, fresh=True),
     "harvest": Case("harvest --out {folder}/r.jsonl --cases {folder}/run/c --store {path}", *STORE, fresh=True),
     "audit": Case("audit --store {path}", *STORE),

@@ -75,8 +75,7 @@ def test_a_question_too_long_is_the_calling_models_to_correct():
     assert agents[0].requests == []
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-async def test_a_group_that_asks_a_person(mode):
+async def test_a_group_that_asks_a_person():
     class State(MessagesState):
         question: str
         decision: dict
@@ -93,11 +92,9 @@ async def test_a_group_that_asks_a_person(mode):
     driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
     agent, thread = create_agent(driver, [asked], checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
 
-    async def run(given):
-        return await agent.ainvoke(given, thread) if mode == "async" else agent.invoke(given, thread)
-
-    assert (await run({"messages": [("user", "Go.")]}))["__interrupt__"][0].value == "Capital of France?"
-    assert (await run(Command(resume="Paris")))["messages"][2].content == "Paris"
+    paused = await agent.ainvoke({"messages": [("user", "Go.")]}, thread)
+    assert paused["__interrupt__"][0].value == "Capital of France?"
+    assert (await agent.ainvoke(Command(resume="Paris"), thread))["messages"][2].content == "Paris"
 
 
 def test_graphs_that_do_not_fit():

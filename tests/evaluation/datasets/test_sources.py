@@ -2,7 +2,6 @@ import csv
 import gzip
 import json
 
-import datasets
 import pytest
 
 from coe_agents.errors import ConfigurationError, DatasetError
@@ -115,6 +114,8 @@ def test_what_cannot_be_read_is_said(tmp_path):
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """A folder laid out as the hub lays out a dataset: a card that names configurations, and a Parquet file a split."""
+    import datasets
+
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "trivia_qa"
     for config, rows in (("rc.nocontext", [HUB_TRIVIA] * 2), ("rc", [{**HUB_TRIVIA, "question_id": "other"}])):

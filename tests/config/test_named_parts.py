@@ -154,21 +154,13 @@ def test_tools(name, written, installed, register):
 @pytest.mark.parametrize(
     ("part", "text", "says"),
     [
-        (
-            "clusterer",
-            'kind = "no_such_module:Same"',
-            '6: clusterer.kind: clusterer "no_such_module:Same" cannot be im',
-        ),
+        ("clusterer", 'kind = "no_such_module:Same"', 'clusterer.kind: clusterer "no_such_module:Same" cannot be'),
         ("clusterer", 'kind = "{m}:Sane"', 'has no "Sane". Did you mean "Same"?'),
         ("clusterer", 'kind = "{m}:LIMIT"', ':LIMIT" must be a class or function that creates a clusterer; got int'),
         ("clusterer", 'kind = "{m}:same_class"', "with the method cluster(responses, questions); got type"),
         ("clusterer", 'kind = "{m}:Same"\noptions.digits = -1', '7: clusterer.options.digits: clusterer "'),
         ("clusterer", 'kind = "{m}:create_same"\noptions.zzz = 1', "cannot be created: TypeError: Same.__init__() got"),
-        (
-            "clusterer",
-            'kind = "{m}:Same"\ndigits = 1',
-            "7: clusterer.digits: unknown field. Move it to [clusterer.opti",
-        ),
+        ("clusterer", 'kind = "{m}:Same"\ndigits = 1', "7: clusterer.digits: unknown field. Move it to [clusterer."),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
         ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),

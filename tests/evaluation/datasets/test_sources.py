@@ -55,19 +55,16 @@ def test_truthfulqa_as_published(tmp_path):
     assert question.references == ("They pass", "Nothing happens")
 
 
+FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": "a", "references": []}\n'
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"question": "a", "references": []}\n{"question": "b"}\n', r':2: "references" is missing'),
-        ('{"question": "a", "references": []}\n{"question": ', ":2: this is not JSON"),
-        (
-            '{"question": "a", "references": []}\n{"question": "b", "answer": ["c"]}',
-            ':2: this record is of the kind "nq_',
-        ),
-        (
-            '{"id": "1", "question": "a", "references": []}\n' * 2 + '{"id": "1", "question": "b", "references": []}',
-            ":3: ano",
-        ),
+        (FIRST + '{"question": "b"}\n', r':2: "references" is missing'),
+        (FIRST + '{"question": ', ":2: this is not JSON"),
+        (FIRST + '{"question": "b", "answer": ["c"]}', ':2: this record is of the kind "nq_'),
+        (SAME * 2 + SAME.replace('"a"', '"b"'), ":3: ano"),
         ("\n", "holds no record"),
     ],
 )

@@ -8,26 +8,17 @@ from coe_agents.config.build import create_clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.doctor.diagnosis import examine
 from tests.cli.command import run
-from tests.doctor.test_diagnosis import shown
+from tests.cli.test_sample import AGENT
+from tests.doctor.test_diagnosis import POLICY, shown
 from tests.servers import answering, completion, served
 
-FILE = """\
-[[agents]]
-name = "a"
-provider = "openai"
-model = "m"
-base_url = "{agent}"
-n_samples = 3
-seed = 0
+CLUSTERER = """\
 [clusterer]
 {clusterer}
 provider = "openai"
 model = "m"
 base_url = "{server}"
 options = {{ max_retries = 0 }}
-[policy]
-kind = "threshold"
-max_coe = 0.5
 """
 LLM = 'kind = "llm"'
 EMBEDDING = 'kind = "embedding"\nthreshold = 0.9'
@@ -38,7 +29,10 @@ NOBODY = "http://127.0.0.1:9/v1"
 def written(tmp_path):
     def written(*, clusterer, server, agent=NOBODY, more=""):
         path = tmp_path / "coe.toml"
-        path.write_text(FILE.format(agent=agent, clusterer=clusterer, server=server) + more)
+        agents = AGENT.format(name="a", url=agent, more="seed = 0") + CLUSTERER.format(
+            clusterer=clusterer, server=server
+        )
+        path.write_text(agents + POLICY + more)
         return path
 
     return written

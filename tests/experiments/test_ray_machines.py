@@ -20,8 +20,7 @@ from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli import test_run as runs
 from tests.cli.command import COMMAND
-from tests.cli.test_sample import config, questions
-from tests.evaluation.test_sigkill import AGENT
+from tests.cli.test_sample import AGENT, config, questions
 from tests.experiments.two_machines import LOOPBACK, ROOT
 from tests.servers import served
 from tests.waiting import wait_until
@@ -31,6 +30,11 @@ N_QUESTIONS, SIZE, AT_ONCE, N_KILLS = 24, 4, 5, 2
 NAMES = ("ada", "bea")
 N_UNITS, N_SAMPLES = N_QUESTIONS * len(NAMES), 3
 N_ROWS = N_UNITS * N_SAMPLES
+
+
+def agent(name, url):
+    three = AGENT.replace("n_samples = 2", f"n_samples = {N_SAMPLES}")
+    return three.format(name=name, url=url, more=f"max_concurrency = {AT_ONCE}")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,7 @@ def server():
 def local(tmp_path_factory, server):
     """The folder of a run in one process, and the options that every run shares."""
     folder = tmp_path_factory.mktemp("local")
-    agents = (AGENT.format(name=name, url=server.url, at_once=AT_ONCE) for name in NAMES)
+    agents = (agent(name, server.url) for name in NAMES)
     records = (
         {"question": f"Question {number}?", "references": ["Lyon" if number % 3 else "Paris"]}
         for number in range(N_QUESTIONS)

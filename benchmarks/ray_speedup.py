@@ -110,20 +110,16 @@ def two_machines() -> Iterator[str]:
         found.shutdown()
 
 
-def create_noting(config: Config, folder: Path, prompts: Mapping[str, str]) -> Any:
+def create_noting(config: Config, folder: Path) -> Any:
     """Makes the agents of an actor, and notes when it has them."""
-    group = create_group(config, prompts, seed=0, at_once=AT_ONCE)
+    group = create_group(config, seed=0, at_once=AT_ONCE)
     (folder / f"{os.getpid()}.started").write_text(str(time.time()))
     return group
 
 
-def prompt_of(question: Question) -> str:
-    return question.question
-
-
 def seconds(config: Config, questions: Sequence[Question], n_actors: int) -> tuple[float, float]:
     """Returns how long a job takes, and after how long an actor had started, on average."""
-    agents = create_group(config, {}, seed=0, at_once=AT_ONCE).participants
+    agents = create_group(config, seed=0, at_once=AT_ONCE).participants
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         units = {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
@@ -131,7 +127,7 @@ def seconds(config: Config, questions: Sequence[Question], n_actors: int) -> tup
             start = time.time()
             create = partial(create_noting, config, folder)
             names = [agent.name for agent in agents]
-            sample(questions, prompt_of, create, store, Pool(n_actors), agents=names, size=SIZE)
+            sample(questions, create, store, Pool(n_actors), agents=names, size=SIZE)
             whole = time.time() - start
             if store.n_pending or any(map(store.error_of, units)):
                 raise RuntimeError("a reply is missing")
@@ -167,11 +163,8 @@ class Repeating:
     annotate = None
     secrets: Sequence[str] = ()
 
-    def __init__(self, prompts: Mapping[str, str]) -> None:
-        self._prompts = prompts
-
     async def ask(self, name: str, question: Question) -> Any:
-        base = {"agent": name, "round": 0, "text": self._prompts[question.id], "answer": "x", "error": None}
+        base = {"agent": name, "round": 0, "text": question.question, "answer": "x", "error": None}
         return {"responses": [{**base, "index": index, "logprob": None, "n_tokens": 2} for index in range(2)]}
 
 
@@ -227,17 +220,11 @@ def run_all(folder: Path, n_questions: int) -> int:
                 json.dumps({"id": str(number), "question": f"Question {number}? " * 20, "references": ["x"]}) + "\n"
             )
     found = open_questions(str(path), seed=0)
-    n_bytes = 0
-
-    def prompt(question: Question) -> str:
-        nonlocal n_bytes
-        n_bytes += len(question.question)
-        return question.question
 
     with Store(folder / "run", {}, Units(found.questions, {"a": 2}, seed=0)) as store:
-        create: Callable[[Mapping[str, str]], SampledGroup] = Repeating
-        sample(found.questions, prompt, create, store, Pool(2), agents=["a"], size=100)
-    return n_bytes
+        create: Callable[[], SampledGroup] = Repeating
+        sample(found.questions, create, store, Pool(2), agents=["a"], size=100)
+    return sum(len(question.question) for question in found.questions)
 
 
 def main() -> None:

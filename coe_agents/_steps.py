@@ -117,8 +117,11 @@ async def _ado(step: Step) -> Any:
             async with asyncio.timeout(seconds):
                 return await asyncio.wrap_future(future)
         case Call(call, acall, arguments, options, seconds):
+            made = (acall or partial(asyncio.to_thread, call))(*arguments, **options)
+            if seconds is None:
+                return await made
             async with asyncio.timeout(seconds):
-                return await (acall or partial(asyncio.to_thread, call))(*arguments, **options)
+                return await made
         case Pause(seconds):
             return await asyncio.sleep(seconds)
         case Together([part]):

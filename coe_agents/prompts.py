@@ -35,12 +35,6 @@ MUST_CALL = "Reply by calling a tool, not with a text."
 
 SELF_CHECK_CHOICES = ("True", "False")
 
-VARIANTS = (
-    '{question}\nFirst say the question in other words. Then give your answer in one line, after "Answer:".',
-    '{question}\nThink step by step. Then give your answer in one line, after "Answer:".',
-)
-"""Other ways to ask the same question."""
-
 INVENTED_STORY = (
     "Invent a story of three sentences about a journey. Give the people and places in it names that you make up."
 )

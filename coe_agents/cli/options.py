@@ -74,15 +74,6 @@ class SamplingOptions(QuestionOptions):
     """The options of `sample`: those of the questions, and how they are put."""
 
     with_context: Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")] = False
-    shots: Annotated[int, typer.Option(min=0, help="Number of examples shown before each question.")] = 0
-    prompt: Annotated[
-        str | None,
-        typer.Option(
-            help="What is said around each question: triviaqa, nq_open, squad, truthfulqa or questions, a wording that "
-            "is shipped; or a TOML file with the fields instruction, question and with_context. Default: nothing, as "
-            "for `ask` and `run`."
-        ),
-    ] = None
     p_false: Annotated[
         bool,
         typer.Option("--p-false", help="Ask each agent about its own answers: the probability that each is false."),

@@ -27,7 +27,6 @@ from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation.datasets import Question
     from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
     from coe_agents.evaluation.sample_collection import SampledGroup
     from coe_agents.evaluation.samples.store import Store, Unit
@@ -79,32 +78,22 @@ def sample_to(
     """
     import asyncio
 
-    from coe_agents.evaluation.datasets.question_prompts import load_prompt
-
     seed, passages = options.seed, options.with_context
-    wording = load_prompt(options.prompt)
     questions = found.questions.first(options.limit or None)
-    examples = found.draw_examples(options.shots, with_context=passages)
-
-    def prompt(question: "Question") -> str:
-        return wording.text(question, examples(question), with_context=passages)
-
-    # on a cluster no prompt is kept: an actor gets those of its part
-    prompts = {question.id: prompt(question) for question in questions} if engine is None else {}
+    for question in questions if passages else ():
+        question.prompt(with_context=True)  # raises where there is no passage, before a run begins
     from coe_agents.config.judging import judging_of
     from coe_agents.config.sampling_group import create_group  # slow to import: mistakes above are reported first
     from coe_agents.evaluation.origin import JUDGED
 
     p_false = options.p_false
     asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "p_false": p_false, "passages": passages}
-    group = create_group(config, prompts, **asked)
-    texts = ((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
-    pairs = (f"{json.dumps(name)}: {json.dumps(text)}" for name, text in texts)
+    group = create_group(config, **asked)
     settings = {
         "dataset": describe_dataset(found, map(asdict, questions), options.limit),
         "seed": seed,
         JUDGED: judging_of(config, is_tinyworld=options.dataset == "tinyworld").to_json(),
-        "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": _digest("{", pairs, "}")},
+        "prompt": {"passages": passages},
         **group.settings,
     }
     from coe_agents.evaluation.sample_collection import Units
@@ -127,7 +116,7 @@ def sample_to(
                     size = engine.partition_size or 100
                     n_parts = -(-max(missing.values()) // size)
                     pool, create = create_pool(engine, config, create_group, n_parts=n_parts, **asked)
-                    sample_parts(questions, prompt, create, store, pool, agents=[*missing], size=size, on_unit=on_unit)
+                    sample_parts(questions, create, store, pool, agents=[*missing], size=size, on_unit=on_unit)
 
 
 @contextmanager
@@ -174,15 +163,15 @@ def describe_dataset(found: "QuestionsOnDisk", asked: "Iterable[object]", limit:
         "n_records": found.n_records,
         "n_questions": len(found.questions),
         "limit": limit,
-        "sha256": _digest("[", (json.dumps(value) for value in asked), "]"),
+        "sha256": _digest(json.dumps(value) for value in asked),
     }
 
 
-def _digest(start: str, parts: "Iterable[str]", end: str) -> str:
-    """Returns the SHA-256 digest of a list or an object of JSON, of which one part at a time is in memory."""
-    digest, separator = hashlib.sha256(start.encode()), ""
-    for part in parts:
-        digest.update((separator + part).encode())
+def _digest(values: "Iterable[str]") -> str:
+    """Returns the SHA-256 digest of a list of JSON, of which one value at a time is in memory."""
+    digest, separator = hashlib.sha256(b"["), ""
+    for value in values:
+        digest.update((separator + value).encode())
         separator = ", "
-    digest.update(end.encode())
+    digest.update(b"]")
     return digest.hexdigest()

@@ -120,6 +120,8 @@ def _is_sign(word: str) -> bool:
 
 def _join_signs(words: Sequence[str]) -> list[str]:
     """Returns the words with each sign joined to the number beside it; without one, only signs of value stay."""
+    if not any(map(_is_sign, words)):
+        return [*words]
     joined: list[str] = []
     before = ""
     for place, word in enumerate(words):

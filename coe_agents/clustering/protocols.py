@@ -65,6 +65,8 @@ def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
     """Returns `texts` as a list; raises TypeError where it is a string itself, or holds anything but strings."""
     several(texts, name, of="strings", advice="Wrap a single string in a list", kind=Iterable)
     listed = list(texts)
+    if set(map(type, listed)) <= {str}:
+        return listed
     for i, text in enumerate(listed):
         if not isinstance(text, str):
             raise TypeError(

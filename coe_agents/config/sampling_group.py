@@ -1,6 +1,5 @@
 """Owns the agents of a sampling run: how they are asked, and which of their settings the run stores."""
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 import coe_agents
@@ -25,7 +24,6 @@ _STORED = ["name", "n_samples", "temperature", "seed", "max_tokens", "system_pro
 
 def create_group(
     config: Config | None,
-    prompts: Mapping[str, str],
     *,
     seed: int,
     at_once: int | None = None,
@@ -37,12 +35,11 @@ def create_group(
 
     Args:
         config: None for tinyworld.
-        prompts: The prompt of each question, by id.
         seed: For the responses of agents without one.
         at_once: Concurrent questions to each agent; by default as in `create_run_group`.
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
         p_false: Whether each agent says of its own answers how probably they are false.
-        passages: Whether it is then shown the passage of a question.
+        passages: Whether they are shown the passage of each question.
     """
     if config is None:
         agents = tinyworld_agents(seed=seed)
@@ -59,7 +56,7 @@ def create_group(
     answers = None if config is None or config.answers is None else preset(config.answers.kind, NormalizedMatch())
 
     async def ask(name: str, question: Question) -> AgentReply:
-        message = {"role": "user", "content": prompts[question.id]}
+        message = {"role": "user", "content": question.prompt(with_context=passages)}
         request = AgentRequest(question=question.question, messages=[message], round=0)
         if question.tools is not None:
             request["tools"] = check_tools(question.tools, where=f'"tools" of the question {question.id!r}')

@@ -325,7 +325,7 @@ class AdaptiveConfig(_Section):
 class GraphConfig(_LimitsSection):
     """The options of `create_coe_graph`; `weights` is a file of the agents' weights."""
 
-    strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
+    strategies: dict[Regime, Literal["resample", "debate", "clarify"]] = Field(default_factory=dict)
     adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
     coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None

@@ -55,7 +55,7 @@ class Units(Mapping[Unit, int]):
 
     def __getitem__(self, unit: Unit) -> int:
         name, agent = unit
-        if self._questions.place_of(draw_key("asked", self._seed, name)) is None:
+        if self._questions.place_of(draw_key(self._seed, name)) is None:
             raise KeyError(unit)
         return self._n_rows[agent]
 

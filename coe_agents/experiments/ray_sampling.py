@@ -16,8 +16,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 def sample(
     questions: Iterable[Question],
-    prompt: Callable[[Question], str],
-    create: Callable[[Mapping[str, str]], SampledGroup],
+    create: Callable[[], SampledGroup],
     store: Store,
     pool: Pool,
     *,
@@ -27,13 +26,13 @@ def sample(
 ) -> None:
     """Asks every agent what the store lacks, on the cluster that `cluster` joined, `size` questions a part.
 
-    The questions are read, and `prompt` is called with each, when its part is sent, so that no more prompts are in
-    memory, here and in Ray's object store, than those of the parts in hand: one for each actor, and one. `create` makes
-    the agents in each actor, from the prompts of the part it has, by question id; Ray carries it there, so it holds no
-    key. The actors ask at the same time, each of them `at_once` questions. `on_unit` is called when the store has one
-    more. Of a part that no actor finished, what is missing has failed. Errors are those of `work_through`.
+    The questions are read when their part is sent, so that no more of them are in memory, here and in Ray's object
+    store, than those of the parts in hand: one for each actor, and one. `create` makes the agents in each actor; Ray
+    carries it there, so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit`
+    is called when the store has one more. Of a part that no actor finished, what is missing has failed. Errors are
+    those of `work_through`.
     """
-    parts = cut_parts(_to_ask(questions, prompt, store, agents), size)
+    parts = cut_parts(_to_ask(questions, store, agents), size)
     for content in work_through(parts, partial(_Asking, create), pool, fail_part):
         replies = {(name, agent): rows for (name, agent), rows in unpack(content)}
         store.append_all(replies.items())
@@ -42,23 +41,18 @@ def sample(
     store.finish()
 
 
-def _to_ask(
-    questions: Iterable[Question], prompt: Callable[[Question], str], store: Store, agents: Sequence[str]
-) -> Iterator[dict[str, Any]]:
+def _to_ask(questions: Iterable[Question], store: Store, agents: Sequence[str]) -> Iterator[dict[str, Any]]:
     for question in questions:
         if names := [name for name in agents if not store.is_kept((question.id, name))]:
-            yield {"question": asdict(question), "prompt": prompt(question), "agents": names}
+            yield {"question": asdict(question), "agents": names}
 
 
 class _Asking:
-    def __init__(self, create: Callable[[Mapping[str, str]], SampledGroup]) -> None:
-        self._prompts: dict[str, str] = {}
-        self._group = create(self._prompts)
+    def __init__(self, create: Callable[[], SampledGroup]) -> None:
+        self._group = create()
 
     async def __call__(self, content: bytes) -> bytes:
-        questions, pending, prompts = _read(content)
-        self._prompts.clear()
-        self._prompts.update(prompts)
+        questions, pending = _read(content)
         replies = list[tuple[Unit, Rows]]()
         await ask_each(questions.values(), self._group, pending, lambda *reply: replies.append(reply))
         return pack(replies)
@@ -66,12 +60,12 @@ class _Asking:
 
 def fail_part(content: bytes, reason: str) -> bytes:
     """Returns a part in which all that was missing failed for this reason."""
-    questions, pending, _ = _read(content)
+    questions, pending = _read(content)
     return pack([((name, agent), [to_failure(agent, questions[name], reason)]) for name, agent in pending])
 
 
-def _read(content: bytes) -> tuple[dict[str, Question], list[Unit], dict[str, str]]:
+def _read(content: bytes) -> tuple[dict[str, Question], list[Unit]]:
     asked = unpack(content)
     questions = [from_plain(each["question"]) for each in asked]
     pending = [(each["question"]["id"], agent) for each in asked for agent in each["agents"]]
-    return {each.id: each for each in questions}, pending, {each["question"]["id"]: each["prompt"] for each in asked}
+    return {each.id: each for each in questions}, pending

@@ -1,7 +1,6 @@
 """Owns what a run's state tells of the rounds so far: their responses, their measurement, and what they have cost."""
 
 import time
-from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ from coe_agents.policy import Decision, Measurement
 from coe_agents.policy.bounds import Spent
 from coe_agents.policy.measurement import AgentMeasurement, Sampled
 from coe_agents.rounds.trajectory import conformity, round_data
-from coe_agents.types import Response, RoundData, add_counts, add_usages, usable
+from coe_agents.types import Response, RoundData, add_counts, add_usages
 
 
 def spent_of(state: CoEState) -> Spent:
@@ -19,7 +18,7 @@ def spent_of(state: CoEState) -> Spent:
         state["round"],
         tokens_used(state),
         seconds_used(state),
-        n_responses=len(usable(state["responses"])) + len(usable(state["former_responses"])),
+        n_responses=sum(row["error"] is None for row in (*state["responses"], *state["former_responses"])),
         n_agents=len({row["agent"] for row in new_responses(state)}),
     )
 
@@ -78,8 +77,11 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
 
 def agents_counted_as(state: CoEState, how: Literal["once", "not"]) -> set[str]:
     """Returns the agents that ignore their temperature and whose responses count in this way."""
-    sampled = [(spent["agent"], spent["sampling"]) for spent in state["usages"]]
-    return {agent for agent, record in sampled if record is not None and record.get("counted") == how}
+    return {
+        spent["agent"]
+        for spent in state["usages"]
+        if (record := spent["sampling"]) is not None and record.get("counted") == how
+    }
 
 
 def graded_agents(state: CoEState) -> set[str]:
@@ -101,7 +103,7 @@ def new_responses(state: CoEState) -> list[Response]:
     return [row for row in state["responses"] if row["round"] == state["round"] and row["error"] is None]
 
 
-def measurement_of(state: CoEState) -> Measurement:
+def measurement_of(state: CoEState, *, tokens_left: float | None = None) -> Measurement:
     """Returns the last round's measurement with the earlier rounds, as policies and strategies see it."""
     trajectory, measured = state["trajectory"], state["measured"] or {}
     given: dict[str, Any] = {
@@ -110,7 +112,8 @@ def measurement_of(state: CoEState) -> Measurement:
     given["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
     labels = state["labels"]
     given["sampled"] = Sampled(state["turn"]["question"], state["responses"][: len(labels)], labels)
-    return Measurement(**given | {"conformity": conformity(trajectory), "history": tuple(trajectory[:-1])})
+    former = {"conformity": conformity(trajectory), "history": tuple(trajectory[:-1])}
+    return Measurement(**given | former | {"tokens_left": tokens_left})
 
 
 def to_plain(measurement: Measurement) -> dict[str, Any]:
@@ -118,11 +121,11 @@ def to_plain(measurement: Measurement) -> dict[str, Any]:
 
     The responses, which the state has, are left out, and so are scores, which follow from them.
     """
-    measurement = replace(measurement, scores={}, sampled=None)
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields_of(measurement).items()}
-    return plain | {"agents": {name: fields_of(said) for name, said in measurement.agents.items()}}
+    agents = {name: fields_of(said) for name, said in measurement.agents.items()}
+    return plain | {"agents": agents, "scores": {}, "sampled": None}
 
 
 def fields_of(instance: Measurement | AgentMeasurement | Decision) -> dict[str, Any]:
     """Returns the fields as `dataclasses.asdict` does, without copying the values."""
-    return {field.name: getattr(instance, field.name) for field in fields(instance)}
+    return {name: getattr(instance, name) for name in instance.__dataclass_fields__}

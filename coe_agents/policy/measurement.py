@@ -243,11 +243,13 @@ def measure(
     leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
     leading = leaders[0][1]
     firsts, columns = _first_places(responses), distributions.T.tolist()
-    writings = _writings(responses, labels, mass, texts, representatives)
+    proposed = [response.get("calls") for response in responses]
+    proposing = [place for place, calls in enumerate(proposed) if calls is not None]
+    writings = _writings(responses, labels, mass, texts, representatives, proposing=proposing) if proposing else {}
     chosen = writings.get(representatives[leading])
     answer, kind, calls = _leading_proposal(responses, labels, mass, leading, texts[leading], calls=chosen)
-    disagreement, proposed = None, [response.get("calls") for response in responses]
-    if with_contested and any(mass[place] > 0 for place, calls in enumerate(proposed) if calls is not None):
+    disagreement = None
+    if with_contested and any(mass[place] > 0 for place in proposing):
         given = [place for place, response in enumerate(responses) if response["error"] is None]
         judged = None if proposer is None else firsts.get(proposer)
         disagreement = contested(
@@ -354,7 +356,7 @@ def _stated_confidences(responses: Sequence[Response]) -> dict[str, float | None
     given: dict[str, list[float]] = {}
     for response in responses:
         own, value = given.setdefault(response["agent"], []), response.get("confidence")
-        if is_number(value) and 0.0 <= value <= 1.0:
+        if value is not None and is_number(value) and 0.0 <= value <= 1.0:
             own.append(float(value))
     return {name: fmean(own) if own else None for name, own in given.items()}
 
@@ -404,16 +406,18 @@ def _writings(
     mass: np.ndarray,
     texts: Sequence[str],
     representatives: Sequence[str],
+    *,
+    proposing: Sequence[int],
 ) -> dict[str, list[dict[str, Any]]]:
-    """Returns the calls of each representative as most of the ensemble mean wrote them.
+    """Returns the calls of each representative as most of the ensemble mean wrote them; `proposing` are the proposals.
 
     Equal actions may be written in other letters. Neither an agent's name, nor one agent that writes otherwise than the
     others, nor one without a weight decides which of them runs.
     """
     rows: dict[int, list[int]] = {}
-    for place, (row, label) in enumerate(zip(responses, labels, strict=True)):
-        if row.get("calls") is not None and response_text(row).strip() == texts[label]:
-            rows.setdefault(label, []).append(place)
+    for place in proposing:
+        if response_text(responses[place]).strip() == texts[labels[place]]:
+            rows.setdefault(labels[place], []).append(place)
     lines = {place: json.dumps(responses[place].get("calls"), sort_keys=True) for own in rows.values() for place in own}
     chosen = {label: most_probable([lines[place] for place in own], mass[own]) for label, own in rows.items()}
     return {

@@ -48,14 +48,19 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
 
 
 def _normalized(responses: Sequence[Response]) -> list[float | None]:
-    known = [(response["logprob"], response["n_tokens"]) for response in responses]
-    return [None if log is None or not n or not math.isfinite(log) else log / n for log, n in known]
+    return [
+        log / n if (log := row["logprob"]) is not None and (n := row["n_tokens"]) and math.isfinite(log) else None
+        for row in responses
+    ]
 
 
 def token_confidences(responses: Sequence[Response]) -> dict[str, float | None]:
     """Returns by agent the mean of exp(logprob / n_tokens), in [0, 1]; None where a response has none."""
     given: dict[str, list[float | None]] = {}
-    for response, value in zip(responses, _normalized(responses), strict=True):
+    normalized = _normalized(responses)
+    if normalized.count(None) == len(normalized):
+        return dict.fromkeys(response["agent"] for response in responses)
+    for response, value in zip(responses, normalized, strict=True):
         given.setdefault(response["agent"], []).append(value)
     return {
         name: None if None in own else math.fsum(math.exp(min(value or 0.0, 0.0)) for value in own) / len(own)

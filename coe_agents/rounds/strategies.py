@@ -77,53 +77,6 @@ class Resample:
 
 
 @dataclass(frozen=True, slots=True)
-class Diversify:
-    """Asks the question at another temperature or in other words; the new responses join the former ones.
-
-    All agents get the same wording, so that they cannot disagree because of it; the next such round uses the next
-    wording.
-
-    Attributes:
-        temperature: For this round; None keeps each agent's own. At 0 a `ModelAgent` samples one response.
-        variants: Wordings with `{question}` in them; an empty sequence asks the question unchanged.
-
-    Raises:
-        ValueError: If an option is out of range, or a variant lacks `{question}`.
-
-    Example:
-        >>> from coe_agents.rounds import Diversify
-        >>> Diversify(variants=["{question} Be brief."]).wording("Who wrote Emma?", round=1)
-        'Who wrote Emma? Be brief.'
-    """
-
-    name: ClassVar[str] = "diversify"
-    temperature: float | None = None
-    variants: Sequence[str] = prompts.VARIANTS
-
-    def __post_init__(self) -> None:
-        if self.temperature is not None:
-            number(self.temperature, '"temperature" of Diversify', least=0, advice="None keeps each agent's own")
-        must = 'every one of "variants" of Diversify must contain {question}'
-        for variant in self.variants:
-            require("{question}" in variant, must, variant, "Write it where the question belongs")
-
-    def __call__(self, context: RoundContext) -> RoundPlan:
-        wording = self.wording(context.question, round=context.round)
-        overrides = RequestOverrides()
-        if wording != context.question:
-            overrides["messages"] = context.rephrase(wording)
-        if self.temperature is not None:
-            overrides["temperature"] = self.temperature
-        return RoundPlan(dict.fromkeys(context.n_responses, overrides))
-
-    def wording(self, question: str, *, round: int) -> str:
-        """Returns the wording of the question in a round, counted from 1."""
-        if not self.variants:
-            return question
-        return self.variants[(round - 1) % len(self.variants)].replace("{question}", question)
-
-
-@dataclass(frozen=True, slots=True)
 class Debate:
     r"""Shows each agent the distinct answers so far with their support, and never who gave them.
 
@@ -183,7 +136,7 @@ DEFAULTS: Mapping[Regime, str] = {
 }
 
 CLARIFY = Clarify.name
-_OURS: Mapping[str, Strategy] = {own.name: own for own in (Resample(), Diversify(), Debate(), Clarify())}
+_OURS: Mapping[str, Strategy] = {own.name: own for own in (Resample(), Debate(), Clarify())}
 
 
 class Strategies:

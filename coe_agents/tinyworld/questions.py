@@ -22,7 +22,7 @@ def find_questions(dataset: str, split: str | None, *, seed: int) -> QuestionsOn
         return open_questions(dataset, split=split, seed=seed)
     chosen = split or "validation"
     questions = tinyworld_questions(chosen)
-    return QuestionsOnDisk(f"tinyworld, {chosen}", on_disk(questions, seed=seed), len(questions), seed)
+    return QuestionsOnDisk(f"tinyworld, {chosen}", on_disk(questions, seed=seed), len(questions))
 
 
 def tinyworld_questions(split: str = "validation") -> tuple[Question, ...]:

@@ -102,7 +102,6 @@ provider = "openai"
 model = "m"
 base_url = "http://127.0.0.1:9/v1"
 """
-PROMPT = 'instruction = "Be brief."\nquestion = "Q: {question}\\nA:"\nwith_context = "{context}\\nQ: {question}"\n'
 SQUAD = {"id": "1", "question": "Who?", "answers": [{"text": "Ann"}], "is_impossible": False}
 TRIVIAQA = {"Value": "Ann", "Aliases": ["Ann"], "NormalizedAliases": ["ann"]}
 LINE = b'{"question": "Who?", "references": ["Ann"], "id": "1", "context": "Ann did."}\n'
@@ -267,7 +266,6 @@ CASES = {
         )
     },
     **{f"dataset {name}": Case(SAMPLE + " --dataset {path}", *given, fresh=True) for name, given in DATASETS.items()},
-    "prompt": Case(SAMPLE + DATA + " --with-context --prompt {path}", "prompt.toml", "toml", PROMPT, fresh=True),
     "evaluate": Case("evaluate" + DATA + " --config {path} --out {folder}/run", "coe.toml", "toml", CONFIG, fresh=True),
     "harvest": Case("harvest --out {folder}/r.jsonl --cases {folder}/run/c --store {path}", *STORE, fresh=True),
     "audit": Case("audit --store {path}", *STORE),

@@ -15,22 +15,17 @@ from coe_agents.experiments.ray_cluster import Pool, cluster, cut_parts, unpack,
 from coe_agents.experiments.ray_sampling import _Asking, _to_ask, fail_part
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
-PROMPTS = {question.id: f"Please: {question.question}" for question in QUESTIONS}
 AGENTS = (Participant("a", 2), Participant("b", 1))
 UNITS = {(question.id, agent.name): agent.n_samples for question in QUESTIONS for agent in AGENTS}
 
 
-def prompt_of(question):
-    return PROMPTS[question.id]
-
-
 class Speaking:
-    """Agents that repeat their prompt; those of `failing` fail at question 3."""
+    """Agents that repeat the question; those of `failing` fail at question 3."""
 
     participants, annotate, secrets = AGENTS, None, ()
 
-    def __init__(self, prompts, failing=()):
-        self._prompts, self._failing = prompts, failing
+    def __init__(self, failing=()):
+        self._failing = failing
         self.asked = []
 
     async def ask(self, name, question):
@@ -38,7 +33,7 @@ class Speaking:
         if name in self._failing and question.id == "3":
             raise TimeoutError("too late")
         n = 2 if name == "a" else 1
-        return {"responses": [self.row(name, index, self._prompts[question.id]) for index in range(n)]}
+        return {"responses": [self.row(name, index, question.question) for index in range(n)]}
 
     def row(self, name, index, text):
         base = {"agent": name, "round": 0, "index": index, "text": text, "answer": None}
@@ -50,15 +45,15 @@ def store_in(folder):
 
 
 def parts_of(store):
-    return list(cut_parts(_to_ask(QUESTIONS, prompt_of, store, ["a", "b"]), 2))
+    return list(cut_parts(_to_ask(QUESTIONS, store, ["a", "b"]), 2))
 
 
 def ask_all(folder, failing=()):
     """Returns why units failed, and which were asked."""
     groups = []
 
-    def create(prompts):
-        groups.append(Speaking(prompts, failing))
+    def create():
+        groups.append(Speaking(failing))
         return groups[-1]
 
     with store_in(folder) as store:
@@ -79,7 +74,7 @@ def test_only_what_failed_is_asked_again_and_the_rows_are_in_order(tmp_path):
     assert [(row["id"], row["agent"], row["index"]) for row in rows] == [
         (identifier, *said) for identifier in "01234" for said in (("a", 0), ("a", 1), ("b", 0))
     ]
-    assert all(row["text"] == PROMPTS[row["id"]] for row in rows)
+    assert all(row["text"] == f"Question {row['id']}?" for row in rows)
     assert ask_all(tmp_path) == (dict.fromkeys(UNITS), [])
 
 
@@ -110,13 +105,9 @@ def test_an_address_where_nobody_listens_is_told_at_once(monkeypatch):
 
 def test_a_part_is_made_when_it_is_taken(tmp_path):
     asked = []
-
-    def prompt(question):
-        asked.append(question.id)
-        return PROMPTS[question.id]
-
+    read = (asked.append(question.id) or question for question in QUESTIONS)
     with store_in(tmp_path) as store:
-        waiting = cut_parts(_to_ask(QUESTIONS, prompt, store, ["a", "b"]), 2)
+        waiting = cut_parts(_to_ask(read, store, ["a", "b"]), 2)
         for expected in ("01", "0123", "01234"):
             next(waiting)
             assert "".join(asked) == expected

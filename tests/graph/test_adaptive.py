@@ -4,7 +4,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
-from coe_agents.rounds import AdaptiveSampling, Diversify
+from coe_agents.rounds import AdaptiveSampling, RoundPlan
 from coe_agents.testing import ScriptedAgent
 from tests.doubles import CountingModel
 from tests.graph.test_graph import both
@@ -102,7 +102,11 @@ def test_the_token_budget_ends_it_and_what_is_there_decides():
 def test_a_round_at_temperature_0_is_asked_once():
     model = CountingModel()
     agent = ModelAgent("a", model, n_samples=4)
-    strategies = dict.fromkeys(("ambiguous", "consensus"), Diversify(temperature=0))
+
+    def cold(context):
+        return RoundPlan({"a": {"temperature": 0}})
+
+    strategies = dict.fromkeys(("ambiguous", "consensus"), cold)
     policy = Draws(99, "another_round", "answer")
     ask(graph(agent, policy=policy, max_rounds=2, strategies=strategies))
     assert [call["n"] for call in model.calls] == [2, 2, 1]

@@ -64,13 +64,13 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
     own = Strategies({"conflict": mine})
     assert own.of("conflict") == ("mine", mine)
     assert own.of("unknown", wanted="mine") == ("mine", mine)
-    assert own.of("unknown", wanted="diversify")[0] == "diversify"
+    assert own.of("unknown", wanted="resample")[0] == "resample"
     with pytest.raises(ValueError, match="got 'mine'"):
         default.of("conflict", wanted="mine")
 
 
 def test_wrong_strategies_are_refused():
-    with pytest.raises(ValueError, match="must be one of resample, diversify, debate, clarify; got 'argue'"):
+    with pytest.raises(ValueError, match="must be one of resample, debate, clarify; got 'argue'"):
         Strategies({"conflict": "argue"})
     with pytest.raises(ValueError, match="got 'panic'"):
         Strategies({"panic": "debate"})

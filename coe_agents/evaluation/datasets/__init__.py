@@ -1,4 +1,4 @@
-"""Owns questions with known answers: reading them, choosing some by a seed, and the prompts that ask them."""
+"""Owns questions with known answers: reading them, and choosing some by a seed."""
 
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.sources import open_questions

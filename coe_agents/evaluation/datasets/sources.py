@@ -1,9 +1,8 @@
 """Owns the step from a dataset's name or path to its questions on the disk, and the library that loads some."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +11,6 @@ from coe_agents.evaluation.datasets.question import ConflictError, Kind, Questio
 from coe_agents.evaluation.datasets.record_files import file_records
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 from coe_agents.evaluation.disk_sequence import DiskSequence
-from coe_agents.text import quantity
 
 
 class Published(NamedTuple):
@@ -42,50 +40,21 @@ class QuestionsOnDisk:
         source: The file, or the dataset's name on the hub with its configuration and split.
         questions: In the order in which they are asked.
         n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
-        seed: Of the order, and of that of examples.
     """
 
     source: str
     questions: DiskSequence[Question]
     n_records: int
-    seed: int
-
-    def draw_examples(self, k: int, *, with_context: bool = False) -> Callable[[Question], list[Question]]:
-        """Returns a function that gives a question `k` others, drawn by the seed; never one of its own wording.
-
-        Only questions with an answer are drawn, and with `with_context` only those with a passage. That function raises
-        a ConfigurationError if there are not so many.
-        """
-        drawn, wordings = list[Question](), set[str]()
-        usable = (
-            each
-            for each in self.questions
-            if each.references and each.answerable and (each.context is not None or not with_context)
-        )
-        for question in on_disk(usable, seed=self.seed, purpose="example") if k else ():
-            drawn.append(question)
-            wordings.add(question.question)
-            if len(wordings) > k:  # enough for any question, since only those of its own wording are left out
-                break
-
-        def examples(asked: Question) -> list[Question]:
-            shown = list(islice((other for other in drawn if other.question != asked.question), k))
-            if len(shown) < k:
-                needed, found = quantity(k, "example is", "examples are"), quantity(len(shown), "other question")
-                raise ConfigurationError(f"{needed} needed; only {found} can be shown", hint='Lower "--shots"')
-            return shown
-
-        return examples
 
 
-def on_disk(questions: Iterable[Question], *, seed: int, purpose: str = "asked") -> DiskSequence[Question]:
-    """Returns questions in the order that a seed draws for a purpose (`draw_key`), each id once.
+def on_disk(questions: Iterable[Question], *, seed: int) -> DiskSequence[Question]:
+    """Returns questions in the order that a seed draws (`draw_key`), each id once.
 
     A ConflictError if two of one id differ in more than their references.
     """
     return DiskSequence(
         questions,
-        key=lambda question: draw_key(purpose, seed, question.id),
+        key=lambda question: draw_key(seed, question.id),
         encode=lambda question: json.dumps(asdict(question)),
         decode=lambda text: from_plain(json.loads(text)),
         merge=merge,
@@ -123,7 +92,7 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
     except ConflictError:
         _name_conflict(_questions(*_records(source, split)))
         raise
-    return QuestionsOnDisk(name, found, n_records, seed)
+    return QuestionsOnDisk(name, found, n_records)
 
 
 def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, Any]]]:

@@ -45,15 +45,14 @@ def coordinator_node(
     def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
         answered = {response["agent"] for response in state["responses"] if response["error"] is None}
-        measurement = None if state["measured"] is None else measurement_of(state)
         invalid = {response["agent"] for response in state["responses"] if is_invalid_proposal(response["error"] or "")}
         if not answered and not invalid and on_unavailable == "raise":
             reasons = "; ".join(f"{row['agent']}: {row['error']}" for row in state["responses"])
             hint = '"coe-agents doctor" tries each alone, and says what to do'
             raise GroupUnavailableError(f"no agent of the group answered. {reasons}", hint=hint)
-        spent = spent_of(state)
-        if measurement is not None:
-            measurement = replace(measurement, tokens_left=now.bounds.tokens_left(spent))
+        spent, measurement = spent_of(state), None
+        if state["measured"] is not None:
+            measurement = measurement_of(state, tokens_left=now.bounds.tokens_left(spent))
         claimed = state.get("claimed") if judges_claims else None
         decision = settle(
             now.policy if claimed is None else GivenClaims(claimed),

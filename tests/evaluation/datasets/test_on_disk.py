@@ -1,15 +1,12 @@
 import json
-import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation.datasets import Question, open_questions
+from coe_agents.evaluation.datasets import open_questions
 from coe_agents.evaluation.datasets.question import draw_key, merge
 from coe_agents.evaluation.datasets.records import to_question
-from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
 from coe_agents.evaluation.disk_sequence import DiskSequence
 
 
@@ -36,37 +33,11 @@ def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
         same.setdefault(question.id, []).append(question)
     whole = [merge(each) for each in same.values()]
     assert (found.source, found.n_records) == (path, 400)
-    expected = sorted(whole, key=lambda question: draw_key("asked", seed, question.id))
+    expected = sorted(whole, key=lambda question: draw_key(seed, question.id))
     assert list(found.questions) == expected
     assert len(found.questions) == len(expected) < found.n_records
     for limit in (1, 30, 10_000, None):
         assert list(found.questions.first(limit)) == expected[:limit]
-
-
-def examples_from(questions, k, *, seed, **options):
-    return QuestionsOnDisk("invented", on_disk(questions, seed=0), len(questions), seed).draw_examples(k, **options)
-
-
-def test_examples_are_others_and_the_same_whatever_the_order():
-    questions = [Question(f"q{number}", f"What is {number}?", (str(number),)) for number in range(60)]
-    draw = examples_from(questions, 5, seed=0)
-    again = examples_from(random.Random(0).sample(questions, 60), 5, seed=0)
-    ranked = sorted(questions, key=lambda question: draw_key("example", 0, question.id))
-    for question in questions:
-        assert draw(question) == again(question) == [other for other in ranked if other != question][:5]
-    assert draw(questions[0]) != examples_from(questions, 5, seed=1)(questions[0])
-
-
-def test_no_example_gives_the_asked_question_away_or_lacks_what_is_shown():
-    asked = Question("a", "Who?", ("Ann",), "Ann did.")
-    twin = Question("b", "Who?", ("Ann",), "Ann it was.")
-    unanswerable = Question("c", "When?", (), "Ann did.", answerable=False)
-    without_passage = Question("d", "Where?", ("Here",))
-    questions = [asked, twin, unanswerable, without_passage]
-    assert examples_from(questions, 0, seed=0)(asked) == []
-    assert examples_from(questions, 1, seed=0)(asked) == [without_passage]
-    with pytest.raises(ConfigurationError, match="1 example is needed; only 0 other"):
-        examples_from(questions, 1, seed=0, with_context=True)(asked)
 
 
 @given(st.lists(st.binary(max_size=2)))

@@ -71,8 +71,8 @@ def test_a_policy_may_name_the_strategy():
         def decide(self, measurement, *, round, max_rounds):
             return Decision("another_round", None, "as told", self.strategy)
 
-    decision = both(graph(*three(), policy=Naming("diversify")), {"question": "Q?"})["decision"]
-    assert decision["trajectory"][1]["strategy"] == "diversify"
+    decision = both(graph(*three(), policy=Naming("resample")), {"question": "Q?"})["decision"]
+    assert decision["trajectory"][1]["strategy"] == "resample"
     with pytest.raises(ValueError, match="got 'argue'"):
         ask(graph(*three(), policy=Naming("argue")))
 

@@ -3,22 +3,11 @@
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, QUESTIONS, Place, pay, report
 
 MODEL = OpenAILike(
     model="g", api_base=BASE_URL, api_key="none", is_chat_model=True, is_function_calling_model=True, max_retries=0
 )
-
-
-class Place(BaseModel):
-    city: str
-    country: str
-
-
-def pay(to: str, amount: float) -> str:
-    """Pays somebody."""
-    return "paid"
 
 
 def called(reply):

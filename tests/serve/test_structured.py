@@ -121,27 +121,21 @@ async def test_an_answer_ends_before_a_stop_text():
         assert reply["choices"][0]["message"]["content"] == expected
 
 
+def taking(parameters):
+    """Returns the fields of a request with a tool of these parameters."""
+    return {"tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}]}
+
+
+LIST = {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}
 REFUSED = {
     "no tools": ({"tool_choice": "required"}, "tool_choice"),
     "another tool": ({"tools": [LOG], "tool_choice": {"type": "function", "function": {"name": "pay"}}}, "tool_choice"),
     "another choice": ({"tools": [LOG], "tool_choice": {"type": "custom"}}, "tool_choice"),
-    "a list": (
-        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}},
-        "response_format",
-    ),
+    "a list": ({"response_format": LIST}, "response_format"),
     "no schema": ({"response_format": {"type": "json_schema"}}, "response_format"),
-    "no type": (
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "objekt"}}}]},
-        "tools[0]",
-    ),
-    "no fields": (
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": []}}}]},
-        "tools[0]",
-    ),
-    "no target": (
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"$ref": "#/x"}}}]},
-        "tools[0]",
-    ),
+    "no type": (taking({"type": "objekt"}), "tools[0]"),
+    "no fields": (taking({"properties": []}), "tools[0]"),
+    "no target": (taking({"$ref": "#/x"}), "tools[0]"),
     "numbers": ({"stop": [1]}, "stop"),
 }
 

@@ -67,7 +67,7 @@ def test_truthfulqa_as_published(tmp_path):
         ),
         (
             '{"id": "1", "question": "a", "references": []}\n' * 2 + '{"id": "1", "question": "b", "references": []}',
-            ":3: ano",
+            "mine.jsonl: questions of one id must be the same",
         ),
         ("\n", "holds no record"),
     ],

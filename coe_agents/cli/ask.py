@@ -36,8 +36,6 @@ def ask(
     if not question.strip():
         raise typer.BadParameter("it must not be empty", param_hint="'question'")
     start = time.perf_counter()
-    if config is not None and models:
-        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
     settings = load_quietly(config, models, n_samples=n)
     if config is None and not models and not as_json:
         from coe_agents.cli.display.decision import show_note

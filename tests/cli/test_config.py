@@ -124,7 +124,7 @@ def test_a_package_that_is_missing_is_a_mistake_of_the_file(checked, monkeypatch
     [
         (
             '[policy]\nkind = "threshold"\nmax_coe = 0.7\n',
-            "note: coe.toml:16: policy.max_coe: a max_coe of 0.7 answers agents that are split in two",
+            "note: a max_coe of 0.7 answers agents that are split in two",
         ),
         (
             '[policy]\nkind = "threshold"\nmax_coe = 0.5\notherwise = "another_round"\n',

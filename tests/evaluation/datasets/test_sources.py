@@ -64,7 +64,7 @@ FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": 
         (FIRST + '{"question": "b"}\n', r':2: "references" is missing'),
         (FIRST + '{"question": ', ":2: this is not JSON"),
         (FIRST + '{"question": "b", "answer": ["c"]}', ':2: this record is of the kind "nq_'),
-        (SAME * 2 + SAME.replace('"a"', '"b"'), ":3: ano"),
+        (SAME * 2 + SAME.replace('"a"', '"b"'), "mine.jsonl: questions of one id must be the same"),
         ("\n", "holds no record"),
     ],
 )

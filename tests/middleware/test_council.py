@@ -266,3 +266,17 @@ def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said):
 def test_wrong_arguments_are_refused(agents, options, error, message):
     with pytest.raises(error, match=message):
         CoECouncil([ScriptedAgent("a"), ScriptedAgent("b", weight=0.0)] if agents is None else agents, **options)
+
+
+async def test_in_async_too_the_members_are_asked_only_about_named_tools():
+    agents = members([[call(**TEN)], "Done."])
+    compiled = council_agent(agents, Bank(), says(LOOKS), DONE, tools=GATED)
+    assert len(replies(await compiled.ainvoke(PAY, THREAD))) == 1
+    assert agents[0].requests == []
+
+
+def test_a_member_without_weight_is_not_asked_where_as_few_as_needed_are():
+    agents = [Member("idle", *AGREE, weight=0.0), *members(AGREE, AGREE)]
+    _, transfers = council(agents, says(call(**TEN)), DONE, tools=GATED, adaptive=True)
+    assert transfers
+    assert [len(agent.requests) for agent in agents] == [0, 1, 1]

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage
+from langchain_core.messages.tool import invalid_tool_call
 
 from coe_agents import ModelAgent, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
@@ -86,3 +87,16 @@ def test_a_members_message_without_one_fitting_structured_answer_goes_not_on(scr
     state, _ = choosing(members(script, script), driver, response_format=response_format, max_blocked=1)
     assert state.get("structured_response") is None
     assert "no structured answer that can be read" in state["messages"][-1].text
+
+
+def test_what_cannot_be_read_of_a_members_message_goes_not_on():
+    class Careless(Member):
+        def sample(self, request, config=None):
+            unread = [invalid_tool_call(name="transfer_money", args="{", id="t2", error="no JSON")]
+            message = AIMessage("", id="theirs", tool_calls=[call(**BOB)], invalid_tool_calls=unread)
+            return {**super().sample(request, config), "messages": {0: message}}
+
+    agents = [Careless(name, [call(**BOB)], "Done.") for name in "ab"]
+    state, transfers = choosing(agents, says(call(**ANN)), DONE)
+    assert transfers == [("Bob", 2.0)]
+    assert state["messages"][1].invalid_tool_calls == []

@@ -216,3 +216,24 @@ def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_c
     before = next(one.config for one in agent.get_state_history(THREAD) if one.next == ("tools",))
     assert "runs once only" in replies(agent.invoke(None, before))[0].text
     assert ran == ["Ann"]
+
+
+async def test_in_async_too_a_tool_that_other_middleware_brings_runs_nothing_that_was_not_vouched_for(bank):
+    ran = []
+
+    @tool
+    def burn(to: str) -> str:
+        """Burns money."""
+        ran.append(to)
+        return "burnt"
+
+    class Brings(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            return await handler(request.override(tool=burn))
+
+    middleware = [CoECouncil(members(AGREE)), Brings()]
+    agent = create_agent(ScriptedDriver(script=[DONE]), bank.tools, middleware=middleware, checkpointer=InMemorySaver())
+    written = {"messages": [says(call("burn", to="Ann"))]}
+    state = await agent.ainvoke(Command(update=written, goto="tools"), THREAD)
+    assert "has not vouched for this call" in replies(state)[0].text
+    assert ran == []

@@ -142,13 +142,6 @@ def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
     assert says in out
 
 
-def test_what_is_in_order_has_no_note(checked):
-    again = 'max_coe = 0.6\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n'
-    code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\n' + again)
-    assert code == 0, err
-    assert "note:" not in out
-
-
 def test_of_one_agent_the_note_says_what_it_cannot_show(checked):
     code, out, err = checked(AGENTS[: AGENTS.index("\n\n") + 2] + REST)
     assert (code, err) == (0, "")

@@ -14,6 +14,7 @@ from coe_agents.agents import ChoiceProbabilities
 from coe_agents.agents.choice.probability import choice_steps
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing import create_response as response
+from coe_agents.types import AgentRequest
 
 __all__ = ["CountingModel", "JudgingModel", "Rewriting", "ScriptedAgent", "response"]
 
@@ -28,6 +29,9 @@ class Rewriting(ScriptedAgent):
     def sample(self, request: Any, config: Any = None) -> Any:
         reply = super().sample(request, config)
         return {**reply, "responses": [{**row, **self.fields} for row in reply["responses"]]}
+
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 
 
 class CountingModel(BaseChatModel):

@@ -20,11 +20,10 @@ from coe_agents.errors import (
     InvalidReplyError,
     RateLimitError,
 )
-from coe_agents.types import AgentRequest
+from tests.doubles import REQUEST
 from tests.faults import KEY, MEGABYTE, failing
 from tests.servers import Served, running
 
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 LONGEST = 30.0
 """For a slow machine; without a deadline these servers would hold a client for two minutes or more."""
 

@@ -19,11 +19,9 @@ from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import AgentReply, AgentRequest
-from tests.doubles import CountingModel
+from tests.doubles import REQUEST, CountingModel
 from tests.servers import CHARACTERS, Served, answering, completion, is_probe, running, served
 from tests.waiting import until, wait_until
-
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 
 
 @pytest.fixture(autouse=True)

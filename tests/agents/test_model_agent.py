@@ -11,9 +11,7 @@ from coe_agents.agents import model_agent
 from coe_agents.agents._requests.chat_models import create_model
 from coe_agents.errors import AgentConnectionError, AgentTimeoutError, ModelLoadError
 from coe_agents.types import Agent, AgentRequest
-from tests.doubles import CountingModel
-
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+from tests.doubles import REQUEST, CountingModel
 
 
 async def test_async_is_the_same():

@@ -10,10 +10,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from coe_agents import ModelAgent, ask, short_answers
 from coe_agents.clustering.answers import split_confidence
 from coe_agents.prompts import STATED_CONFIDENCE
-from coe_agents.types import AgentRequest
-from tests.doubles import CountingModel
-
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+from tests.doubles import REQUEST, CountingModel
 
 
 class Says(CountingModel):

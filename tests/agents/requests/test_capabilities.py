@@ -11,10 +11,10 @@ from langchain_openai import ChatOpenAI
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentError
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.types import AgentReply
+from tests.doubles import REQUEST
 from tests.servers import Served, served
 
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 TEXTS = ["It is Paris.", "Lyon", "Paris"]
 
 

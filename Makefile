@@ -44,7 +44,7 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 		$(BIN)/langgraph dev --host 127.0.0.1 --port $(PORT) --no-browser --no-reload
 
 # one process more than cores, since some tests wait; bytecode is kept, since many start commands, which would compile all again
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile --no-loadscope-reorder
 
 test: $(READY) ## Run the tests, but for the slow ones, on all cores
 	$(PYTEST) --hypothesis-profile=quick -m 'not slow and not clients'

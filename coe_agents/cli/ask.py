@@ -45,8 +45,11 @@ def ask(
         show_note(
             "tinyworld: small models trained on an invented world. Others: --model or --config FILE.", to_stderr=True
         )
+    from coe_agents.cli.node_requests import NodeRequests
+
+    requests = NodeRequests()
     with open_recording(settings, record, audit_rate) as recording:
-        result = _create_graph(settings, **recording).invoke({"question": question})
+        result = _create_graph(settings, **recording).invoke({"question": question}, {"callbacks": [requests]})
     seconds = time.perf_counter() - start
     if as_json:
         from coe_agents.decision.views import to_json
@@ -55,7 +58,7 @@ def ask(
     else:
         from coe_agents.cli.display.decision import show_decision
 
-        show_decision(question, result["decision"], seconds)
+        show_decision(question, result["decision"], seconds, n_judged=requests.to_others(result["decision"]))
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
 
 

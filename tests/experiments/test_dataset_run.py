@@ -1,4 +1,4 @@
-"""What actors and the driver do, without a cluster; test_ray_run_kills.py has one."""
+"""What actors and the driver do, without a cluster; test_ray_machines.py has one."""
 
 import asyncio
 import os

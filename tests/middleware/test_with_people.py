@@ -221,12 +221,11 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])
-@pytest.mark.parametrize("n_gates", [1, 2])
-def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_not_name_is_judged(function, n_gates):
+def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_not_name_is_judged(function):
     """Tools of MCP servers have one."""
     asked: list[str] = []
     group = judged_by({"Eve": "reject", "": "approve"}, asked)
-    gates = [CoEMiddleware(group, tools=GATED, name=f"gate{i}") for i in range(n_gates)]
+    gates = [CoEMiddleware(group, tools=GATED, name=name) for name in ("one", "two")]
     bank = Bank()
     bank.tools = [
         StructuredTool.from_function(function, name="transfer_money", description="Pays.", args_schema=SCHEMA)
@@ -235,4 +234,35 @@ def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_n
     first, second = replies(compiled.invoke(PAY, THREAD))
     assert first.text == "sent {'to': 'Ann', 'amount': 10}"
     assert second.status == "error"
-    assert len(asked) == 2 * n_gates
+    assert len(asked) == 4
+
+
+async def unmarked(to: str, amount: float, runtime: Any) -> str:
+    return f"sent { {'to': to, 'amount': amount} }"
+
+
+async def plain(to: str, amount: float, given: ToolRuntime) -> str:
+    return f"sent { {'to': to, 'amount': amount} }"
+
+
+async def generic(to: str, amount: float, given: ToolRuntime[Any, Any]) -> str:
+    return f"sent { {'to': to, 'amount': amount} }"
+
+
+@pytest.mark.parametrize("function", [unmarked, plain, generic])
+async def test_an_approved_call_of_an_asynchronous_tool_with_a_json_schema_runs(function, bank):
+    options = {"name": "transfer_money", "description": "Pays.", "args_schema": SCHEMA}
+    bank.tools = [StructuredTool.from_function(coroutine=function, **options)]
+    state = await agent(judged_by({"": "approve"}, []), bank).ainvoke(PAY, THREAD)
+    assert replies(state)[0].text == "sent {'to': 'Ann', 'amount': 10}"
+
+
+@every_order
+def test_a_trusted_edit_of_a_closed_call_does_not_run_because_another_one_of_the_message_is_open(gate_first, bank):
+    gate = CoEMiddleware(judged_by({"Ann": "approve", "": "reject"}, []), tools=GATED, trust_edits=True)
+    review, both = people(when=always), says(call(id="c1", **ANN), call(id="c2", **BOB))
+    compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide({"type": "reject"}, edit(to="Cy", amount=3)), THREAD)
+    assert bank.transfers == []
+    assert any(is_asked_for_again(reply.text) for reply in replies(state))

@@ -60,6 +60,18 @@ async def test_what_does_not_fit_is_a_failed_response(invalid):
     assert '"additionalProperties": false' in agents[0].requests[0]["instruction"]
 
 
+@pytest.mark.parametrize("fields", [{"response_format": FORMAT}, {"tools": [PAY]}], ids=["schema", "tools"])
+async def test_a_group_of_which_no_reply_is_valid_gives_no_answer_but_is_not_unavailable(fields):
+    invalid = ["Paris"] if "response_format" in fields else [[{"name": "log", "args": {}}]]
+    down = ConnectionError("the model is down")
+    for said in ([invalid] * 3, [invalid, down, down]):
+        response = await complete(create_group(*said), **fields)
+        assert response.status_code == 200
+        assert response.json()["choices"][0]["message"]["refusal"] == "No answer: too few agents gave a valid reply."
+    assert set(response.json()["coe"]["failed_agents"].values()) == {"InvalidReplyError", "ConnectionError"}
+    assert (await complete(create_group(down, down, down), **fields)).status_code == 503
+
+
 async def test_a_schema_beside_tools():
     """The agents call first, and answer by the schema in the end."""
     agents = [ScriptedAgent(name, [[{"name": "pay", "args": {"to": "Ann"}}]]) for name in "ab"]

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 import torch
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -23,7 +23,9 @@ from langgraph.types import Command
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
-from coe_agents.prompts import self_check
+from coe_agents.errors import GroupUnavailableError
+from coe_agents.prompts import decision, self_check
+from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.types import AgentRequest
@@ -31,6 +33,7 @@ from examples import vllm_mixed_group, vllm_three_servers
 from examples.vllm_three_servers import Server
 from tests.client_table import seen
 from tests.doubles import choice_probability
+from tests.serve.groups import complete, group_of
 from tests.vllm.conftest import DOOMED
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -42,6 +45,8 @@ PAY_NINA, PAY_IVAN, PAY_NOBODY = (
     "Do not send Bob 9 euros.",
 )
 NINA = {"name": "Nina", "amount": 60}
+TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
+"""What tinyworld's models find rather true, also after the state of an agent."""
 
 
 def request(question: str = QUESTION) -> AgentRequest:
@@ -72,20 +77,23 @@ def posted(server: Server, path: str, body: dict) -> dict:
         return json.loads(reply.read())
 
 
+def decided(agents: list[ModelAgent], form: str, question: str = QUESTION) -> dict:
+    graph = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.6)).compile()
+    asked = {"question": question}
+    return (graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked)))["decision"]
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_all_responses_come_in_one_request_with_log_probabilities(servers, name):
-    reply = asyncio.run(agent(servers[name], n_samples=10).asample(request()))
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_all_responses_come_in_one_request_with_log_probabilities(servers, name, form):
+    one = agent(servers[name], n_samples=10)
+    reply = one.sample(request()) if form == "sync" else asyncio.run(one.asample(request()))
     sampling = reply["sampling"]
     assert (sampling["rung"], sampling["n_requests"], sampling["n_received"]) == ("n-logprobs", 1, 10)
     assert (sampling["logprobs_missing"], sampling["refused"], sampling["error"]) == (0, [], None)
     assert all(response["logprob"] < 0 < response["n_tokens"] for response in reply["responses"])
     assert reply["usage"]["output_tokens"] == sum(response["n_tokens"] for response in reply["responses"])
     seen("vLLM", "ten responses of an agent", "one request, all with log-probabilities")
-    reply = agent(servers[name], tools=tinyworld_tools()).sample(request(PAY_NINA))
-    assert (reply["sampling"]["rung"], reply["sampling"]["n_requests"]) == ("n-logprobs", 1)
-    assert all(row["calls"] == [{"name": "transfer", "args": NINA}] for row in reply["responses"])
-    assert all(row["logprob"] < 0 < row["n_tokens"] for row in reply["responses"])
-    seen("vLLM", "five proposals of calls of an agent with `tools`", "one request, all with log-probabilities")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -124,6 +132,19 @@ def test_log_probabilities_are_those_of_transformers(servers, capsys):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_all_proposals_of_calls_come_in_one_request_with_log_probabilities(servers, name, form):
+    one = agent(servers[name], tools=tinyworld_tools())
+    reply = one.sample(request(PAY_NINA)) if form == "sync" else asyncio.run(one.asample(request(PAY_NINA)))
+    sampling = reply["sampling"]
+    assert (sampling["rung"], sampling["n_requests"], sampling["n_received"]) == ("n-logprobs", 1, 5)
+    assert (sampling["n_invalid_calls"], sampling["logprobs_missing"], sampling["error"]) == (0, 0, None)
+    assert all(row["calls"] == [{"name": "transfer", "args": NINA}] for row in reply["responses"])
+    assert all(row["logprob"] < 0 < row["n_tokens"] for row in reply["responses"])
+    seen("vLLM", "five proposals of calls of an agent with `tools`", "one request, all with log-probabilities")
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_calls_are_those_of_the_model_in_this_process(servers, name):
     tools = tinyworld_tools()
     loaded, schemas = local(name).load(), [convert_to_openai_tool(tool) for tool in tools]
@@ -147,7 +168,8 @@ def test_calls_are_those_of_the_model_in_this_process(servers, name):
     seen("vLLM", "tool calls against those of the model in this process", "the same prompt, calls and texts")
 
 
-def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another(servers):
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another(servers, form):
     paid: list[tuple[str, float]] = []
     council = CoECouncil(
         [agent(servers[name]) for name in MODELS[1:]],
@@ -163,7 +185,8 @@ def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another
     )
 
     def run(given: object, thread: str) -> dict:
-        return asyncio.run(graph.ainvoke(given, {"configurable": {"thread_id": thread}}))
+        config = {"configurable": {"thread_id": thread}}
+        return graph.invoke(given, config) if form == "sync" else asyncio.run(graph.ainvoke(given, config))
 
     state = run({"messages": [("user", PAY_NINA)]}, "agreed")
     assert (state["council"]["decided_by"], set(state["council"]["support"].values())) == ("group", {1.0})
@@ -209,6 +232,85 @@ def test_the_example_asks_models_here_and_on_a_server_by_three_packages(servers,
     ]
 
 
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys):
+    pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
+    from langchain.agents.middleware import AutoModeMiddleware
+    from langchain_core.decisions import Noul
+
+    from coe_agents.decisions import CoEDecisionModel
+    from coe_agents.decisions.state import to_json
+    from tests.decisions.scripted import CALL, HARMLESS, STATE, says
+
+    served = [chat(servers[name]) for name in MODELS]
+    gone = chat(servers[MODELS[0]], base_url="http://127.0.0.1:9/v1")
+    cases = {
+        "allowed": (served, HARMLESS),
+        "blocked": (served, TRUE),
+        "in conflict": ([*served[:2], says(1.0), *[says(0.01)] * 4], HARMLESS),
+        "a dead member": ([*served, gone], HARMLESS),
+        "a majority dead": ([served[0], gone, gone], HARMLESS),
+    }
+    for case, (members, instructions) in cases.items():
+        paid: list[tuple[str, float]] = []
+        group = CoEDecisionModel(members, timeout=300.0)  # a busy machine is slow, above all at first
+        auto = AutoModeMiddleware(tools=["transfer"], instructions=instructions, classifier=group)
+        driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
+        graph = create_agent(driver, tinyworld_tools(paid), middleware=[auto])
+        given = {"messages": [("user", PAY_NINA)]}
+        if case == "a majority dead":
+            with pytest.raises(GroupUnavailableError, match="1 member of 3 answered"):
+                _ = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+            continue
+        _ = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+        found = group.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]
+        p = found["probabilities"]["true"]
+        with capsys.disabled():
+            said = ", ".join(f"{name} {row['true']:.3f}" for name, row in found["members"].items())
+            print(f"\n{form}, {case}: {p:.3f} ({found['regime']}) of {said}; failed: {[*found['failed_members']]}")
+        assert (paid == [("Nina", 60)]) == (case == "allowed") == (p < 0.5)
+        assert {method for name, method in found["methods"].items() if name in MODELS} == {"top_logprobs"}
+        prompt = decision(to_json(STATE, 20_000), instructions, {"True": "", "False": ""})
+        for name in set(MODELS) & set(found["members"]):
+            own = choice_probability(chat(servers[name]), [("user", prompt)], ("True", "False"))
+            assert found["members"][name]["true"] == pytest.approx(own.probabilities["True"], abs=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_the_router_over_served_members_takes_their_label(servers, form, capsys):
+    pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
+    from langchain.agents.middleware import ModelChoice, ModelRouterMiddleware
+
+    from coe_agents.decisions import CoEDecisionModel
+
+    group = CoEDecisionModel([chat(servers[name]) for name in MODELS], timeout=300.0)
+    choices = {
+        name: ModelChoice(model=ScriptedDriver(script=[AIMessage(name)]), criteria=f"{name} tasks")
+        for name in ("fast", "powerful")
+    }
+    router = ModelRouterMiddleware(choices=choices, instructions="Which model?", classifier=group)
+    graph = create_agent(ScriptedDriver(script=[AIMessage("neither")]), middleware=[router])
+    given = {"messages": [("user", QUESTION)]}
+    state = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+    routed = state["model_route"]
+    with capsys.disabled():
+        print(f"\n{form}, routed to {routed.choice}: {routed.probabilities}")
+    assert state["messages"][-1].text == routed.choice == max(routed.probabilities, key=routed.probabilities.get)
+
+
+def test_a_schema_that_no_served_model_fits_is_a_refusal_and_no_outage(servers):
+    """Tinyworld's models answer in sentences, whatever they are asked for; the schema is not enforced by the server."""
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    asked = {"type": "json_schema", "json_schema": {"name": "place", "schema": schema}}
+    agents = [agent(servers[MODELS[0]], name=name, n_samples=2) for name in ("a", "b")]
+    response = asyncio.run(complete(group_of(*agents), QUESTION, response_format=asked))
+    told, numbers = response.json()["choices"][0]["message"], response.json()["coe"]
+    assert (response.status_code, told["refusal"]) == (200, "No answer: too few agents gave a valid reply.")
+    assert numbers["failed_agents"] == {"a": "InvalidReplyError", "b": "InvalidReplyError"}
+    seen("vLLM", "`serve` is asked for a JSON schema, which tinyworld's models do not know", "a refusal, which says so")
+
+
 def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(servers):
     """The last test of the file: the server is gone afterwards."""
     doomed = servers[DOOMED]
@@ -226,9 +328,7 @@ def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(se
 
     killer = threading.Thread(target=kill_when_busy)
     killer.start()
-    agents = [agent(servers["tiny-qwen2"]), agent(servers["tiny-mistral"]), slow]
-    graph = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.6)).compile()
-    decision = asyncio.run(graph.ainvoke({"question": QUESTION}))["decision"]
+    decision = decided([agent(servers["tiny-qwen2"]), agent(servers["tiny-mistral"]), slow], "async")
     killer.join()
     assert running, "the server was killed while it worked"
     assert (decision["action"], list(decision["failed_agents"])) == ("answer", [DOOMED])

@@ -34,9 +34,7 @@ def texts_of(reply: AgentReply) -> list[str]:
         ({"ignores_logprobs": True}, "n", [], (1, 1)),
         ({"refuses": ("logprobs",)}, "n", ["logprobs"], (2, 1)),
         ({"ignores_n": True}, "each-logprobs", [], (4, 3)),
-        ({"refuses": ("n",)}, "each-logprobs", ["n"], (4, 3)),
         ({"refuses": ("n", "logprobs")}, "each", ["n", "logprobs"], (5, 3)),
-        ({"refuses": ("logprobs",), "ignores_n": True}, "each", ["logprobs"], (5, 3)),
         ({"refuses": ("temperature",)}, "n-logprobs", ["temperature"], (2, 1)),
     ],
 )

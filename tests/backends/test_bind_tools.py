@@ -14,16 +14,11 @@ from coe_agents.backends.tool_calls import BoundTools
 from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS
 from tests.backends.hermes import create_chat, scripted
+from tests.backends.test_tool_calls import pay
 
 ASKED = [HumanMessage("Pay Ann.")]
 PAY = '<tool_call>\n{"name": "pay", "arguments": {"to": "Ann", "amount": 5}}\n</tool_call>'
 CALLED = [("pay", {"to": "Ann", "amount": 5})]
-
-
-@tool
-def pay(to: str, amount: int) -> str:
-    """Pays a person."""
-    return f"{to} has {amount}"
 
 
 @tool

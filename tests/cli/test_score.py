@@ -19,6 +19,12 @@ def samples(tmp_path_factory):
     return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(150))
 
 
+def test_processes_change_no_figure(samples):
+    one, two = (run("score", samples, "--resamples", 5, "--json", "--processes", n) for n in (1, 2))
+    assert two.returncode == 0, two.stderr
+    assert one.stdout == two.stdout
+
+
 def test_score_shows_a_table(tmp_path):
     rows = [*group(30), row("x", "[red]evil", text="", error="down")]
     done = run("score", write(tmp_path / "s.jsonl", rows), "--resamples", 10)

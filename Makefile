@@ -44,10 +44,10 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 		$(BIN)/langgraph dev --host 127.0.0.1 --port $(PORT) --no-browser --no-reload
 
 # one process more than cores, since some tests wait; bytecode is kept, since many start commands, which would compile all again
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile --no-loadscope-reorder
 
 test: $(READY) ## Run the tests, but for the slow ones, on all cores
-	$(PYTEST) -m 'not slow and not clients'
+	$(PYTEST) --hypothesis-profile=quick -m 'not slow and not clients'
 
 test-all: $(READY) ## Run all tests, the slow ones too, on all cores
 	$(PYTEST) -m 'not clients'
@@ -56,7 +56,7 @@ test-all: $(READY) ## Run all tests, the slow ones too, on all cores
 $(CLIENTS)/.ready: $(READY)
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(CLIENTS)/js @langchain/langgraph-sdk@1.15.0
 	$(PYTHON) -m venv $(CLIENTS)/litellm
-	$(UV) --python $(CLIENTS)/litellm/bin/python 'litellm[proxy]==1.106.2'
+	$(UV) --python $(CLIENTS)/litellm/bin/python litellm==1.106.2
 	$(PYTHON) -m venv $(CLIENTS)/inspect
 	$(UV) --python $(CLIENTS)/inspect/bin/python '.[openai]' inspect_ai==0.3.285
 	$(UV) --target $(CLIENTS)/deepagents --no-deps deepagents==0.7.32 wcmatch==12.0.1 bracex==3.2.2 \
@@ -77,7 +77,7 @@ $(CLIENTS)/.ready: $(READY)
 CLIENT = $(PYTHON) -m venv $(CLIENTS)/$(1) && $(UV) --python $(CLIENTS)/$(1)/bin/python
 
 clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: of OpenAI's API, LangGraph's SDK, inspect_ai, deepagents (needs npm)
-	COE_REQUIRE_ALL_DEPS=1 COE_JS_SDK=$(abspath $(CLIENTS))/js COE_LITELLM=$(abspath $(CLIENTS))/litellm/bin/litellm \
+	COE_REQUIRE_ALL_DEPS=1 COE_JS_SDK=$(abspath $(CLIENTS))/js \
 		COE_INSPECT_PYTHON=$(abspath $(CLIENTS))/inspect/bin/python COE_DEEPAGENTS=$(abspath $(CLIENTS))/deepagents \
 		COE_OPENAI_CLIENTS=$(abspath $(CLIENTS)) \
 		$(BIN)/python -m pytest -m clients

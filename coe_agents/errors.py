@@ -180,6 +180,10 @@ class IgnoredTemperatureError(AgentError):
     sampling: Any = None
 
 
+INVALID = "the proposal is invalid"
+"""In the message of an `InvalidReplyError` about what a model that did reply calls, or gives for a schema."""
+
+
 class InvalidReplyError(AgentError):
     """A reply that cannot be read, or that holds no response.
 
@@ -252,6 +256,11 @@ def describe_error(error: BaseException, holder: object = None, secrets: Collect
     except Exception:  # anybody may have written the exception
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_invalid_proposal(described: str) -> bool:
+    """Returns whether an error, as `describe_error` has it, is of a reply that fits no tool or schema asked for."""
+    return described.startswith(f"{InvalidReplyError.__name__}: ") and INVALID in described
 
 
 def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:

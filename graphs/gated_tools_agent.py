@@ -17,6 +17,7 @@ from langchain_core.tools import tool
 
 from coe_agents import CoEContext, CoEMiddleware, create_coe_graph, create_coe_tool
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph.server import withhold
 from coe_agents.prompts import self_check
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.text import for_prompt
@@ -45,7 +46,8 @@ def question(request: ToolCallRequest) -> str:
 
 
 agents = tinyworld_agents()
-answers = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
+group = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
+answers = withhold(group).compile()  # what the gate withheld stays there
 judges = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=tinyworld_policy()).compile()
 gate = CoEMiddleware(
     judges,

@@ -13,12 +13,13 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 os.environ["LANGSMITH_TRACING"] = "false"
 
-# how long an example takes depends on who shares the machine
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# how long an example takes depends on who shares the machine; others are drawn at each run, so that many are in the end
+settings.register_profile("unhurried", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 # `make mutation` runs each test thousands of times, and must find the same on each run
 settings.register_profile(
     "mutation", settings.get_profile("unhurried"), max_examples=15, derandomize=True, database=None
 )
+settings.register_profile("quick", settings.get_profile("unhurried"), max_examples=40)  # `make test`; .ci/run: 100
 settings.register_profile("soak", settings.get_profile("unhurried"), max_examples=2000)  # `make soak`
 settings.load_profile("unhurried")
 
@@ -28,6 +29,19 @@ _CACHES = itertools.count()
 collect_ignore = ["inspect_evaluations.py"]
 if not os.environ.get("COE_INSPECT_PYTHON"):
     collect_ignore.append("test_inspect_approver.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the files that have slow tests, so that no worker is left with one of them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[None]:
+    """Looks for doctests in the package alone: tests have none, and modules beside them need not be imported."""
+    found = yield
+    return [each for each in found if type(each) is pytest.Module]
 
 
 def pytest_collection_finish() -> None:

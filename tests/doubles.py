@@ -14,8 +14,24 @@ from coe_agents.agents import ChoiceProbabilities
 from coe_agents.agents.choice.probability import choice_steps
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing import create_response as response
+from coe_agents.types import AgentRequest
 
-__all__ = ["CountingModel", "JudgingModel", "ScriptedAgent", "response"]
+__all__ = ["CountingModel", "JudgingModel", "Rewriting", "ScriptedAgent", "response"]
+
+
+class Rewriting(ScriptedAgent):
+    """Says what its script says, but for these fields of each response."""
+
+    def __init__(self, name: str, *rounds: Any, **fields: Any) -> None:
+        super().__init__(name, *rounds)
+        self.fields = fields
+
+    def sample(self, request: Any, config: Any = None) -> Any:
+        reply = super().sample(request, config)
+        return {**reply, "responses": [{**row, **self.fields} for row in reply["responses"]]}
+
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 
 
 class CountingModel(BaseChatModel):

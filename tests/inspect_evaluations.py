@@ -3,7 +3,6 @@
 It prints one line of JSON: what the approver decided, what ran, and what the group was asked, case by case.
 """
 
-import asyncio
 import json
 import runpy
 from pathlib import Path
@@ -23,12 +22,9 @@ from inspect_ai.model import (
     get_model,
 )
 from inspect_ai.solver import generate, use_tools
-from inspect_ai.tool import ToolCall, ToolCallView
-from langchain_core.messages import AIMessage, ToolMessage
+from inspect_ai.tool import ToolCall
 
-from coe_agents import ModelAgent
 from coe_agents.testing import ScriptedAgent
-from coe_agents.testing.driver import ScriptedDriver
 
 example = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "inspect_approver.py"))
 group_approver, transfer = example["group_approver"], example["transfer"]
@@ -49,9 +45,9 @@ def say(*calls):
     return output
 
 
-def evaluate(*proposals, agents=None, outputs=None, after=()):
+def evaluate(*proposals, outputs=None, after=()):
     """Returns what the approver did with the calls of a model, which by default pays 50, and what it asked."""
-    agents = agents or [
+    agents = [
         ScriptedAgent(name, one if isinstance(one, Exception) else [one])
         for name, one in zip("abc", proposals, strict=True)
     ]
@@ -75,44 +71,15 @@ def evaluate(*proposals, agents=None, outputs=None, after=()):
             ],
             "ran": [one.text for one in done.messages if one.role == "tool" and one.error is None],
             "told": [one.error.message for one in done.messages if one.role == "tool" and one.error is not None],
-            "requests": getattr(agents[0], "requests", None),
+            "requests": agents[0].requests,
         }
 
 
-def judge(messages):
-    """Replies as a chat model that pays what is owed, until the money was sent."""
-    is_done = any(isinstance(message, ToolMessage) for message in messages)
-    return AIMessage("Done." if is_done else "", tool_calls=[] if is_done else [{**pay(50.0), "id": "1"}])
-
-
-def approve_outside_an_evaluation():
-    approver = group_approver([ScriptedAgent("a", [[pay(50)]])], min_support=0.7)
-    call = ToolCall("1", "transfer", {})
-    return asyncio.run(approver(message="", call=call, view=ToolCallView(), history=[])).decision
-
-
-def refuse(agents, min_support):
-    try:
-        group_approver(agents, min_support=min_support)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-a, b = ScriptedAgent("a", [[]]), ScriptedAgent("b", [[]])
-nothing = ScriptedAgent("c", [[]], weight=0)
 yes, no = auto_approver("approve"), auto_approver("reject")
 found = {
     "agreement": evaluate([pay(50)], [pay(50.0)], [pay(50)]),
     "another call": evaluate([pay(5)], [pay(5)], [pay(5)], after=[yes]),
-    "split, nobody else": evaluate([pay(50)], [pay(5)], []),
     "a failure": evaluate([pay(50)], [pay(50)], RuntimeError("the key is sk-1"), after=[no]),
     "an unknown argument": evaluate(*[[pay(50)]] * 3, outputs=[say(pay(50, note="!")), say()], after=[yes]),
-    "chat models": evaluate(
-        agents=[ModelAgent(name, ScriptedDriver(script=judge), n_samples=2) for name in "ab"],
-        outputs=[say(pay(50)), say(pay(50)), say()],
-    ),
-    "outside": approve_outside_an_evaluation(),
-    "refused": [refuse([a, a], 0.7), refuse([nothing], 0.7), refuse([a, b], 0.5), refuse([], 0.7), refuse([a, b], 0.7)],
 }
 print(json.dumps(found))

@@ -13,6 +13,9 @@ LOW = partial(checks.number, where='"price"', least=0, advice="Pass 1")
 NATS = partial(checks.number, where='"max_coe"', least=0, may_be_infinite=True, advice="Pass 1")
 COUNT = partial(checks.integer, where='"n" of X', least=1, advice="Pass 3")
 FEW = partial(checks.integer, where='"n" of X', least=1, most=9, advice="Pass 3")
+FORM = partial(checks.one_of, where='"form"', known=("a", "b"))
+NAME = partial(checks.instance, kind=str, where='"name"', what="a string", advice="Write one")
+PART = partial(checks.has_method, method="split", where='"part"', advice="Pass another")
 
 
 @pytest.mark.parametrize(
@@ -28,24 +31,9 @@ FEW = partial(checks.integer, where='"n" of X', least=1, most=9, advice="Pass 3"
         (COUNT, 0, ValueError, '"n" of X must be an integer of at least 1; got 0. Pass 3'),
         (COUNT, True, TypeError, '"n" of X must be an integer of at least 1; got True. Pass 3'),
         (FEW, 10, ValueError, '"n" of X must be an integer in [1, 9]; got 10. Pass 3'),
-        (
-            partial(checks.one_of, where='"form"', known=("a", "b")),
-            [],
-            ValueError,
-            "one of a, b; got []. Choose one of",
-        ),
-        (
-            partial(checks.instance, kind=str, where='"name"', what="a string", advice="Write one"),
-            1,
-            TypeError,
-            '"name" must be a string; got int. Write one',
-        ),
-        (
-            partial(checks.has_method, method="split", where='"part"', advice="Pass another"),
-            str,
-            TypeError,
-            '"part" must be an object, not a class; got str. Call it with its arguments',
-        ),
+        (FORM, [], ValueError, "one of a, b; got []. Choose one of"),
+        (NAME, 1, TypeError, '"name" must be a string; got int. Write one'),
+        (PART, str, TypeError, '"part" must be an object, not a class; got str. Call it with its arguments'),
     ],
 )
 def test_an_error_says_where_what_must_hold_what_it_got_and_what_to_do(check, value, error, message):

@@ -45,10 +45,8 @@ def test_the_example_runs():
     [
         ("agreement", [("group", "approve")], []),
         ("another call", [("group", "reject")], ["The group would not do that."]),  # the next approver would approve
-        ("split, nobody else", [("group", "escalate"), ("policy", "reject")], None),
         ("a failure", [("group", "escalate"), ("auto", "reject")], None),
         ("an unknown argument", [("group", "reject")], ["The call does not fit the tools."]),
-        ("chat models", [("group", "approve"), ("group", "reject")], ["The group would not do that."]),
     ],
 )
 def test_a_call_runs_where_the_group_would_make_it(cases, name, decisions, told):
@@ -65,10 +63,3 @@ def test_the_group_sees_the_conversation_but_not_the_call_and_a_failure_supports
     metadata = cases["a failure"]["approvals"][0]["metadata"]
     assert metadata["support"] == pytest.approx(2 / 3)
     assert metadata["failed_agents"] == {"c": "RuntimeError"}  # its text may hold secrets
-
-
-def test_calls_of_unknown_origin_are_escalated_and_groups_that_cannot_judge_refused(cases):
-    assert cases["outside"] == "escalate"
-    *refused, fine = cases["refused"]
-    assert all("names must differ" in one for one in refused)
-    assert fine is None

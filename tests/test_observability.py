@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import subprocess
-import sys
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+import coe_agents
 from coe_agents import Arbiter, CoECouncil, ModelAgent, RegimePolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.state import CoEState
@@ -186,11 +186,7 @@ def test_each_node_is_a_span_under_the_run():
     assert sorted(span.name for span in below) == NODES
     assert {span.parent.span_id for span in below} == {run.context.span_id}
     assert {span.context.trace_id for span in below} == {run.context.trace_id}
-    assert run.attributes["coe.action"] == "abstain"
-    assert recorded.named("invoke_agent a").attributes["coe.n_responses"] == 1
-    assert recorded.named("cluster").attributes["coe.n_clusters"] == 2
     assert recorded.named("measure").attributes["coe.coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
-    assert recorded.named("coordinator").attributes["coe.action"] == "abstain"
     assert {span.status.status_code for span in below} == {StatusCode.UNSET}
     assert not recorded.handler._runs
 
@@ -253,16 +249,6 @@ def test_content_is_exported_only_if_asked_for(content):
     assert ("coe.reason" in recorded.named("coordinator").attributes) is content
 
 
-def test_a_request_to_a_model_is_a_span_under_its_agent():
-    recorded = Recorded()
-    agents = [ModelAgent(name, CountingModel(), n_samples=2) for name in "ab"]
-    graph(*agents).compile().invoke({"question": "Q?"}, recorded.config)
-    agent_ids = {recorded.named(f"invoke_agent {name}").context.span_id for name in "ab"}
-    requests = [span for span in recorded.spans if span.name == "chat"]
-    assert {span.parent.span_id for span in requests} == agent_ids
-    assert {span.attributes["gen_ai.operation.name"] for span in requests} == {"chat"}
-
-
 def test_a_tool_that_fails_is_an_error_without_its_message():
     @tool
     def fail() -> str:
@@ -302,18 +288,18 @@ def test_a_request_that_was_given_up_ends_with_its_run():
             await asyncio.sleep(600)
 
     recorded = Recorded()
-    agents = [ModelAgent(name, Hanging(), n_samples=1, timeout=1.0, retries=0) for name in "ab"]
+    agents = [ModelAgent(name, Hanging(), n_samples=1, timeout=0.2, retries=0) for name in "ab"]
     asyncio.run(graph(*agents).compile().ainvoke({"question": "Q?"}, recorded.config))
     assert recorded.named("invoke_agent a").attributes["error.type"] == "AgentTimeoutError"
     assert {span.status.status_code for span in recorded.spans if span.name == "chat"} == {StatusCode.ERROR}
     assert not recorded.handler._runs
 
 
-def test_it_is_off_and_not_imported_by_default():
-    code = "import sys, coe_agents.cli.ask, coe_agents.config.build; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "coe_agents.graph" in done.stdout.split()
-    assert "coe_agents.observability" not in done.stdout.split()
+def test_it_is_imported_by_nothing_but_on_request():
+    package = Path(coe_agents.__file__).parent
+    loading = re.compile(r"^(from|import) coe_agents\S*(observability|prometheus)|^from .*CoETelemetry", re.MULTILINE)
+    found = [path.name for path in package.rglob("*.py") if loading.search(path.read_text("utf-8"))]
+    assert found == ["prometheus.py"]  # which nothing imports but on request either
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
@@ -66,7 +65,7 @@ def named(said):
     return dict(zip("abc", said, strict=False))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12)
 @given(SAID, POLICIES, st.integers(1, 3))
 def test_a_graph_and_a_replay_decide_texts_alike(tmp_path_factory, said, policy, min_agents):
     said = named(said)
@@ -86,7 +85,7 @@ def test_a_graph_and_a_replay_decide_texts_alike(tmp_path_factory, said, policy,
         assert outcome.correct == float(decision["answer"] == "Paris")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12)
 @given(PAID, POLICIES)
 def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory, paid, policy):
     rows = {name: propose(name, amount) for name, amount in zip(("driver", "b", "c"), paid, strict=True)}
@@ -152,12 +151,3 @@ RIGHT = CRITERIA["reference"]
 def write(path, rows):
     known = {"id": "1", "question": "Which?", "references": ["Paris"]}
     path.write_text("".join(json.dumps({**known, "index": place, **row}) + "\n" for place, row in enumerate(rows)))
-
-
-@pytest.mark.parametrize("amount", [5, None])
-def test_unanimous_proposals_are_answered_everywhere(tmp_path, amount):
-    rows = [propose(name, amount) for name in "abc"]
-    path = tmp_path / "x.samples.jsonl"
-    write(path, [{"agent": row["agent"], "text": row["text"], "calls": row["calls"]} for row in rows])
-    assert replayed(path, SupportPolicy(0.5), dict.fromkeys("abc", 1)).is_answered or amount is None
-    assert replayed(path, ThresholdPolicy(0.1), dict.fromkeys("abc", 1)).is_answered

@@ -132,6 +132,7 @@ def test_the_entry_for_the_registry_of_mcp_is_this_version_of_this_package():
     assert 1 <= len(entry["description"]) <= 100
     (remote,) = entry["remotes"]
     assert set(re.findall(r"\{(\w+)\}", remote["url"])) == set(remote["variables"])
+    assert re.fullmatch(r"https://\S+", remote["url"])  # its registry takes no other, also with variables
 
 
 def test_the_command_of_langgraph_accepts_its_file():

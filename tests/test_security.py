@@ -20,25 +20,15 @@ from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.testing import ScriptedAgent
 from coe_agents.text import REDACTED
+from tests.serve import live
 from tests.servers import Served, running, served, write
 
 KEY = "sk-planted-0123456789abcdefghij"
 SOURCES = sorted(Path(coe_agents.__file__).parent.rglob("*.py"))
-CONFIG = """\
-[[agents]]
-name = "served"
-provider = "openai"
-model = "m"
-base_url = "{url}"
-api_key_env = "COE_PLANTED"
-n_samples = 2
-options = {{ max_retries = 0 }}
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "threshold"
-max_coe = 0.5
-"""
+CONFIG = live.CONFIG.format(url="{url}", max_coe=0.5).replace(
+    'on_greedy = "trust"\noptions = { max_retries = 0 }\n',
+    'retries = 0\napi_key_env = "COE_PLANTED"\noptions = {{ max_retries = 0 }}\n',
+)
 
 
 class Echoing(Served):
@@ -119,7 +109,7 @@ def test_a_key_that_no_header_takes_is_refused_unquoted(key, run, monkeypatch):
     monkeypatch.setenv("COE_PLANTED", key)  # clients would quote it in their error
     code, written = run(CONFIG.format(url="http://127.0.0.1:9/v1"), "ask", "Q?", "--config")
     assert code == 2
-    assert "coe.toml:6: agents[0].api_key_env: " in written.err
+    assert "coe.toml:8: agents[0].api_key_env: " in written.err
     assert KEY not in written.err
 
 
@@ -214,16 +204,12 @@ def guarded(code):
 
 @pytest.mark.slow
 def test_tinyworld_is_asked_without_any_connection():
+    code = "import urllib.request\ntry:\n    urllib.request.urlopen('http://127.0.0.1:9')\nexcept OSError:\n    pass\n"
+    assert int(guarded(code + "print(len(opened))").stdout) >= 1  # it would be seen, even where its error is swallowed
     done = guarded(ASK)
     assert done.returncode == 0, done.stderr
     assert "Paris" in json.loads(done.stdout)["answer"]
     assert done.stderr.splitlines()[-1] == "[]"
-
-
-def test_the_guard_sees_a_connection_even_where_its_error_is_swallowed():
-    code = "import urllib.request\ntry:\n    urllib.request.urlopen('http://127.0.0.1:9')\nexcept OSError:\n    pass\n"
-    done = guarded(code + "print(len(opened))")
-    assert int(done.stdout) >= 1
 
 
 def unsafe(source: str) -> list[str]:
@@ -234,8 +220,9 @@ def unsafe(source: str) -> list[str]:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             pickles = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
             found += [name for name in names if name.split(".")[0] in pickles]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.load", "torch.hub.load", "eval", "exec"):
-            found.append(ast.unparse(node.func))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            called = ast.unparse(node.func) if "load" in ast.dump(node.func) else getattr(node.func, "id", "")
+            found += [called] if called in ("torch.load", "torch.hub.load", "eval", "exec") else []
         elif isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "trust_remote_code"):
             found += [] if ast.unparse(node.value) == "False" else [node.arg]
         elif isinstance(node, ast.Dict):

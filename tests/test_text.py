@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.decision import GroupDecision
 from coe_agents.text import (
     REDACTED,
     for_log,
@@ -39,11 +38,6 @@ def test_each_place_gets_what_cannot_harm_it():
 def test_a_long_text_is_cut_to_the_limit(place):
     assert place("a b " * 1000, limit=8) == "a b a b…"
     assert place("a b\n", limit=3) == "a b"
-
-
-def test_a_question_on_a_page_cannot_change_direction():
-    page = GroupDecision(action="abstain", answer=None, reason="a tie", question=EVIL)._repr_html_()
-    assert "Rome\ufffd[2J\ufffd&lt;/answer&gt; &lt;b&gt;" in page
 
 
 @pytest.mark.parametrize("place", [for_prompt, for_log])

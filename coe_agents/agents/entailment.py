@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
-from langchain_core.runnables.config import ContextThreadPoolExecutor
+from langchain_core.runnables.config import ContextThreadPoolExecutor, ensure_config
+from langgraph.constants import TAG_NOSTREAM
 from numpy.typing import NDArray
 
 from coe_agents import prompts
@@ -93,10 +94,12 @@ class ChatEntailment:
         if shown == other and is_cut and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
+        run = ensure_config()  # of the graph's node, say, which traces the request and does not stream the reply
+        config = {**run, "tags": [*run["tags"], TAG_NOSTREAM]}
         try:
-            found = self._agent.choice(asked, ENTAILMENT_LABELS)
+            found = self._agent.choice(asked, ENTAILMENT_LABELS, config=config)
             if found.method != "sampled" and found.mass is not None and found.mass < MIN_MASS:
-                found = self._agent.choice(asked, ENTAILMENT_LABELS, methods=("sampled",))
+                found = self._agent.choice(asked, ENTAILMENT_LABELS, methods=("sampled",), config=config)
         except NoChoiceError:
             return None
         return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)

@@ -217,6 +217,7 @@ class ModelAgent:
         choices: Sequence[str],
         *,
         methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
+        config: Mapping[str, Any] | None = None,
     ) -> ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
 
@@ -241,6 +242,7 @@ class ModelAgent:
             choices: At least two. None may be the beginning of another, ignoring case, or should be that of another
                 usual reply.
             methods: Which methods may be used.
+            config: Callbacks, tags and metadata of its requests.
 
         Raises:
             CoEError: If the model fails, or chooses none of them, or no allowed method gives probabilities.
@@ -254,7 +256,7 @@ class ModelAgent:
             ('sampled', 0.75, 0.8)
         """
         self._prepare_model()
-        return run_steps(self._choice(messages, choices, methods))
+        return run_steps(self._choice(messages, choices, methods, config=config))
 
     async def achoice(
         self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]

@@ -36,8 +36,6 @@ def ask(
     if not question.strip():
         raise typer.BadParameter("it must not be empty", param_hint="'question'")
     start = time.perf_counter()
-    if config is not None and models:
-        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
     settings = load_quietly(config, models, n_samples=n)
     if config is None and not models and not as_json:
         from coe_agents.cli.display.decision import show_note
@@ -45,8 +43,11 @@ def ask(
         show_note(
             "tinyworld: small models trained on an invented world. Others: --model or --config FILE.", to_stderr=True
         )
+    from coe_agents.cli.node_requests import NodeRequests
+
+    requests = NodeRequests()
     with open_recording(settings, record, audit_rate) as recording:
-        result = _create_graph(settings, **recording).invoke({"question": question})
+        result = _create_graph(settings, **recording).invoke({"question": question}, {"callbacks": [requests]})
     seconds = time.perf_counter() - start
     if as_json:
         from coe_agents.decision.views import to_json
@@ -55,7 +56,7 @@ def ask(
     else:
         from coe_agents.cli.display.decision import show_decision
 
-        show_decision(question, result["decision"], seconds)
+        show_decision(question, result["decision"], seconds, n_judged=requests.to_others(result["decision"]))
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
 
 

@@ -25,8 +25,6 @@ def doctor(
 
     Exit status: 0 no problems, 1 problems found, 2 a mistake in the configuration.
     """
-    if config is not None and models:
-        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
     settings = load_quietly(config, models)
     from coe_agents.doctor.diagnosis import examine
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, names_of, without_rulings
+from coe_agents.cli.inputs import create_setting, load_quietly, names_of, without_rulings
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.files import write
@@ -26,7 +26,8 @@ def report(
 ) -> None:
     """Write one HTML page that needs no network: of saved responses, or of one run or two side by side.
 
-    For saved responses it shows scores, curves, adjustable thresholds and all questions. For a run it shows what the
+    For saved responses it shows scores, curves, adjustable thresholds, which begin at those of the policy in --config,
+    and all questions. For a run it shows what the
     policy did with each question, round by round; for two, which outcomes changed, and paired differences. The
     options of scoring are for saved responses.
     """
@@ -48,6 +49,11 @@ def _of_samples(paths: list[Path], scoring: ScoringOptions, *, resamples: int) -
     from coe_agents.evaluation.html.report_page import create_page
 
     setting, judging = create_setting(scoring, paths)
+    policy = None
+    if scoring.config is not None and (config := load_quietly(scoring.config)) is not None:
+        from coe_agents.config.build import create_policy
+
+        policy = create_policy(config)
     with Samples(paths) as questions:
         page = create_page(
             without_rulings(questions, argument="run"),
@@ -55,6 +61,7 @@ def _of_samples(paths: list[Path], scoring: ScoringOptions, *, resamples: int) -
             title=", ".join(path.resolve().name for path in paths),
             n_resamples=resamples,
             note=judging.note(),
+            policy=policy,
         )
         return page, len(questions), judging.note()
 

@@ -19,20 +19,12 @@ RUN_EPILOG = (
     "the command, 130 interrupted."
 )
 Correctness = Literal["reference", "f1", "rouge_l"]
-People = Literal["record", "references"]
 
 
 @expand_options
 def run(
     engine: EngineOptions,
     asking: QuestionOptions,
-    people: Annotated[
-        People,
-        typer.Option(
-            help="Where a person should decide: record, the question stays escalated; references, the accepted answers "
-            "of the dataset decide in the person's place."
-        ),
-    ] = "record",
     correctness: Annotated[
         Correctness | None,
         typer.Option(
@@ -57,7 +49,6 @@ def run(
     options: dict[str, Any] = {
         "seed": seed,
         "at_once": asking.at_once,
-        "people": people,
         "correctness": correctness,
         "is_tinyworld": asking.dataset == "tinyworld",
     }

@@ -8,8 +8,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from coe_agents.checks import several
-
 _MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
 """One of these is in every text that holds anything of what follows."""
 _REASONING_TAG = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
@@ -67,25 +65,20 @@ _LIST_ITEM = re.compile(r"\s*(?:[-*•]\s|\d{1,3}[.)]\s)")
 _INITIAL_AT_END = re.compile(r"\.\s?\w\.\Z")
 
 
-def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = ()) -> str:
+def canonical_answer(text: str) -> str:
     r"""Returns the short answer inside a response; where nothing marks one, the response without its reasoning.
 
     Reasoning blocks (`<think>` and the like, unclosed ones too) and the text before a lone `</think>` are dropped,
     and so are end-of-text tokens and invented further turns of the conversation. Then the first of these that is found:
 
-    1. the last match of `patterns`, in their order;
-    2. the last JSON field `"answer": ...`;
-    3. the last `\boxed{...}`;
-    4. a last line `#### ...`, or the last such line with a number (GSM8K);
-    5. what follows the last "Answer:", "Final answer:", "Guess:", "Réponse :", "答案：", ..., or such a heading: the
+    1. the last JSON field `"answer": ...`;
+    2. the last `\boxed{...}`;
+    3. a last line `#### ...`, or the last such line with a number (GSM8K);
+    4. what follows the last "Answer:", "Final answer:", "Guess:", "Réponse :", "答案：", ..., or such a heading: the
        line, or where that is empty or opens a list, what comes below;
-    6. the sentence after the last "The answer is ...".
+    5. the sentence after the last "The answer is ...".
 
     A "Probability: ...", a line with a bare probability, or a "(Note: ...)" behind the answer is dropped.
-
-    Args:
-        text: The response.
-        patterns: Regular expressions of your own; the answer is their first group, or the whole match without one.
 
     Returns:
         The answer; "" only where the response holds nothing but white space or reasoning.
@@ -98,12 +91,10 @@ def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = (
         >>> canonical_answer("It is Paris.")
         'It is Paris.'
     """
-    if patterns == () and not _MARK.search(text):
+    if not _MARK.search(text):
         return text.strip()
     spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text)) if "<" in text else text.strip()
     spoken = _ROLE_HEADER.sub("", spoken).strip()
-    if patterns != () and (found := _by_patterns(spoken, patterns)):
-        return found
     spoken = _own_turn(spoken)
     for find, needed in _FORMS:
         if needed in spoken and (raw := find(spoken)) and (found := _unwrap(raw)):
@@ -192,16 +183,6 @@ def _own_turn(text: str) -> str:
         if question and text[answered.end() : question.start()].strip():
             text = text[: question.start()]
     return text.strip()
-
-
-def _by_patterns(text: str, patterns: Sequence[str | re.Pattern[str]]) -> str:
-    several(patterns, '"patterns"', of="regular expressions", advice="Wrap a single one in a list")
-    for pattern in patterns:
-        if last := _last(re.finditer(pattern, text)):
-            answer = (last[1] if last.re.groups else last[0]) or ""
-            if answer.strip():
-                return answer.strip()
-    return ""
 
 
 def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:

@@ -57,7 +57,6 @@ _METHODS = {
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _Part = TypeVar("_Part")
 _Create: TypeAlias = Callable[[Config], Any]
-_Escalate: TypeAlias = Callable[[Arbiter | None], Any]
 _Graph: TypeAlias = StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]
 
 
@@ -65,24 +64,18 @@ def assemble(
     config: Config | None,
     *,
     seed: int = 0,
-    escalation: _Escalate | None = None,
     on_unavailable: OnUnavailable = "abstain",
     recording: Recording | None = None,
 ) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
-    `seed` is of tinyworld's agents; those of a configuration have their own. `escalation` makes of the configured
-    arbiter, or None, what decides escalated cases instead. Parts that cannot be combined are a ConfigurationError with
-    a line for each mistake.
+    `seed` is of tinyworld's agents; those of a configuration have their own. Parts that cannot be combined are a
+    ConfigurationError with a line for each mistake.
     """
     usual: dict[str, Any] = {"on_unavailable": on_unavailable, "recording": recording}
     if config is None:
-        of_none: Any = escalation and escalation(None)
-        return tinyworld_graph(seed=seed, escalation=of_none, **usual)
-    of_graph = dict(_OF_GRAPH)
-    if escalation is not None:
-        of_graph["escalation"] = lambda of: escalation(_create_escalation(of))
-    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *of_graph.values()]
+        return tinyworld_graph(seed=seed, **usual)
+    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *_OF_GRAPH.values()]
     parts = _all([partial(create, config) for create in creates])
     return _connect(config, usual, *parts)
 

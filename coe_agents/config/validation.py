@@ -9,7 +9,7 @@ from coe_agents.config import schema
 from coe_agents.config.build import assemble, create_judge
 from coe_agents.config.schema import Config, ModelSection
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import RegimePolicy, ThresholdPolicy
+from coe_agents.policy import RegimePolicy
 
 
 def check(config: Config) -> list[str]:
@@ -59,10 +59,7 @@ def _unreachable_regimes(config: Config) -> Iterator[str]:
 
 def _notes(config: Config) -> Iterator[str]:
     policy, graph = config.policy, config.graph
-    max_rounds, max_coe = graph.bounds.max_rounds or 1, getattr(policy, "max_coe", None)
-    weights = [agent.weight for agent in config.agents]
-    if max_coe is not None and (passed := ThresholdPolicy(max_coe).caution(weights)):
-        yield config.fault(passed, "policy", "max_coe")
+    max_rounds = graph.bounds.max_rounds or 1
     taken: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
     taken |= {("actions", regime): action for regime, action in (getattr(policy, "actions", None) or {}).items()}
     again = [place for place, action in taken.items() if action == "another_round"]

@@ -2,6 +2,5 @@
 
 from coe_agents.decision.data import DecisionData
 from coe_agents.decision.group_decision import GroupDecision
-from coe_agents.decision.plots import plot_regimes
 
-__all__ = ["DecisionData", "GroupDecision", "plot_regimes"]
+__all__ = ["DecisionData", "GroupDecision"]

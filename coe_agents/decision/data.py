@@ -33,18 +33,6 @@ class AgentTokens(TypedDict):
     sampling: Sampling | None
 
 
-class Answer(TypedDict):
-    """What a group does with a question.
-
-    Attributes:
-        action: "answer", "abstain" or "escalate".
-        answer: The answer; None unless the action is "answer".
-    """
-
-    action: FinalAction
-    answer: str | None
-
-
 class Grounds(TypedDict):
     """Who decided, and why.
 
@@ -123,10 +111,12 @@ class ClaimedAnswer(TypedDict):
     reason: str
 
 
-class DecisionData(Answer, Proposed, Uncertainty):
-    """The outcome: `Answer`, `Proposed` and `coe_agents.types.Uncertainty`, and all that led to it.
+class DecisionData(Proposed, Uncertainty):
+    """The outcome: `Proposed` and `coe_agents.types.Uncertainty`, and all that led to it.
 
     Attributes:
+        action: "answer", "abstain" or "escalate".
+        answer: The answer; None unless the action is "answer".
         choices: The only replies that counted, as the input named them; None where any reply counted.
         answers: The kind of the preset by which answers were asked for and read, "short" or "sentences"; None without.
         answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
@@ -150,6 +140,8 @@ class DecisionData(Answer, Proposed, Uncertainty):
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
     """
 
+    action: FinalAction
+    answer: str | None
     choices: list[str] | None
     answers: str | None
     answer_kind: AnswerKind | None

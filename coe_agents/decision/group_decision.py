@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from coe_agents import checks
 from coe_agents.decision.claims import claims_as_html, claims_in_words
 from coe_agents.decision.data import AgentData, AgentTokens, ClaimAction, ClaimData, ClaimedAnswer, DecisionData, view
-from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds, svg_plane
+from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
@@ -211,7 +211,6 @@ class GroupDecision:
             f'<div style="margin-bottom:.6em">{claims_as_html(self.claims)}</div>' if self.claims else "",
             '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">',
             f'<table style="border-collapse:collapse">{"".join(self._html_rows())}</table>',
-            svg_plane(self),
             "</div></div>",
         ]
         return "".join(parts)

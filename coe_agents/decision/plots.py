@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.text import for_page, for_terminal
+from coe_agents.text import for_terminal
 from coe_agents.types import Regime
 
 if TYPE_CHECKING:
@@ -23,6 +21,7 @@ _QUADRANTS: tuple[tuple[Regime, float, float], ...] = (  # regime, and its corne
     ("ambiguous", 0.98, 0.02),
     ("unknown", 0.98, 0.98),
 )
+_LOOKS = {"answer": ("o", "tab:green"), "abstain": ("X", "tab:orange"), "escalate": ("^", "tab:purple")}
 SHOWN = 6
 """Answers that are shown of each agent; the others are counted."""
 
@@ -38,25 +37,8 @@ def draw_decision(
         legend = figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=9)
         for text in legend.get_texts():
             text.set_parse_math(False)
-    _draw_plane(plane, [decision], aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
+    _draw_plane(plane, decision, aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
     figure.suptitle(for_terminal(title, 70), fontsize=12, fontweight="bold", parse_math=False)
-    return figure
-
-
-def plot_regimes(
-    decisions: Iterable[GroupDecision],
-    *,
-    aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
-    epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
-) -> Figure:
-    """Draws decisions as points on the plane of aleatoric and epistemic uncertainty; those not measured are left out.
-
-    Raises:
-        ImportError: If matplotlib is not installed.
-    """
-    figure = _figure(5.2, 4.6)
-    plane = figure.subplots()
-    _draw_plane(plane, [*decisions], aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
     return figure
 
 
@@ -82,17 +64,13 @@ def draw_rounds(decision: GroupDecision) -> Figure:
     return figure
 
 
-def _draw_plane(
-    axes: Axes, decisions: Iterable[GroupDecision], *, aleatoric_threshold: float, epistemic_threshold: float
-) -> None:
-    measured = [decision for decision in decisions if decision.coe is not None]
-    looks = (("answer", "o", "tab:green"), ("abstain", "X", "tab:orange"), ("escalate", "^", "tab:purple"))
-    for action, marker, colour in looks:
-        if points := [one for one in measured if one.action == action]:
-            xs, ys = [one.aleatoric or 0.0 for one in points], [one.epistemic or 0.0 for one in points]
-            axes.scatter(xs, ys, marker=marker, color=colour, label=action, zorder=3, s=50)
-    far_a = max([2.0 * aleatoric_threshold, *(1.15 * (one.aleatoric or 0.0) for one in measured)])
-    far_e = max([2.0 * epistemic_threshold, *(1.15 * (one.epistemic or 0.0) for one in measured)])
+def _draw_plane(axes: Axes, decision: GroupDecision, *, aleatoric_threshold: float, epistemic_threshold: float) -> None:
+    aleatoric, epistemic = decision.aleatoric or 0.0, decision.epistemic or 0.0
+    if decision.coe is not None:
+        marker, colour = _LOOKS[decision.action]
+        axes.scatter([aleatoric], [epistemic], marker=marker, color=colour, zorder=3, s=50)
+    far_a = max(2.0 * aleatoric_threshold, 1.15 * aleatoric)
+    far_e = max(2.0 * epistemic_threshold, 1.15 * epistemic)
     axes.set_xlim(-0.03 * far_a, far_a)
     axes.set_ylim(-0.03 * far_e, far_e)
     axes.axvline(aleatoric_threshold, color="0.6", linewidth=1, linestyle="--")
@@ -109,8 +87,6 @@ def _draw_plane(
         )
     axes.set_xlabel("aleatoric: doubt within agents (nats)")
     axes.set_ylabel("epistemic: disagreement")
-    if len({one.action for one in measured}) > 1:
-        axes.legend(loc="center right", frameon=False)
 
 
 def _draw_bars(axes: Axes, decision: GroupDecision) -> None:
@@ -128,30 +104,6 @@ def _draw_bars(axes: Axes, decision: GroupDecision) -> None:
     axes.set_xlabel("share of the agent's responses")
     for label in axes.get_yticklabels():
         label.set_parse_math(False)
-
-
-def svg_plane(decision: GroupDecision) -> str:
-    """Returns the plane of the two uncertainties with this decision on it, as SVG; "" if nothing was measured."""
-    if decision.aleatoric is None or decision.epistemic is None:
-        return ""
-    size = 150.0
-    far_a = max(2.0 * DEFAULT_ALEATORIC_THRESHOLD, 1.15 * decision.aleatoric)
-    far_e = max(2.0 * DEFAULT_EPISTEMIC_THRESHOLD, 1.15 * decision.epistemic)
-    x, y = size * decision.aleatoric / far_a, size * (1.0 - decision.epistemic / far_e)
-    line_x = size * DEFAULT_ALEATORIC_THRESHOLD / far_a
-    line_y = size * (1.0 - DEFAULT_EPISTEMIC_THRESHOLD / far_e)
-    return (
-        f'<svg width="{size + 20:.0f}" height="{size + 36:.0f}" role="img" aria-label="aleatoric '
-        f'{decision.aleatoric:.3f}, epistemic {decision.epistemic:.3f}" font-family="sans-serif" font-size="10">'
-        '<g transform="translate(16,4)" fill="currentColor">'
-        f'<rect width="{size:.0f}" height="{size:.0f}" fill="none" stroke="#888"/>'
-        f'<path d="M{line_x:.1f} 0V{size:.0f}M0 {line_y:.1f}H{size:.0f}" stroke="#888" stroke-dasharray="3" />'
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="#cf222e"/>'
-        f'<text x="0" y="{size + 13:.0f}">aleatoric {decision.aleatoric:.2f} →</text>'
-        f'<text x="0" y="{size + 27:.0f}" font-weight="bold">{for_page(decision.regime or "")}</text>'
-        f'<text transform="translate(-5,{size:.0f}) rotate(-90)">epistemic {decision.epistemic:.2f} →</text>'
-        "</g></svg>"
-    )
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -10,6 +10,7 @@ from typing import Any
 from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.group_decision import HEADINGS
+from coe_agents.errors import is_invalid_proposal
 from coe_agents.policy.settle import OWN_LIMIT
 from coe_agents.policy.wording import decomposition
 
@@ -50,7 +51,8 @@ def _cause(decision: Mapping[str, Any]) -> str:
     if decision.get("is_late") or decision.get("is_unfit"):
         return str(decision["reason"])
     if decision["regime"] is None:
-        return "too few agents answered"
+        is_invalid = any(map(is_invalid_proposal, (decision.get("failed_agents") or {}).values()))
+        return f"too few agents {'gave a valid reply' if is_invalid else 'answered'}"
     if {answer_kind(text) for text in decision["support"]} <= {"refusal", "empty"}:
         return "the agents decline to answer"
     cause = "several answers share the lead" if decision["tied"] else _CAUSES[decision["regime"]]

@@ -15,16 +15,7 @@ from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import Config
 from coe_agents.config.validation import check
 from coe_agents.doctor import probes
-from coe_agents.doctor.probes import (
-    CONTRADICTED,
-    ENTAILED,
-    PREMISE,
-    AgentReport,
-    EmbeddingReport,
-    EntailmentReport,
-    Problem,
-    probe_of,
-)
+from coe_agents.doctor.probes import ANSWER, OTHER, PARAPHRASE, AgentReport, ClustererReport, Problem, probe_of
 from coe_agents.policy.guarantee import UNKEPT
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
@@ -36,7 +27,7 @@ class Examination:
     """All findings; `late` is whether a probe still runs after its time limit."""
 
     agents: Mapping[str, AgentReport | None]
-    clusterer: EntailmentReport | EmbeddingReport | None
+    clusterer: ClustererReport | None
     versions: Mapping[str, str | None]
     device: str
     problems: list[Problem]
@@ -52,12 +43,10 @@ class Examination:
         for name, report in self.agents.items():
             fields = {} if report is None else {**asdict(report), "n_in_one_request": report.n_in_one_request}
             agents[name] = {"reachable": report is not None, **fields}
-        clusterer = self.clusterer
         return {
             "ok": not self.problems,
             "agents": agents,
-            "entailment": asdict(clusterer) if isinstance(clusterer, EntailmentReport) else None,
-            "embedding": asdict(clusterer) if isinstance(clusterer, EmbeddingReport) else None,
+            "clusterer": None if self.clusterer is None else asdict(self.clusterer),
             "versions": dict(self.versions),
             "device": self.device,
             "problems": [asdict(problem) for problem in self.problems],
@@ -76,13 +65,13 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         )
     agents = _agents(config)
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
-    clustering, probe = probe_of(clusterer) or ("", None)
+    probe = probe_of(clusterer)
 
     tasks: dict[str, Any] = {
         f"agent {name}": partial(probes.probe_agent, agent) for name, (agent, *_) in agents.items()
     }
     if probe is not None:
-        tasks[clustering] = probe
+        tasks["clusterer"] = probe
     found = probes.all_within(timeout, tasks)
     late = Problem(
         error=f"no reply within {timeout:g} s",
@@ -93,12 +82,12 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     places = {f"agent {name}": address for name, (_, address, _) in agents.items()}
     single = {f"agent {name}" for name, (*_, is_single) in agents.items() if is_single}
     if config is not None:
-        places[clustering] = getattr(config.clusterer, "base_url", None) or ""
+        places["clusterer"] = getattr(config.clusterer, "base_url", None) or ""
     needs_logprobs = config is not None and config.graph.weighting == "probability"
     problems = list[Problem]()
     for part, result in results.items():
         place = f"{part} at {places[part]}" if places.get(part) else part
-        named = f"{place} {result.model}" if isinstance(result, EntailmentReport | EmbeddingReport) else place
+        named = f"{place} {result.model}" if isinstance(result, ClustererReport) else place
         faults = _faults(result, needs_logprobs=needs_logprobs, is_single=part in single)
         problems += [replace(fault, part=named) for fault in faults]
         notes += _notes(part, result, is_single=part in single)
@@ -106,7 +95,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     devices = sorted({report.device for report in reports.values() if report is not None and report.device})
     return Examination(
         agents={name: reports[f"agent {name}"] for name in agents},
-        clusterer=reports.get(clustering),
+        clusterer=reports.get("clusterer"),
         versions=versions(),
         device=", ".join(devices) or "none: no model runs in this process",
         problems=problems,
@@ -138,10 +127,15 @@ def versions() -> dict[str, str | None]:
 def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[Problem]:
     if isinstance(result, Problem):
         yield result
-    elif isinstance(result, EntailmentReport):
-        yield from _entailment_faults(result)
-    elif isinstance(result, EmbeddingReport):
-        yield from _embedding_faults(result)
+    elif isinstance(result, ClustererReport):
+        remedy = (
+            "Use another model: for entailment one trained on MNLI whose config.json has the right id2label, for "
+            '"llm" a more able one; or for embeddings another threshold'
+        )
+        if not result.joins_paraphrase:
+            yield Problem(error=f'it tells "{PARAPHRASE}" from "{ANSWER}"', remedy=remedy)
+        if result.joins_other:
+            yield Problem(error=f'it takes "{OTHER}" for "{ANSWER}"', remedy=remedy)
     else:
         if result.ignores_temperature and result.on_greedy == "exclude" and not is_single:
             yield Problem(error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
@@ -155,40 +149,8 @@ def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[P
             )
 
 
-def _entailment_faults(report: EntailmentReport) -> Iterator[Problem]:
-    wrong = None
-    if report.entailed.label != "entailment":
-        wrong = f'"{PREMISE}" entails "{ENTAILED}", but the model says {report.entailed.label}'
-    elif report.contradicted.label == "entailment":
-        wrong = f'"{PREMISE}" does not entail "{CONTRADICTED}", but the model says that it does'
-    remedy = "Use a model trained on MNLI, and check that id2label in its config.json is right"
-    if report.n_unclear is not None:
-        remedy = 'Use a more able chat model, or an NLI model: kind = "entailment"'
-    if report.n_unclear:
-        wrong = f"for {report.n_unclear} of 2 pairs the model states none of the labels, so they count as neutral"
-    if wrong:
-        yield Problem(error=wrong, remedy=remedy)
-
-
-def _embedding_faults(report: EmbeddingReport) -> Iterator[Problem]:
-    same, other, threshold = f"{report.paraphrase:.3f}", f"{report.other:.3f}", f"the threshold of {report.threshold:g}"
-    if report.paraphrase <= report.other:
-        remedy = 'No threshold separates them. Use another model, or kind = "entailment"'
-        yield Problem(error=f"another answer ({other}) is as similar as a paraphrase ({same})", remedy=remedy)
-    elif report.paraphrase < report.threshold:
-        remedy = f"Lower the threshold; another answer has {other}"
-        yield Problem(error=f"a paraphrase has a cosine of {same}, below {threshold}", remedy=remedy)
-    elif report.other >= report.threshold:
-        remedy = f"Raise the threshold; a paraphrase has {same}"
-        yield Problem(error=f"another answer has a cosine of {other}, not below {threshold}", remedy=remedy)
-
-
 def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
-    if isinstance(result, Problem | EmbeddingReport):
-        return
-    if isinstance(result, EntailmentReport):
-        if not result.n_unclear and result.contradicted.label == "neutral":
-            yield f"{part}: an obvious contradiction counts as neutral; the two answers are still separated"
+    if isinstance(result, Problem | ClustererReport):
         return
     if result.n_returned < result.n_asked:
         yield f"{part}: returned {result.n_returned} of {result.n_asked} responses"

@@ -1,6 +1,6 @@
 """Owns the probes of `doctor`.
 
-An agent is asked for a few samples, an entailment model judges two obvious pairs, embeddings compare three answers.
+An agent is asked for a few samples, and a clusterer with a model compares three answers.
 """
 
 import copy
@@ -9,26 +9,21 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from coe_agents._steps import start_call
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
-from coe_agents.clustering import Clusterer, EmbeddingSimilarity, EntailmentModel
+from coe_agents.clustering import Clusterer
 from coe_agents.errors import CoEError, IgnoredTemperatureError, secrets_of
 from coe_agents.text import for_terminal, one_line, safe_message
 from coe_agents.types import AgentRequest
 
 QUESTION = "What is the capital of France?"
 N_SAMPLES = 3
-PREMISE = f"{QUESTION} Paris"
-ENTAILED = f"{QUESTION} It is Paris."
-CONTRADICTED = f"{QUESTION} It is Lyon."
 ANSWER = "The capital of France is Paris."
 PARAPHRASE = "Paris is the capital of France."
 OTHER = "The capital of France is Lyon."
-
-_LABELS = ("contradiction", "neutral", "entailment")
 
 _LONGEST = 500
 _Result = TypeVar("_Result")
@@ -133,95 +128,46 @@ def _to_problem(error: Exception, holder: object) -> Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Judgement:
-    label: str
-    probability: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class EntailmentReport:
-    """The results of an entailment model for an obvious entailment and an obvious contradiction.
+class ClustererReport:
+    """What a clusterer makes of an answer, an obvious paraphrase of it, and another answer.
 
     Attributes:
-        labels: In the order of the model; None for a chat model.
-        n_unclear: Pairs for which a chat model stated no label; None for other models.
+        joins_paraphrase: Whether it puts answer and paraphrase together, as it should.
+        joins_other: Whether it puts the other answer with the first, as it should not.
+        device: Of a model in this process.
     """
 
     model: str
-    labels: list[str] | None
-    entailed: _Judgement
-    contradicted: _Judgement
+    joins_paraphrase: bool
+    joins_other: bool
     seconds: float
     device: str | None
-    n_unclear: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbeddingReport:
-    """The cosines between an answer and an obvious paraphrase, and between it and another answer; and the threshold.
+def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | None:
+    """Returns the probe of a clusterer, in wordings that tinyworld's model knows, too; None for one without a model."""
+    model = getattr(clusterer, "model", None) or getattr(clusterer, "embeddings", None)
+    if model is None:
+        return None
+    model = getattr(model, "model", None) if isinstance(model, ChatEntailment) else model
 
-    Attributes:
-        device: Always None: the client does not report it.
-    """
+    def probe() -> ClustererReport | Problem:
+        start = time.perf_counter()
+        try:
+            load = getattr(model, "load", None)
+            loaded = load() if load is not None else None
+            ((answer, paraphrase, other),) = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
+        except Exception as error:
+            return _to_problem(error, clusterer)
+        return ClustererReport(
+            model=_name_of(model),
+            joins_paraphrase=paraphrase == answer,
+            joins_other=other == answer,
+            seconds=round(time.perf_counter() - start, 3),
+            device=getattr(loaded, "device", None),
+        )
 
-    model: str
-    threshold: float
-    paraphrase: float
-    other: float
-    seconds: float
-    device: None = None
-
-
-def probe_of(clusterer: Clusterer) -> tuple[str, Callable[[], EntailmentReport | EmbeddingReport | Problem]] | None:
-    """Returns the name of a clusterer's part and its probe; None for a clusterer without a model."""
-    model = getattr(clusterer, "model", None)
-    if isinstance(model, EntailmentModel):
-        return "entailment", lambda: probe_entailment(model)
-    if isinstance(clusterer, EmbeddingSimilarity):
-        return "embedding", lambda: _probe_embedding(clusterer)
-    return None
-
-
-def probe_entailment(model: EntailmentModel) -> EntailmentReport | Problem:
-    """Asks an entailment model about two pairs, in wordings that tinyworld's model knows, too."""
-    start = time.perf_counter()
-    chat = model.model if isinstance(model, ChatEntailment) else None
-    try:
-        load = getattr(chat or model, "load", None)
-        loaded = load() if load is not None else None
-        entailed, contradicted = model.predict([(PREMISE, ENTAILED), (PREMISE, CONTRADICTED)])
-    except Exception as error:
-        return _to_problem(error, model)
-    labels = None if loaded is None or chat else [str(label) for label in loaded.model.config.id2label.values()]
-    return EntailmentReport(
-        model=_name_of(chat or model),
-        labels=labels,
-        entailed=_judgement(entailed),
-        contradicted=_judgement(contradicted),
-        seconds=round(time.perf_counter() - start, 3),
-        device=getattr(loaded, "device", None),
-        n_unclear=model.n_unclear if isinstance(model, ChatEntailment) else None,
-    )
-
-
-def _probe_embedding(clusterer: EmbeddingSimilarity) -> EmbeddingReport | Problem:
-    start = time.perf_counter()
-    try:
-        cosines = clusterer.cosines([ANSWER, PARAPHRASE, OTHER])[0]
-    except Exception as error:
-        return _to_problem(error, clusterer)
-    return EmbeddingReport(
-        model=_name_of(clusterer.embeddings),
-        threshold=clusterer.threshold,
-        paraphrase=round(float(cosines[1]), 4),
-        other=round(float(cosines[2]), 4),
-        seconds=round(time.perf_counter() - start, 3),
-    )
-
-
-def _judgement(row: Any) -> _Judgement:
-    column = int(row.argmax())
-    return _Judgement(label=_LABELS[column], probability=float(row[column]))
+    return probe
 
 
 def _name_of(model: object) -> str:

@@ -20,8 +20,6 @@ PRICES = "prices.json"
 """The prices of the configuration; results do not depend on them."""
 DECIDER = "group"
 """What stands as the agent in each line: the whole group has decided."""
-PERSON = "simulated person"
-"""Who decided where the references stand for a person."""
 _READ = (
     "coe",
     "aleatoric",
@@ -103,7 +101,7 @@ class Item:
 
     @property
     def decided_by(self) -> str:
-        """Who: "group", an arbiter's name, or "simulated person"; "nobody" where it stayed escalated."""
+        """Who: "group", or an arbiter's name; "nobody" where it stayed escalated."""
         return "nobody" if self.action == "escalate" else str(self.decision["decided_by"])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.evaluation.run_decisions import PERSON, Item, Run
+from coe_agents.evaluation.run_decisions import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.text import quantity
 
@@ -326,10 +326,10 @@ def to_experiment(comparison: Comparison) -> Experiment:
 def in_words(comparison: Comparison) -> list[str]:
     """Returns a plain sentence for each policy after the first, or one for the only policy."""
     first, *others = comparison.policies
-    said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}.{_referred(first)}"]
+    said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}."]
     for each in others:
         answers = f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}."
-        said.append(f"{answers}{_referred(each)}{_times(each, first)}{_verdict(each)}")
+        said.append(f"{answers}{_times(each, first)}{_verdict(each)}")
     return said
 
 
@@ -338,12 +338,6 @@ def _times(each: Compared, first: Compared) -> str:
         return ""
     bound = "at least " if each.is_cut_short else "at most " if first.is_cut_short else ""
     return f" It takes {bound}{each.token_ratio:.2f} times the tokens."
-
-
-def _referred(each: Compared) -> str:
-    share = each.decided_by.get(PERSON, 0.0)
-    place = "of the questions in a person's place, and are always right"
-    return f" The references decided {share:.1%} {place}." if share else ""
 
 
 def _wrong(each: Compared) -> str:

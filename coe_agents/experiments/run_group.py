@@ -3,11 +3,10 @@
 import hashlib
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any
 
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable
 
 import coe_agents
 from coe_agents.config.build import assemble, load_weights
@@ -18,20 +17,12 @@ from coe_agents.errors import AgentError, ConfigurationError, describe_error
 from coe_agents.evaluation import CRITERIA
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.origin import JUDGED
-from coe_agents.evaluation.run_decisions import DECIDER, PERSON
+from coe_agents.evaluation.run_decisions import DECIDER
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge
 from coe_agents.text import redact_all
-from coe_agents.types import EscalatedCase, Ruling
-
-People = Literal["record", "references"]
-"""What becomes of a case that needs a person: it stays recorded as escalated, or the references decide it."""
 
 _PRICED = "price_per_million"
 _NOT_STORED = {"base_url", "api_key_env", _PRICED}
-
-
-_ASKED: ContextVar[Question] = ContextVar("asked")
-"""The question that is being asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,6 @@ class RunGroup:
         return row, time.monotonic() - start
 
     async def _ask(self, question: Question) -> dict[str, Any]:
-        _ASKED.set(question)
         decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
         if decision["coe"] is None:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in decision["failed_agents"].items())
@@ -103,7 +93,6 @@ def create_run_group(
     seed: int = 0,
     at_once: int | None = None,
     n_sharing: int = 1,
-    people: People = "record",
     correctness: str | None = None,
     is_tinyworld: bool = False,
 ) -> RunGroup:
@@ -111,7 +100,7 @@ def create_run_group(
 
     `at_once` questions are asked at a time; by default 8, and 1 if a model is in this process: the last digits of its
     log-probabilities depend on the batch, and a resumed run must end with the same file. `n_sharing` processes,
-    including this one, ask the same servers at the same time. `people` is what becomes of a case that needs a person.
+    including this one, ask the same servers at the same time.
     `correctness` is a name of `--correctness` that needs no model; by default it is what `judging_of` says.
     """
     judging = judging_of(config, is_tinyworld=is_tinyworld)
@@ -122,12 +111,10 @@ def create_run_group(
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
         "seed": seed,
-        "people": people,
         JUDGED: judging.to_json(),
     }
-    escalation = _by_references if people == "references" else None
     if config is None:
-        graph = assemble(None, seed=seed, escalation=escalation).compile()
+        graph = assemble(None, seed=seed).compile()
         return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
     for regime, strategy in config.graph.strategies.items():
         if strategy == "clarify":
@@ -142,7 +129,7 @@ def create_run_group(
         settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
     if config.graph.weights is not None:  # the file may be another one when the run is resumed
         settings["weights"] = load_weights(config)
-    graph = assemble(config, escalation=escalation).compile()
+    graph = assemble(config).compile()
     n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
     return RunGroup(
         graph,
@@ -158,24 +145,3 @@ def _without_addresses(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: _without_addresses(value) for name, value in part.items() if name not in _NOT_STORED}
     return [_without_addresses(each) for each in part] if isinstance(part, list) else part
-
-
-def _by_references(arbiter: Runnable[EscalatedCase, Ruling] | None) -> Runnable[EscalatedCase, Ruling]:
-    """Returns the escalation in which the accepted answers stand for a person; an arbiter, if any, decides first."""
-
-    async def rule(case: EscalatedCase, config: RunnableConfig) -> Ruling:
-        given = await arbiter.ainvoke(case, config) if arbiter else None
-        if given is not None and given["action"] != "escalate":
-            return given
-        question = _ASKED.get()
-        if question.answerable and question.references:
-            ruled = Ruling(action="answer", answer=question.references[0], reason="the references decided")
-        else:
-            ruled = Ruling(action="abstain", reason="the references hold no answer")
-        ruled["decided_by"] = PERSON
-        if given is not None and "usage" in given:
-            ruled["usage"] = given["usage"]
-        return ruled
-
-    name = PERSON if arbiter is None else arbiter.get_name()
-    return cast("Runnable[EscalatedCase, Ruling]", RunnableLambda(rule, name=name))

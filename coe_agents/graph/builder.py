@@ -145,7 +145,7 @@ def create_coe_graph(
             schemas. Where an input has `choices`, none are shown.
         recording: Which cases are recorded, for people to rule on, in the store with which the graph is compiled; None
             records none.
-        on_unavailable: Where no agent answered: "abstain", with `coe` None and the reason; or "raise".
+        on_unavailable: Where no agent replied: "abstain", with `coe` None and the reason; or "raise".
         claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: the draft whose claims the other
             models support most is given, without those that they do not support, and `decision["claims"]` holds each.
             It decides in place of `policy`, which remains for turns with choices or tools. None judges whole answers.
@@ -154,7 +154,7 @@ def create_coe_graph(
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
         ValueError: If the parts do not fit together.
 
-    A run raises `GroupUnavailableError` where no agent answered and `on_unavailable` is "raise".
+    A run raises `GroupUnavailableError` where no agent replied, not even invalidly, and `on_unavailable` is "raise".
 
     Warns:
         UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, or a

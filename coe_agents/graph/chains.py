@@ -14,20 +14,22 @@ from typing_extensions import TypedDict
 
 from coe_agents._steps import Steps, invoke
 from coe_agents.checks import integer
-from coe_agents.decision.data import Answer, DecisionData, view
+from coe_agents.decision.data import DecisionData, view
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
-from coe_agents.types import Uncertainty
+from coe_agents.types import FinalAction, Uncertainty
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
 _SUMMED: tuple[Literal["coe", "aleatoric", "epistemic"], ...] = ("coe", "aleatoric", "epistemic")
 
 
-class Step(Answer, Uncertainty):
+class Step(Uncertainty):
     """One `question` of a chain; the other fields are those of its decision: see `coe_agents.decision.DecisionData`."""
 
     question: str
+    action: FinalAction
+    answer: str | None
 
 
 class SequenceInput(TypedDict, total=False):

@@ -1,7 +1,7 @@
 """Owns what a LangGraph server needs: the refusal of contexts that no graph takes, and graphs that only answer."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Annotated, Any, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -88,7 +88,7 @@ class PublicOutput(TypedDict, total=False):
 
     Attributes:
         decision: "answer", "calls" and "reason", and the numbers, by the names of `DecisionData`; of each agent
-            "n_responses" and "entropy". No text of a response but the answer's.
+            "n_responses" and "entropy". No text of a response but the answer's. The reason has what a person wrote.
         messages: The conversation, with the answer or the refusal at the end.
     """
 
@@ -97,17 +97,19 @@ class PublicOutput(TypedDict, total=False):
 
 
 class _PublicState(CoEInput, PublicOutput, total=False):
-    """All that the two nodes share."""
+    """All channels of the graph."""
 
 
 def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]":
     """Returns a graph, uncompiled, that tells the answer of a group, or why there is none, and nothing withheld.
 
     The state of a graph of `create_coe_graph` has all responses, and its `reason` quotes them. Serve this one instead
-    to clients that must not see them, such as models that use it by MCP or A2A.
+    to clients that must not see them, such as models that use it by MCP or A2A; for the same reason, build from it the
+    tools and chains of what you serve (`create_coe_tool`, `create_sequential_graph`). Where the group asks a person,
+    the run is interrupted and resumed as without it, and the person is shown the candidates.
 
     Args:
-        graph: A compiled graph of `create_coe_graph` that asks no person.
+        graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
 
     Example:
         >>> from coe_agents import ThresholdPolicy, create_coe_graph
@@ -127,7 +129,7 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
             if mode == "custom":
                 write(chunk)  # events, which hold no text of a response
             result = chunk if mode == "values" else result
-        return {name: result[name] for name in ("decision", "messages")}
+        return _publish(result)
 
     async def aask(state: _PublicState, config: RunnableConfig) -> dict[str, Any]:
         write, result = get_stream_writer(), dict[str, Any]()
@@ -135,26 +137,34 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
             if mode == "custom":
                 write(chunk)
             result = chunk if mode == "values" else result
-        return {name: result[name] for name in ("decision", "messages")}
-
-    def publish(state: _PublicState) -> dict[str, Any]:
-        decision, last = state["decision"], state["messages"][-1]
-        public = to_numbers({**decision, "contested": None})
-        public |= {name: decision[name] for name in ("answer", "calls", "reason")}
-        del public["ignored"]
-        text = last.content
-        if decision["action"] != "answer":
-            public["reason"] = refusal(decision).partition(": ")[2].partition(". CoE")[0].removesuffix(".")
-            text = f"{WITHHELD[decision['action']]}{public['reason']}."
-        metadata = {"decision": {name: public[name] for name in ("action", "answer", "reason")}}
-        calls = last.tool_calls if isinstance(last, AIMessage) else []
-        message = AIMessage(text, id=last.id, tool_calls=calls, response_metadata=metadata)
-        return {"decision": public, "messages": [message]}
+        return _publish(result)
 
     made = StateGraph(_PublicState, context_schema=CoEContext, input_schema=CoEInput, output_schema=PublicOutput)
     made.add_node("group", TwoForms(ask, aask, name="group"))
-    made.add_node("publish", publish)
     made.add_edge(START, "group")
-    made.add_edge("group", "publish")
-    made.add_edge("publish", END)
+    made.add_edge("group", END)
     return made
+
+
+def _publish(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a caller may see of the result of a graph of `create_coe_graph`."""
+    decision, last = result["decision"], result["messages"][-1]
+    given = [claim for claim in decision["claims"] or () if claim["action"] != "drop"] or None
+    public = to_numbers({**decision, "contested": None, "claims": given})
+    del public["ignored"]
+    public |= {"answer": decision["answer"], "calls": decision["calls"], "reason": _reason(decision)}
+    text = last.content if public["action"] == "answer" else f"{WITHHELD[public['action']]}{public['reason']}."
+    metadata = {"decision": {name: public[name] for name in ("action", "answer", "reason")}}
+    message = AIMessage(text, id=last.id, tool_calls=last.tool_calls, response_metadata=metadata)
+    return {"decision": public, "messages": [*result["messages"][:-1], message]}
+
+
+def _reason(decision: Mapping[str, Any]) -> str:
+    """Returns why a decision is as it is, without a text of a response."""
+    if decision["decided_by"] == "person":
+        return str(decision["reason"]).partition("; ")[0]  # what the person did; the group's own reason follows
+    if decision["decided_by"] != "group":
+        return f"{decision['decided_by']} decided"
+    if decision["action"] == "answer":
+        return "the gate lets the answer pass"
+    return refusal(decision).partition(": ")[2].partition(". CoE")[0].removesuffix(".")

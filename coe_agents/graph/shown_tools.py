@@ -12,6 +12,7 @@ from coe_agents.actions.proposals import check_proposal, compared_answer, descri
 from coe_agents.actions.structured import ANSWER, answer_tool, read_structured
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.errors import INVALID
 from coe_agents.graph.state import CoEState, Turn
 from coe_agents.policy import Measurement
 from coe_agents.policy.measurement import response_text
@@ -92,7 +93,7 @@ def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] 
         answer = compared_answer(row) if calls is None or tools is None else check_proposal(calls, tools=tools)
         return row if answer == response_text(row) else {**row, "answer": answer}
     except (TypeError, ValueError) as error:
-        message = f"InvalidReplyError: the proposal is invalid: {error}"
+        message = f"InvalidReplyError: {INVALID}: {error}"
         return create_response(row["agent"], "", round=row["round"], index=row["index"], error=message)
 
 

@@ -62,7 +62,8 @@ class ReviewedProposal:
 def apply_decisions(pending: PendingProposal, decided: Sequence[Review]) -> ReviewedProposal:
     """Returns what follows from the decisions on a pending proposal; the message is the same but for edits."""
     message = _proposed(pending)
-    decision: CouncilDecision = {**pending["decision"], "decided_by": "person"}
+    # what others proposed is withheld: the person was shown it
+    decision: CouncilDecision = {**pending["decision"], "decided_by": "person", "contested": None}
     if not message.tool_calls:
         return _apply_to_text(pending, message, decision, decided[0])
     calls, going, replies = list[ToolCall](), list[ToolCall](), list[ToolMessage]()
@@ -100,7 +101,7 @@ def _apply_to_text(
 ) -> ReviewedProposal:
     if isinstance(decided, Reject):
         reason = f"a person rejected it{': ' if decided.message else ''}{for_log(decided.message)}"
-        rejected: CouncilDecision = {**decision, "reason": reason, "contested": None}
+        rejected: CouncilDecision = {**decision, "reason": reason}
         return ReviewedProposal({"messages": [refusal(rejected)], "jump_to": "end"}, rejected, (), None)
     update: dict[str, Any] = {"messages": pending["messages"]}
     if isinstance(decided, Edit):

@@ -18,7 +18,7 @@ from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents._requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.decision.data import Proposed
-from coe_agents.errors import InvalidReplyError, describe_error, is_control_flow
+from coe_agents.errors import INVALID, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.policy import Decision, Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import MOST_SAMPLES, Spent
@@ -50,7 +50,8 @@ class CouncilDecision(Proposed):
     Attributes:
         action: "answer": a proposal goes on; else why none does, in the policy's words: "abstain", "escalate" or
             "another_round" (of which a council has none).
-        decided_by: "group", or "person" where a person decided because the group was uncertain.
+        decided_by: "group", or "person" where a person decided because the group was uncertain; nothing is `contested`
+            then.
         mode: "verify" or "choose".
         proposer: Whose message goes on; None if none does.
         calls: Its tool calls, each with "name", "args" and "id"; [] of a text. None if none goes on.
@@ -280,7 +281,7 @@ def _read_driver(proposals: Proposals) -> Response:
     """Returns the driver's proposal; raises InvalidReplyError if it cannot be read, or does not fit the tools."""
     calls, action = read_proposal(proposals.driver, proposals.tools, parsers=proposals.parsers)
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
-        raise InvalidReplyError(f"the proposal is invalid: {problem}", retryable=False)
+        raise InvalidReplyError(f"{INVALID}: {problem}", retryable=False)
     compared, action = _compared(calls, action, proposals.gated)
     return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=compared)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coe_agents.checks import integer, number
+from coe_agents.checks import integer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.learned_gates import distributions_of
 from coe_agents.policy.measurement import Measurement
@@ -44,15 +44,13 @@ class Agreement:
         return name if lowest < _FAR_BELOW * min(others) else None
 
 
-def agreement_weights(
-    measurements: Sequence[Measurement], *, power: float = _POWER, n_resamples: int = 1000
-) -> Agreement:
+def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int = 1000) -> Agreement:
     r"""Weighs agents without any labels, by how probably the others agree with them.
 
     With p_i(c) the probability that agent i gives to cluster c, and means over the n questions that i and another agent
     j responded to; refusals and empty texts are no answers, and agree with nothing:
 
-        s_i = 1/n \sum \sum_c p_i(c) mean_{j != i} p_j(c),    w_i = s_i^power / \sum_j s_j^power
+        s_i = 1/n \sum \sum_c p_i(c) mean_{j != i} p_j(c),    w_i = s_i^3 / \sum_j s_j^3
 
     Wrong answers are more diverse than right ones, so an agent that is often right meets others more often. Where most
     agents share an error this fails: a single strong agent among weak ones that repeat each other loses its weight. So
@@ -61,7 +59,6 @@ def agreement_weights(
     Args:
         measurements: Of questions, labelled or not. The order, and the weights by which they were measured, change
             nothing.
-        power: At least 0; 0 counts all agents equally.
         n_resamples: Of the bootstrap over questions behind the intervals.
 
     Raises:
@@ -77,7 +74,6 @@ def agreement_weights(
         >>> {name: round(weight, 3) for name, weight in found.weights.items()}  # s: 3/4, 3/4, 1/2
         {'a': 0.435, 'b': 0.435, 'c': 0.129}
     """
-    number(power, '"power"', least=0, advice="3.0 is the default")
     integer(n_resamples, '"n_resamples"', least=1, advice="1000 is the default")
     names = sorted({name for measurement in measurements for name in measurement.agents})
     rows = np.array([_agreements(each, names) for each in measurements if len(each.agents) > 1])
@@ -103,10 +99,10 @@ def agreement_weights(
     drawn = np.empty((n_resamples, len(names)))
     for place in range(n_resamples):
         counts = np.bincount(generator.integers(len(rows), size=len(rows)), minlength=len(rows))
-        drawn[place] = _to_weights(counts @ values / np.maximum(counts @ known, 1.0), power)
+        drawn[place] = _to_weights(counts @ values / np.maximum(counts @ known, 1.0))
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0).tolist()
     return Agreement(
-        dict(zip(names, _to_weights(scores, power).tolist(), strict=True)),
+        dict(zip(names, _to_weights(scores).tolist(), strict=True)),
         dict(zip(names, zip(low, high, strict=True), strict=True)),
         dict(zip(names, scores.tolist(), strict=True)),
         len(rows),
@@ -124,7 +120,7 @@ def _agreements(measurement: Measurement, names: Sequence[str]) -> list[float]:
     return [found.get(name, np.nan) for name in names]
 
 
-def _to_weights(scores: np.ndarray, power: float) -> np.ndarray:
-    """Returns scores^power, normalised; equal weights where all scores are 0."""
-    raised = scores**power
+def _to_weights(scores: np.ndarray) -> np.ndarray:
+    """Returns scores^3, normalised; equal weights where all scores are 0."""
+    raised = scores**_POWER
     return raised / raised.sum() if raised.any() else np.full(scores.size, 1.0 / scores.size)

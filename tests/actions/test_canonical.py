@@ -54,14 +54,6 @@ def test_it_is_one_line_that_is_read_back_and_depends_on_no_order_of_calls_or_ke
     assert canonical_action(rng.sample(shuffled, len(shuffled))) == action
 
 
-def test_repeated_calls_count():
-    assert canonical_action([call(), call()]) != canonical_action([call()]) != canonical_action([]) == "[]"
-
-
-def test_ids_and_dots_in_names_do_not_count():
-    assert same({**call("bank.pay"), "id": "call_1", "type": "tool_call"}, call("bank_pay"))
-
-
 @pytest.mark.parametrize(
     ("a", "b", "equal"),
     [
@@ -70,10 +62,8 @@ def test_ids_and_dots_in_names_do_not_count():
         (4.9e-10, 0, False),
         (1, "1", False),
         (1, True, False),
-        (0, False, False),
         (None, "null", False),
         ("New York", "new york", False),
-        ("New  York", "New York", False),
         ("if x:\n    a()\nb()", "if x:\n    a()\n    b()", False),
         ("a,b", "a b", False),
         ([1, 2], [2, 1], False),
@@ -87,7 +77,9 @@ def test_values(a, b, equal):
     assert same(call(x=a), call(x=b)) is equal
 
 
-def test_the_order_of_an_array_counts_whatever_the_schema_says():
+def test_repetitions_and_the_order_of_an_array_count_and_ids_and_dots_in_names_do_not():
+    assert canonical_action([call(), call()]) != canonical_action([call()]) != canonical_action([]) == "[]"
+    assert same({**call("bank.pay"), "id": "call_1", "type": "tool_call"}, call("bank_pay"))
     assert not same(call(x=["b", "a"]), call(x=["a", "b"]), schema(x={"type": "array", "uniqueItems": True}))
 
 
@@ -327,9 +319,7 @@ def test_size_depth_and_work_are_bounded():
         ("pay", "must be a sequence of calls; got str"),
         (call(), "Wrap a single call in a list"),
         (["pay"], 'must have a "name" and a mapping "args"'),
-        ([{"name": "pay"}], 'must have a "name" and a mapping "args"'),
         ([{"name": "", "args": {}}], 'must have a "name" and a mapping "args"'),
-        ([{"name": 5, "args": {}}], 'must have a "name" and a mapping "args"'),
         ([call(x={1, 2})], "must be JSON values; got set"),
         ([call(x={1: 2})], "names of arguments must be strings"),
     ],

@@ -26,7 +26,6 @@ def test_a_proposal_that_fits_the_tools_is_its_canonical_form():
         (call(sum=float("nan")), ValueError, "must be finite"),
         (call(to="x" * 100_001), ValueError, "at most 100000 characters"),
         ([*call(sum=1), {"name": "rob", "args": {}}], ValueError, "'rob'"),
-        ([{"name": "bank.pay"}], TypeError, "a call must have"),
         ([{"name": "bank.pay", "args": "5"}], TypeError, "a call must have"),
     ],
 )

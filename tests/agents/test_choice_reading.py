@@ -71,7 +71,6 @@ def test_the_drawn_token_counts_where_it_is_not_among_the_likeliest():
     [
         None,
         {"logprobs": None},
-        {"logprobs": {"content": []}},
         {"logprobs": {"content": [{"token": "True", "logprob": 0.0, "top_logprobs": []}]}},
         {"logprobs": {"content": [{"top_logprobs": [{"token": "True", "logprob": math.nan}]}]}},
         {"logprobs": {"content": [{"top_logprobs": [{"token": "True", "logprob": None}]}]}},
@@ -86,7 +85,6 @@ def test_no_list_or_a_broken_one_says_nothing(info):
     [
         ("True", "True"),
         ('"True", because it is the capital', "True"),
-        ("The answer is False.", "False"),
         ("<think>It may be false.</think>True", "True"),
         ("", None),
         ("True or False?", None),

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
-from coe_agents import prompts
+from coe_agents import ThresholdPolicy, create_coe_graph, prompts, sentences
 from coe_agents.agents import ChatEntailment
-from coe_agents.errors import (
-    AgentConnectionError,
-)
+from coe_agents.cli.node_requests import NodeRequests
+from coe_agents.errors import AgentConnectionError
+from coe_agents.testing import ScriptedAgent
 from tests.doubles import JudgingModel
 from tests.servers import answering, completion
 
@@ -81,11 +81,14 @@ def test_equal_pairs_are_asked_once_and_each_gets_its_row():
     assert sorted(model.asked) == sorted(set(pairs))
 
 
-def test_the_callers_context_reaches_the_threads():
-    tracing = contextvars.ContextVar("tracing", default="neutral")
-    tracing.set("entailment")
-    rows = ChatEntailment(JudgingModel(lambda *pair: tracing.get())).predict([PAIR, PAIR[::-1]])
-    assert rows.tolist() == [ENTAILMENT, ENTAILMENT]
+def test_in_a_graph_its_requests_are_traced_and_never_streamed():
+    judge = JudgingModel(lambda *pair: "entailment")
+    agents = [ScriptedAgent("a", ["Paris, of course."]), ScriptedAgent("b", ["It is Paris."])]
+    graph = create_coe_graph(agents, answers=sentences(judge), policy=ThresholdPolicy(0.5)).compile()
+    requests = NodeRequests()
+    shown = list(graph.stream({"question": "Which?"}, {"callbacks": [requests]}, stream_mode="messages"))
+    assert [message.content for message, _ in shown] == ["Which?", "It is Paris."]
+    assert requests.to_others({"agents": {"a": {}, "b": {}}, "failed_agents": {}}) == len(judge.asked) == 2
 
 
 def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked(monkeypatch):
@@ -124,3 +127,10 @@ def test_arguments_are_checked():
         ChatEntailment(1)
     with pytest.raises(ValueError, match='"max_concurrency" of ChatEntailment must be an integer of at least 1; got 0'):
         ChatEntailment(FakeListChatModel(responses=[""]), max_concurrency=0)
+
+
+def test_the_callers_context_reaches_the_threads():
+    tracing = contextvars.ContextVar("tracing", default="neutral")
+    tracing.set("entailment")
+    rows = ChatEntailment(JudgingModel(lambda *pair: tracing.get())).predict([PAIR, PAIR[::-1]])
+    assert rows.tolist() == [ENTAILMENT, ENTAILMENT]

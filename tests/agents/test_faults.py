@@ -20,11 +20,10 @@ from coe_agents.errors import (
     InvalidReplyError,
     RateLimitError,
 )
-from coe_agents.types import AgentRequest
+from tests.doubles import REQUEST
 from tests.faults import KEY, MEGABYTE, failing
 from tests.servers import Served, running
 
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 LONGEST = 30.0
 """For a slow machine; without a deadline these servers would hold a client for two minutes or more."""
 
@@ -51,7 +50,7 @@ def _quick(monkeypatch):
 def agent(server: Served, name: str = "a", **options) -> ModelAgent:
     chat = ChatOpenAI(model="served", base_url=server.url, api_key=KEY)
     # only a server that never answers is waited for until the end, so the others may take long on a slow machine
-    attempt = 0.4 if getattr(server, "fault", "") == "time-out" else LONGEST
+    attempt = 0.2 if getattr(server, "fault", "") == "time-out" else LONGEST
     chosen = {"n_samples": 3, "timeout": LONGEST, "request_timeout": attempt, "retries": 1, "seed": 1}
     return ModelAgent(name, chat, **{**chosen, **options})
 
@@ -85,7 +84,7 @@ def test_one_agent_fails_and_the_others_answer_stands(fault):
     assert len(broken.requests) == n_requests or (fault == "time-out" and len(broken.requests) < n_requests)
 
 
-@pytest.mark.parametrize("fault", ["refused", "401", "empty choices"])
+@pytest.mark.parametrize("fault", ["refused", "empty choices"])
 def test_all_agents_fail_and_nothing_is_certain(fault):
     kind, _, _ = FAILURES[fault]
     with failing(fault) as broken:
@@ -119,7 +118,7 @@ def test_a_response_of_a_megabyte_is_cut_and_flagged():
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_a_server_that_drips_is_given_up_at_the_deadline(form):
     with failing("drip") as broken, running(Served()) as sound:
-        agents = [agent(broken, "a", request_timeout=None, timeout=0.5), agent(sound, "b"), agent(sound, "c")]
+        agents = [agent(broken, "a", request_timeout=None, timeout=0.3), agent(sound, "b"), agent(sound, "c")]
         decision = decided(agents, form)
     assert decision["action"] == "answer"
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: ")

@@ -4,7 +4,7 @@ import pytest
 
 from coe_agents import ModelAgent
 from coe_agents.errors import ModelNotFoundError
-from coe_agents.types import AgentRequest
+from tests.doubles import REQUEST
 from tests.faults import failing
 from tests.servers import Served, served
 
@@ -15,9 +15,6 @@ huggingface = pytest.importorskip("langchain_huggingface")
 def _online(monkeypatch):
     # with HF_HUB_OFFLINE, as tests have it, the hub's client reaches no address at all, loopback not either
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-
-
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 
 
 def agent(server: Served, *, model_id: str | None = "served", **options) -> ModelAgent:

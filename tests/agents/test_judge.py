@@ -25,7 +25,6 @@ def by_answer(body):
         ("correct", True),
         ("Incorrect.", False),
         ("<think>incorrect?</think>The answer is correct.", True),
-        ("not correct", None),
         ("correct or incorrect", None),
         ("", None),
     ],

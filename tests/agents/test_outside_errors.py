@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.agents._requests import send
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import AgentError
@@ -66,7 +67,8 @@ def azure(server):
 
 
 @pytest.mark.parametrize(("model", "status"), [(static, 401), (by_function, 403), (by_coroutine, 500), (azure, 200)])
-def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, recwarn):
+def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, recwarn, monkeypatch):
+    monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
     caplog.set_level(logging.DEBUG, logger="coe_agents")
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))

@@ -15,7 +15,9 @@ from coe_agents.tinyworld.facts import load_facts
 from tests.waiting import until
 
 FOLDER = str(model_folder("tiny-llama"))
-QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[::90]  # all lengths
+QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[
+    ::150
+]  # all lengths
 SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=24, stop=(), max_batch=256)
 
 

@@ -1,7 +1,6 @@
 """LangChain's own tests of a chat model, on `ChatTransformers`; what does not apply is listed below with the reason."""
 
 import json
-import math
 
 import pytest
 
@@ -13,7 +12,6 @@ from langchain_tests.unit_tests import ChatModelUnitTests
 from coe_agents.backends import ChatTransformers
 from coe_agents.tinyworld import model_folder
 from tests.backends.hermes import FIRST_TOOL, TEMPLATE, scripted
-from tests.client_table import seen
 
 FOLDER = str(model_folder("tiny-llama"))
 UNSUPPORTED = {
@@ -146,29 +144,6 @@ class TestWrittenReplies(ChatModelIntegrationTests):
 for name in dir(TestWrittenReplies):
     if name.startswith("test_") and name not in REPLIES:
         setattr(TestWrittenReplies, name, None)  # not collected: it needs no reply that calls a tool
-
-
-def count(tests):
-    """Returns how many tests a class runs, and how many it declares unsupported."""
-    run, unsupported = 0, 0
-    for name in dir(tests):
-        if name.startswith("test_"):
-            marks = getattr(getattr(tests, name), "pytestmark", [])
-            run += math.prod(len(mark.args[1]) for mark in marks if mark.name == "parametrize")
-            unsupported += any(mark.name == "xfail" for mark in marks)
-    return run - unsupported, unsupported
-
-
-@pytest.mark.parametrize(
-    ("tests", "done"),
-    [
-        (TestUnits, "units: the standard parameters, tracing, the time of construction"),
-        (TestIntegration, "`invoke` and `batch`, sync and async; conversations, usage, stop strings"),
-    ],
-)
-def test_the_documentation_has_the_counts(tests, done):
-    n_run, n_unsupported = count(tests)
-    seen("`langchain-tests`", done, f"{n_run} pass, {n_unsupported} do not apply")
 
 
 def test_another_model_in_a_call_is_refused_in_our_words():

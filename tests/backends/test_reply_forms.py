@@ -27,17 +27,11 @@ def called(reply):
     return [(call["name"], call["args"]) for call in reply.calls]
 
 
-def test_a_call_is_read_and_the_text_around_it_is_content():
-    reply = read(f"\nI pay her.\n{PAY}\nDone. ")
-    assert called(reply) == [("pay", {"to": "Ann", "amount": 5})]
+def test_calls_are_read_in_their_order_and_the_text_around_them_is_content():
+    reply = read(f"\nI pay her.\n{PAY}\n{ASK}Done. ")
+    assert called(reply) == [("pay", {"to": "Ann", "amount": 5}), ("ask", {})]
+    assert len({call["id"] for call in reply.calls}) == 2
     assert (reply.content, reply.invalid) == ("\nI pay her.\nDone.", [])
-
-
-def test_several_calls_are_read_in_their_order_each_with_its_own_id():
-    reply = read(f"{PAY}\n{ASK}{PAY}")
-    assert [name for name, _ in called(reply)] == ["pay", "ask", "pay"]
-    assert len({call["id"] for call in reply.calls}) == 3
-    assert reply.content == ""
 
 
 def test_a_reply_without_calls_is_text_to_the_letter():
@@ -135,16 +129,6 @@ def test_tags_that_are_tokens_are_in_the_text_that_is_read(is_special):
     cut = CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], (), form.hidden)
     assert cut.text == f"I pay. {PAY}" + ("" if is_special else "<|end|>")
     assert called(form.read(cut)) == [("pay", {"to": "Ann", "amount": 5})]
-
-
-@pytest.mark.parametrize(
-    ("choice", "beginning"), [("any", "<tool_call>"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
-)
-def test_a_call_that_must_be_made_begins_the_reply(choice, beginning):
-    form = HermesForm.create(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|>", choice)
-    assert form.beginning == beginning
-    rest = PAY.removeprefix("<tool_call>") if choice == "any" else ' {"to": "Ann", "amount": 5}}\n</tool_call>'
-    assert called(form.read(row(rest))) == [("pay", {"to": "Ann", "amount": 5})]
 
 
 def test_no_call_is_forced_into_a_thought():

@@ -110,12 +110,13 @@ def holm(values):
 def advised(tmp_path_factory):
     folder = tmp_path_factory.mktemp("advised")
     samples = write(folder / "s.samples.jsonl", invented())
-    done = run("advise", samples, "--json", "--resamples", 400, "--out", folder / "policy.json")
-    return samples, folder / "policy.json", done
+    done = run("advise", samples, "--json", "--resamples", 400)
+    assert done.returncode == 0, done.stderr
+    return samples, done
 
 
 def test_each_figure_is_that_of_an_independent_program(advised):
-    samples, _, done = advised
+    samples, done = advised
     found = json.loads(done.stdout)
     program = Program(invented())
     mean = program.shares.mean(axis=1)
@@ -191,7 +192,7 @@ def out_of_fold(samples, program, *, trust):
 
 
 def test_p_values_are_adjusted_and_intervals_wider(advised):
-    found = json.loads(advised[2].stdout)
+    found = json.loads(advised[1].stdout)
     program = Program(invented())
     generator = np.random.default_rng(0)
     drawn = np.array([np.bincount(generator.integers(N, size=N), minlength=N) for _ in range(4000)])
@@ -207,13 +208,6 @@ def test_p_values_are_adjusted_and_intervals_wider(advised):
         assert found["without"][name]["high"] == pytest.approx(high, abs=0.02)
 
 
-def test_the_policy_is_written(advised):
-    _, out, done = advised
-    policy = json.loads(done.stdout)["policy"]
-    assert done.returncode == 0
-    assert CalibratedPolicy.load(out).calibration.risk == policy["risk"]
-
-
 def test_below_fifty_labelled_questions_there_is_no_advice(tmp_path):
     rows = invented(60)
     for each in rows[: 6 * 11]:
@@ -227,13 +221,8 @@ def test_below_fifty_labelled_questions_there_is_no_advice(tmp_path):
 def test_answers_that_are_all_right_leave_nothing_to_compare(tmp_path):
     rows = [{**each, "text": "right"} for each in invented(50)]
     done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--resamples", 20)
-    shown = done.stdout.splitlines()
-    assert [line.split()[0] for line in shown] == [
-        "50", "Score:", "Weights:", "Confidence:", "Agents", "What", "Samples:", "Coverage:", "Escalation:", "Labels:",
-    ]  # fmt: skip
-    assert shown[0] == "50 labelled questions; the group is right in 100.0% [100.0%, 100.0%]."
-    assert shown[7].startswith("Coverage: 100.0%")
-    assert "no gain is shown" in shown[3]
+    assert "50 labelled questions; the group is right in 100.0% [100.0%, 100.0%]." in done.stdout
+    assert done.stdout.count("\n") == 10
 
 
 def test_a_policy_that_needs_weights_has_them_beside_it(tmp_path):

@@ -88,13 +88,6 @@ def test_an_escalation_is_exit_4(tmp_path):
     assert done.returncode == 4, done.stderr
 
 
-def test_all_models_missing_is_a_failure_that_says_what_to_do(tmp_path):
-    done = run("ask", "Q?", "--config", config(tmp_path, str(tmp_path / "x"), str(tmp_path / "y")), "--json")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "GroupUnavailableError: no agent of the group answered" in done.stderr
-    assert "coe-agents doctor" in done.stderr
-
-
 @pytest.mark.parametrize(
     "arguments",
     [["ask"], ["ask", " "], ["ask", "Q?", "--confi", "x"], ["ask", "Q?", "--config", "/none.toml"], ["nonsense"]],

@@ -113,14 +113,3 @@ def test_a_mistake_is_exit_2(tmp_path, monkeypatch, options, said):
     done = run("compare", write(tmp_path / "s.samples.jsonl", group(3)), *options)
     assert done.returncode == 2
     assert said in done.stderr
-
-
-@pytest.mark.parametrize("clusterer", [[], ["--clusterer", "actions"]])
-def test_unanimous_calls_are_answered_as_the_graph_does(tmp_path, clusterer):
-    fields = {"index": 0, "text": "", "calls": [{"name": "pay", "args": {"amount": 5}}], "correct": True}
-    rows = [{"id": str(place), "agent": name, **fields} for place in range(4) for name in ("first", "second")]
-    samples, path = write(tmp_path / "calls.samples.jsonl", rows), configured(tmp_path / "t.toml", 0.3)
-    path.write_text(path.read_text().replace('"normalized"', '"actions"'))
-    done = run("compare", "--policies", path, samples, "--json", *clusterer)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["policies"][0]["figures"]["coverage"]["value"] == 1.0

@@ -21,12 +21,13 @@ from coe_agents.graph.rulings import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.cli.mutants import damage
+from tests.cli.test_config import EXAMPLE
 from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
 
 LONGEST = 10.0
-FEW, ALL = 2, 20
+FEW, ALL = 1, 20
 DOCUMENTED = {"ask": {0, 1, 2, 3, 4}, "doctor": {0, 1, 2}, "config check": {0, 2}, "drift": {0, 1, 2, 3}}
 OTHERS = {0, 1, 2}
 CONFIG = """
@@ -73,34 +74,6 @@ min_agents = 1
 max_question_chars = 1000
 strategies = { conflict = "debate" }
 adaptive = { start = 1, step = 1, max_samples = 2 }
-"""
-SERVED = """
-[[agents]]
-name = "served"
-provider = "openai"
-model = "m"
-base_url = "http://127.0.0.1:9/v1"
-n_samples = 2
-retries = 0
-options = { timeout = 3 }
-
-[clusterer]
-kind = "llm"
-provider = "openai"
-model = "m"
-base_url = "http://127.0.0.1:9/v1"
-strict = true
-max_concurrency = 8
-
-[policy]
-kind = "calibrated"
-path = "policy.json"
-
-[escalation]
-kind = "arbiter"
-provider = "openai"
-model = "m"
-base_url = "http://127.0.0.1:9/v1"
 """
 SQUAD = {"id": "1", "question": "Who?", "answers": [{"text": "Ann"}], "is_impossible": False}
 TRIVIAQA = {"Value": "Ann", "Aliases": ["Ann"], "NormalizedAliases": ["ann"]}
@@ -220,7 +193,7 @@ DATA, STORE = " --dataset {folder}/data.jsonl", ("s.sqlite", "bytes", store)
 SAMPLE = "sample --config {folder}/own.toml --out {folder}/run --limit 2"
 CASES = {
     "check": Case("config check {path}", "coe.toml", "toml", CONFIG),
-    "check served": Case("config check {path}", "coe.toml", "toml", SERVED),
+    "check served": Case("config check {path}", "coe.toml", "toml", EXAMPLE.read_text()),
     "ask": Case(ASK, "coe.toml", "toml", CONFIG),
     "serve": Case("serve --port 0 --config {path}", "coe.toml", "toml", CONFIG),
     "doctor": Case("doctor --timeout 4 --config {path}", "coe.toml", "toml", CONFIG),
@@ -234,7 +207,7 @@ CASES = {
     "calibrate": Case(CALIBRATE + " {path}", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),
     "calibrate weights": Case(CALIBRATE + " {folder}/few.samples.jsonl --weights {path}", "w.json", "json", WEIGHTS),
     "weights": Case("weights {path} --out {folder}/w.toml", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),
-    "advise": Case("advise {path}", "s.samples.jsonl", "jsonl", lines(group(60, n_samples=2))),
+    "advise": Case("advise --resamples 2 {path}", "s.samples.jsonl", "jsonl", lines(group(60, n_samples=2))),
     "calibrate rulings": Case(CALIBRATE + " {path} --current {folder}/policy.json", "s.jsonl", "jsonl", RULED),
     **{
         f"drift {name}": Case("drift {path} {folder}/few.samples.jsonl", "p.json", "json", make)

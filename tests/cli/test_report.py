@@ -1,21 +1,5 @@
-import pytest
-
 from tests.cli.command import run
-from tests.evaluation.invented import row, write
 from tests.experiments.decided import step, written
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [(["{empty}"], 2, "holds no samples"), (["{file}", "--out", "/none/r.html"], 1, "/none/r.html")],
-)
-def test_mistakes_are_named(tmp_path, arguments, code, message):
-    (tmp_path / "empty").mkdir()
-    file = write(tmp_path / "s.jsonl", [row()])
-    done = run("report", *(a.format(file=file, empty=tmp_path / "empty") for a in arguments))
-    assert done.returncode == code, done.stderr
-    assert message in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
 
 
 def test_report_of_a_run_and_of_two(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 from coe_agents.evaluation.run_decisions import DECISIONS, PRICES, SECONDS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.policy import AgentWeights
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT as AGENT_OF_TWO
@@ -47,31 +48,31 @@ def split(body):
 
 
 def test_tinyworld_is_decided(tmp_path):
-    done = run("run", "--dataset", "tinyworld", "--limit", 4, "--out", tmp_path / "r")
+    done = run("run", "--dataset", "tinyworld", "--limit", 2, "--out", tmp_path / "r")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("4 questions: ")
-    assert "4 of 4 questions" in done.stderr
+    assert done.stdout.startswith("2 questions: ")
+    assert "2 of 2 questions" in done.stderr
     rows = lines(tmp_path / "r")
-    assert len(rows) == 4
+    assert len(rows) == 2
     for row in rows:
         assert row["error"] is None
         assert row["decision"]["trajectory"][0]["n_responses"] == 30
         assert row["correct"] in ((0.0, 1.0) if row["action"] == "answer" else (None,))
     found = read_run(tmp_path / "r")
-    assert [item.seconds > 0 for item in found.items.values()] == [True] * 4
-    assert sum(item.n_requests for item in found.items.values()) == 12
+    assert [item.seconds > 0 for item in found.items.values()] == [True] * 2
+    assert sum(item.n_requests for item in found.items.values()) == 6
     # a torn line of either file is dropped, and its question asked again
     whole = (tmp_path / "r" / DECISIONS).read_bytes()
     (tmp_path / "r" / DECISIONS).write_bytes(whole[:-20])
     with (tmp_path / "r" / SECONDS).open("ab") as file:
         file.write(b'{"id": "x", "sec')
-    again = run("run", "--dataset", "tinyworld", "--limit", 4, "--out", tmp_path / "r")
+    again = run("run", "--dataset", "tinyworld", "--limit", 2, "--out", tmp_path / "r")
     assert again.returncode == 0
     assert (tmp_path / "r" / DECISIONS).read_bytes() == whole
     assert all(item.seconds for item in read_run(tmp_path / "r").items.values())
-    other = run("run", "--dataset", "tinyworld", "--limit", 5, "--out", tmp_path / "r")
+    other = run("run", "--dataset", "tinyworld", "--limit", 3, "--out", tmp_path / "r")
     assert other.returncode == 2
-    assert "dataset.limit: 4 there, 5 here" in other.stderr
+    assert "dataset.limit: 2 there, 3 here" in other.stderr
 
 
 def test_coverage_and_risk_are_counted_and_prices_are_kept_apart(tmp_path):
@@ -87,28 +88,23 @@ def test_coverage_and_risk_are_counted_and_prices_are_kept_apart(tmp_path):
     assert "127.0.0.1" not in (tmp_path / "r" / SETTINGS).read_text()
 
 
-@pytest.mark.parametrize(
-    ("people", "action", "decided_by"), [("record", "escalate", "group"), ("references", "answer", "simulated person")]
-)
-def test_an_escalation_is_recorded_or_decided_by_the_references(tmp_path, people, action, decided_by):
+def test_an_escalation_is_recorded(tmp_path):
     with answering(split) as server:
         path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""), otherwise="escalate")
-        command = ["run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / "r"]
-        done = run(*command, "--people", people)
+        done = run("run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / "r")
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = [row for row in lines(tmp_path / "r") if row["id"] == "1"]
-    assert (row["action"], row["decided_by"], row["escalated"]) == (action, decided_by, True)
-    assert row["answer"] == ("Paris" if people == "references" else None)
+    assert (row["action"], row["answer"], row["escalated"]) == ("escalate", None, True)
     assert "1 escalated" in done.stdout
 
 
-def test_an_arbiter_decides_before_the_references(tmp_path):
+def test_an_arbiter_decides(tmp_path):
     arbiter = '[escalation]\nkind = "arbiter"\nprovider = "openai"\nmodel = "big"\nbase_url = "{}"\n'
     with answering(split) as server, served(("ANSWER: Paris",)) as big:
         agent = AGENT.format(name="a", url=server.url, more="")
         path = config(tmp_path, agent, otherwise="escalate", more=arbiter.format(big.url))
         command = ["run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / "r"]
-        done = run(*command, "--people", "references")
+        done = run(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     (item,) = [item for item in read_run(tmp_path / "r").items.values() if item.id == "1"]
     assert (item.decision["decided_by"], item.action, item.correct) == ("arbiter", "answer", 1.0)
@@ -173,13 +169,14 @@ def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path
     assert said in again.stderr
 
 
-def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(tmp_path):
+@pytest.mark.parametrize(("command", "name"), [("run", DECISIONS), ("sample", SAMPLES)])
+def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(tmp_path, command, name):
     with served(("Paris",)) as server:
         path = config(tmp_path, AGENT.format(name="ada", url=server.url, more=""))
-        command = ["run", "--dataset", questions(tmp_path, 4), "--config", path, "--out", str(tmp_path / "r")]
-        assert run(*command).returncode == 0
-        whole = (tmp_path / "r" / DECISIONS).read_bytes().splitlines(keepends=True)
+        arguments = [command, "--dataset", questions(tmp_path, 4), "--config", path, "--out", str(tmp_path / "r")]
+        assert run(*arguments).returncode == 0
+        whole, half = (tmp_path / "r" / name).read_bytes().splitlines(keepends=True), 6 if name == SAMPLES else 2
         for engine in ("local", "ray"):  # no cluster is started, since nothing is missing
-            (tmp_path / "r" / DECISIONS).write_bytes(b"".join([*whole[2:], *whole[:2]]))
-            assert run(*command, "--engine", engine).returncode == 0
-            assert (tmp_path / "r" / DECISIONS).read_bytes() == b"".join(whole)
+            (tmp_path / "r" / name).write_bytes(b"".join([*whole[half:], *whole[:half]]))
+            assert run(*arguments, "--engine", engine).returncode == 0
+            assert (tmp_path / "r" / name).read_bytes() == b"".join(whole)

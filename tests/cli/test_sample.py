@@ -184,24 +184,3 @@ def test_tools_that_are_no_schemas_are_exit_2_with_their_line(tmp_path, tools, s
     assert done.returncode == 2
     assert said in done.stderr
     assert ":1" in done.stderr
-
-
-def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(tmp_path):
-    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(4)]
-    with served(("Paris",)) as server:
-        path = config(tmp_path, AGENT.format(name="ada", url=server.url, more=""))
-        command = [
-            "sample",
-            "--dataset",
-            questions(tmp_path, *records),
-            "--config",
-            str(path),
-            "--out",
-            str(tmp_path / "r"),
-        ]
-        assert run(*command).returncode == 0
-        whole = (tmp_path / "r" / SAMPLES).read_bytes().splitlines(keepends=True)
-        for engine in ("local", "ray"):  # no cluster is started, since nothing is missing
-            (tmp_path / "r" / SAMPLES).write_bytes(b"".join([*whole[4:], *whole[:4]]))
-            assert run(*command, "--engine", engine).returncode == 0
-            assert (tmp_path / "r" / SAMPLES).read_bytes() == b"".join(whole)

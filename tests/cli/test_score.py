@@ -20,7 +20,7 @@ def samples(tmp_path_factory):
 
 
 def test_processes_change_no_figure(samples):
-    one, two = (run("score", samples, "--resamples", 20, "--json", "--processes", n) for n in (1, 2))
+    one, two = (run("score", samples, "--resamples", 5, "--json", "--processes", n) for n in (1, 2))
     assert two.returncode == 0, two.stderr
     assert one.stdout == two.stdout
 
@@ -52,7 +52,7 @@ def proposals(tmp_path):
     return write(tmp_path / "calls.samples.jsonl", rows)
 
 
-def test_score_of_a_proposer(proposals, samples):
+def test_score_of_a_proposer(proposals):
     done = run("score", proposals, "--clusterer", "actions", "--proposer", "a", "--resamples", 20, "--json")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
@@ -65,11 +65,6 @@ def test_score_of_a_proposer(proposals, samples):
     assert "Is the first response of a wrong?" in shown
     assert "a tool is called" in shown
     assert "45, 0.667" in shown
-    # for texts, too
-    done = run("score", samples, "--proposer", "b", "--resamples", 20, "--json")
-    figures = json.loads(done.stdout)
-    assert figures["scores"]["support"]["auroc"][0] > 0.6
-    assert "by_kind" not in figures
 
 
 def test_a_proposer_that_no_sample_is_from_is_named(proposals):

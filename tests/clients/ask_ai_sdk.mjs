@@ -1,7 +1,7 @@
 // The AI SDK: `openai()`, which speaks the Responses API, and `openai.chat()`, whole and in streams.
 
 import { createOpenAI } from "@ai-sdk/openai";
-import { generateObject, generateText, streamText, tool } from "ai";
+import { generateObject, generateText, streamObject, streamText, tool } from "ai";
 import { z } from "zod";
 import { BASE_URL, QUESTIONS, report } from "./report.mjs";
 
@@ -17,10 +17,15 @@ const whole = (model) => async (kind) => {
   return calls(toolCalls) || text;
 };
 const stream = (model) => async (kind) => {
-  if (kind === "structured") return null;
   let failure = null;
   const onError = ({ error }) => (failure = error);
   const options = { model, prompt: QUESTIONS[kind], maxRetries: 0, onError };
+  if (kind === "structured") {
+    let object;
+    for await (const part of streamObject({ ...options, schema }).partialObjectStream) object = part;
+    if (failure) throw failure;
+    return JSON.stringify(object);
+  }
   const result = streamText({ ...options, ...(kind === "call" ? { tools: { pay } } : {}) });
   let text = "";
   for await (const part of result.textStream) text += part;

@@ -5,20 +5,9 @@ import asyncio
 from autogen_core.models import ModelInfo, UserMessage
 from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, QUESTIONS, Place, pay, report
 
 INFO = ModelInfo(vision=False, function_calling=True, json_output=True, structured_output=True, family="unknown")
-
-
-class Place(BaseModel):
-    city: str
-    country: str
-
-
-async def pay(to: str, amount: float) -> str:
-    """Pays somebody."""
-    return "paid"
 
 
 def asking(*, is_stream):

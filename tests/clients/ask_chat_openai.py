@@ -4,22 +4,9 @@ import json
 
 from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, PAID, QUESTIONS, Place, pay, report
 
-PAID = []
 MODEL = ChatOpenAI(model="g", base_url=BASE_URL, api_key="none", max_retries=0)
-
-
-class Place(BaseModel):
-    city: str
-    country: str
-
-
-def pay(to: str, amount: float) -> str:
-    """Pays somebody."""
-    PAID.append(f"pay({to}, {amount:g})")
-    return "paid"
 
 
 def said(message):

@@ -1,15 +1,31 @@
-"""DSPy: a signature, by its chat adapter and by its JSON adapter."""
+"""DSPy: its `LM`, and a signature by its JSON adapter."""
 
 import dspy
+from pydantic import BaseModel
 from report import BASE_URL, QUESTIONS, report
 
 MODEL = dspy.LM("openai/g", api_base=BASE_URL, api_key="none", cache=False, num_retries=0)
 
 
+class Place(BaseModel):
+    city: str
+    country: str
+
+
 def plain(kind):
-    if kind in ("call", "structured"):
+    if kind == "call":
+        schema = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
+        tool = {"type": "function", "function": {"name": "pay", "parameters": schema}}
+        return str(MODEL(QUESTIONS[kind], tools=[tool])[0])
+    options = {"response_format": Place} if kind == "structured" else {}
+    return str(MODEL(QUESTIONS[kind], **options)[0])
+
+
+def signed(kind):
+    if kind == "call":  # by the prompt alone: a text, which no group can run
         return None
-    return str(MODEL(QUESTIONS[kind])[0])
+    with dspy.context(lm=MODEL, adapter=dspy.JSONAdapter()):
+        return str(dspy.Predict("question -> city, country")(question=QUESTIONS[kind]))
 
 
-report("dspy", **{"`LM`": plain})
+report("dspy", **{"`LM`": plain, "`Predict`, `JSONAdapter`": signed})

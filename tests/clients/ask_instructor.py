@@ -2,15 +2,9 @@
 
 import instructor
 import openai
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, QUESTIONS, Place, report
 
 CLIENT = openai.OpenAI(base_url=BASE_URL, api_key="none", max_retries=0)
-
-
-class Place(BaseModel):
-    city: str
-    country: str
 
 
 def asking(mode, *, is_stream=False):

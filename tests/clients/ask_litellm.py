@@ -1,16 +1,9 @@
 """litellm's own function."""
 
 import litellm
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, PARAMETERS, QUESTIONS, Place, report, said
 
-PARAMETERS = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
 PAY = {"type": "function", "function": {"name": "pay", "parameters": PARAMETERS}}
-
-
-class Place(BaseModel):
-    city: str
-    country: str
 
 
 def complete(kind, **options):
@@ -20,11 +13,6 @@ def complete(kind, **options):
     return litellm.completion(
         model="openai/g", api_base=BASE_URL, api_key="none", messages=asked, num_retries=0, **options
     )
-
-
-def said(message):
-    calls = [f"{call.function.name}({call.function.arguments})" for call in message.tool_calls or ()]
-    return ", ".join(calls) or message.content or ""
 
 
 def whole(kind):

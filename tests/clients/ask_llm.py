@@ -1,22 +1,9 @@
 """The package `llm`, whose command prints what it is told."""
 
 from llm.default_plugins.openai_models import Chat
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, PAID, QUESTIONS, Place, pay, report
 
 MODEL = Chat("g", model_name="g", api_base=BASE_URL, key="none", supports_schema=True, supports_tools=True)
-PAID = []
-
-
-class Place(BaseModel):
-    city: str
-    country: str
-
-
-def pay(to: str, amount: float) -> str:
-    """Pays somebody."""
-    PAID.append(f"pay({to}, {amount:g})")
-    return "paid"
 
 
 def asking(*, is_stream):

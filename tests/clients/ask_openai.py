@@ -1,17 +1,10 @@
 """The SDK of OpenAI: chat completions, and the Responses API."""
 
 import openai
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, PARAMETERS, QUESTIONS, Place, report, said
 
 CLIENT = openai.OpenAI(base_url=BASE_URL, api_key="none", max_retries=0)
-PARAMETERS = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
 PAY = {"name": "pay", "parameters": PARAMETERS}
-
-
-class Place(BaseModel):
-    city: str
-    country: str
 
 
 def messages(kind):
@@ -20,11 +13,6 @@ def messages(kind):
 
 def with_tools(kind):
     return {"tools": [{"type": "function", "function": PAY}]} if kind == "call" else {}
-
-
-def said(message):
-    calls = [f"{call.function.name}({call.function.arguments})" for call in message.tool_calls or ()]
-    return ", ".join(calls) or message.content or message.refusal
 
 
 def whole(kind):

@@ -11,30 +11,16 @@ from agents import (
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, PAID, QUESTIONS, Place, pay, report
 
 set_tracing_disabled(True)
-PAID = []
-
-
-class Place(BaseModel):
-    city: str
-    country: str
-
-
-@function_tool
-def pay(to: str, amount: float) -> str:
-    """Pays somebody."""
-    PAID.append(f"pay({to}, {amount:g})")
-    return "paid"
 
 
 def asking(model_class, *, is_stream):
     async def run(kind):
         client = AsyncOpenAI(base_url=BASE_URL, api_key="none", max_retries=0)
         model = model_class("g", client)
-        tools = [pay] if kind == "call" else []
+        tools = [function_tool(pay)] if kind == "call" else []
         agent = Agent(name="a", model=model, tools=tools, output_type=Place if kind == "structured" else None)
         PAID.clear()
         if not is_stream:

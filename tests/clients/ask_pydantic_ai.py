@@ -3,24 +3,10 @@
 import asyncio
 
 from openai import AsyncOpenAI
-from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from report import BASE_URL, QUESTIONS, report
-
-PAID = []
-
-
-class Place(BaseModel):
-    city: str
-    country: str
-
-
-def pay(to: str, amount: float) -> str:
-    """Pays somebody."""
-    PAID.append(f"pay({to}, {amount:g})")
-    return "paid"
+from report import BASE_URL, PAID, QUESTIONS, Place, pay, report
 
 
 def asking(model_class, *, is_stream, output=Place):

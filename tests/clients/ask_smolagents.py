@@ -1,6 +1,6 @@
 """smolagents: its model, which sends `stop` and "required", and a whole agent over it."""
 
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, QUESTIONS, report, said
 from smolagents import OpenAIModel, tool
 
 MODEL = OpenAIModel(model_id="g", api_base=BASE_URL, api_key="none", client_kwargs={"max_retries": 0})
@@ -33,11 +33,6 @@ def options_for(kind):
 
 def asked(kind):
     return [{"role": "user", "content": [{"type": "text", "text": QUESTIONS[kind]}]}]
-
-
-def said(message):
-    calls = [f"{call.function.name}({call.function.arguments})" for call in message.tool_calls or ()]
-    return ", ".join(calls) or message.content or ""
 
 
 def whole(kind):

@@ -7,7 +7,12 @@ import importlib.metadata
 import json
 import sys
 
+from pydantic import BaseModel
+
 BASE_URL = sys.argv[1] if len(sys.argv) > 1 else ""
+PARAMETERS = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
+PAID = []
+"""The payments that were made since it was cleared."""
 QUESTIONS = {
     "answer": "What is the capital?",
     "refusal": "Which is the best city?",
@@ -15,6 +20,23 @@ QUESTIONS = {
     "structured": "Which place is it?",
     "failure": "Who is there?",
 }
+
+
+class Place(BaseModel):
+    city: str
+    country: str
+
+
+def pay(to: str, amount: float) -> str:
+    """Pays somebody."""
+    PAID.append(f"pay({to}, {amount:g})")
+    return "paid"
+
+
+def said(message):
+    """What a message of OpenAI's API says: its calls, else its text."""
+    calls = [f"{call.function.name}({call.function.arguments})" for call in message.tool_calls or ()]
+    return ", ".join(calls) or message.content or getattr(message, "refusal", None) or ""
 
 
 def report(package, **forms):

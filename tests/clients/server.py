@@ -19,7 +19,7 @@ class Versed(ScriptedAgent):
         self.own = own
 
     def said(self, request):
-        question = request["question"]
+        question = next(one for one in QUESTIONS.values() if one in request["question"])  # in a prompt of the client's
         if question == QUESTIONS["call"]:
             return "Done." if request["messages"][-1]["role"] == "tool" else CALL
         if question == QUESTIONS["failure"]:
@@ -27,7 +27,7 @@ class Versed(ScriptedAgent):
         place = {**PLACE, "city": self.own} if question == QUESTIONS["refusal"] else PLACE
         if request.get("tools"):  # the functions by which structured answers are asked for
             return [{"name": request["tools"][0]["function"]["name"], "args": place}]
-        if "JSON schema" in request.get("instruction", ""):
+        if "JSON" in request.get("instruction", request["question"]):
             return json.dumps(place)
         return self.own if question == QUESTIONS["refusal"] else "Paris"
 

@@ -6,6 +6,7 @@ A client runs by its script in this folder, in an environment of the folder that
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -41,36 +42,38 @@ def address():
         yield f"{served}/v1"
 
 
+def check(script, printed):
+    found = json.loads(printed.splitlines()[-1])
+    for form, shown in found["shown"].items():
+        cells = shown_by(script, found["version"], form, shown)
+        assert cells["refusal"] != "nothing", form
+
+
+@pytest.mark.filterwarnings("ignore")  # a client that warns goes on
+@pytest.mark.parametrize("script", OWN)
+def test_a_client_that_is_here(address, script, monkeypatch, capsys):
+    path = FOLDER / f"ask_{script}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), address])
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.delitem(sys.modules, "report", raising=False)
+    runpy.run_path(str(path))
+    check(script, capsys.readouterr().out)
+
+
 def ask(address, script, folder):
     if script.endswith(".mjs"):
         for name in ("report.mjs", f"ask_{script}"):  # beside the packages, where node looks for them
             shutil.copy(FOLDER / name, folder)
         command = ["node", folder / f"ask_{script}", address]
     else:
-        command = [
-            sys.executable if folder is None else folder / "bin" / "python",
-            FOLDER / f"ask_{script}.py",
-            address,
-        ]
+        command = [folder / "bin" / "python", FOLDER / f"ask_{script}.py", address]
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     own = {"OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": os.environ.get("HOME", "/tmp")}
     done = subprocess.run(
         [*map(str, command)], capture_output=True, text=True, check=False, timeout=600, env=kept | own
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def check(address, script, folder):
-    found = ask(address, script, folder)
-    for form, shown in found["shown"].items():
-        cells = shown_by(script, found["version"], form, shown)
-        assert cells["refusal"] != "nothing", form
-
-
-@pytest.mark.parametrize("script", OWN)
-def test_a_client_that_is_here(address, script):
-    check(address, script, None)
+    return done.stdout
 
 
 @pytest.mark.slow
@@ -80,4 +83,4 @@ def test_a_client_in_its_own_environment(address, script):
     place = os.environ.get("COE_OPENAI_CLIENTS")
     if not place:
         pytest.skip("COE_OPENAI_CLIENTS names no folder of environments; see make clients")
-    check(address, script, Path(place) / OTHERS[script])
+    check(script, ask(address, script, Path(place) / OTHERS[script]))

@@ -129,13 +129,3 @@ def test_only_the_word_or_a_json_verdict_is_a_choice(before, after):
 def test_choices_are_taken_literally(choices):
     assert [parse_choice(choice.upper(), choices) for choice in choices] == list(choices)
     assert parse_choice("aXb", choices) is None
-
-
-def test_own_patterns_come_first_and_the_last_match_wins():
-    text = "RESULT=3\nRESULT=4\nAnswer: 5"
-    assert canonical_answer(text, patterns=[r"RESULT=(\d+)"]) == "4"
-    assert canonical_answer(text, patterns=[re.compile(r"\d$")]) == "5"
-    assert canonical_answer(text, patterns=[r"NONE=(\d+)", r"RESULT=\d"]) == "RESULT=4"
-    assert canonical_answer(text, patterns=[r"NONE=(\d+)"]) == "5"
-    with pytest.raises(TypeError, match="Wrap a single one in a list"):
-        canonical_answer(text, patterns=r"\d")

@@ -29,14 +29,6 @@ def labels_of(texts, *, embeddings=None, **options):
     return EmbeddingSimilarity(embeddings or AngleEmbeddings(), **options).cluster([texts], [""])[0]
 
 
-def test_the_cosine_to_the_representative_decides():
-    # 0, 20 and 40 degrees: 20 is within 25 of 0, 40 is not, though within 25 of 20; no chains
-    assert labels_of(["0", "20", "40"], threshold=at_most(25)) == [0, 0, 1]
-    assert labels_of(["0", "20", "40"], threshold=at_most(41)) == [0, 0, 0]
-    assert labels_of(["0", "20", "40"], threshold=at_most(19)) == [0, 1, 2]
-    assert labels_of(["0", "180"], threshold=0.01) == [0, 1]
-
-
 @given(st.lists(st.integers(0, 359), max_size=12), st.integers(1, 85))
 def test_the_partition_is_that_of_comparing_one_pair_at_a_time(angles, degrees):
     representatives, expected = [], []

@@ -107,6 +107,12 @@ def written(folder):
     return written
 
 
+def decided(config):
+    """Asks an agent that says two things in place of the file's."""
+    graph = replace(config, agents=[ScriptedAgent("a", ["Paris", "Lyon"])]).create_graph().compile()
+    return graph.invoke({"question": "What is the capital of France?"})["decision"]
+
+
 def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module):
     name = module()
     config = load(
@@ -117,7 +123,7 @@ def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module)
     )
     assert (config.clusterer.digits, config.policy.reason) == (3, "why not")
     assert config.clusterer.cluster([["x", "y"]], ["?"]) == [[0, 0]]
-    decision = config.create_graph().compile().invoke({"question": "What is the capital of France?"})["decision"]
+    decision = decided(config)
     assert (decision["action"], decision["coe"]) == ("answer", 0)
     assert decision["reason"].endswith("why not")
 
@@ -125,8 +131,7 @@ def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module)
 def test_a_divergence_and_a_solver(written, installed, register):
     register("coe_agents.divergences", half=f"{installed}:half")
     graph = f'[graph]\ndivergence = "half"\ncoordination = "{installed}:squared"\n'
-    compiled = load(written(graph=graph)).create_graph().compile()
-    decision = compiled.invoke({"question": "What is the capital of France?"})["decision"]
+    decision = decided(load(written(graph=graph)))
     assert decision["divergence"] == "half"
     assert decision["coordinated_coe"] is not None
 
@@ -149,21 +154,13 @@ def test_tools(name, written, installed, register):
 @pytest.mark.parametrize(
     ("part", "text", "says"),
     [
-        (
-            "clusterer",
-            'kind = "no_such_module:Same"',
-            '6: clusterer.kind: clusterer "no_such_module:Same" cannot be im',
-        ),
+        ("clusterer", 'kind = "no_such_module:Same"', 'clusterer.kind: clusterer "no_such_module:Same" cannot be'),
         ("clusterer", 'kind = "{m}:Sane"', 'has no "Sane". Did you mean "Same"?'),
         ("clusterer", 'kind = "{m}:LIMIT"', ':LIMIT" must be a class or function that creates a clusterer; got int'),
         ("clusterer", 'kind = "{m}:same_class"', "with the method cluster(responses, questions); got type"),
         ("clusterer", 'kind = "{m}:Same"\noptions.digits = -1', '7: clusterer.options.digits: clusterer "'),
         ("clusterer", 'kind = "{m}:create_same"\noptions.zzz = 1', "cannot be created: TypeError: Same.__init__() got"),
-        (
-            "clusterer",
-            'kind = "{m}:Same"\ndigits = 1',
-            "7: clusterer.digits: unknown field. Move it to [clusterer.opti",
-        ),
+        ("clusterer", 'kind = "{m}:Same"\ndigits = 1', "7: clusterer.digits: unknown field. Move it to [clusterer."),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
         ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),

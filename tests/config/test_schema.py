@@ -106,3 +106,42 @@ def test_a_threshold_that_always_answers_is_refused(tmp_path):
     text = GOOD[: GOOD.index('kind = "regime"')] + policy.removesuffix("[unused")
     with pytest.raises(ConfigurationError, match="otherwise"):
         load_config(written(tmp_path, text))
+
+
+KEY = "sk-planted-0123456789"
+IN_FIELDS = f"""\
+[[agents]]
+name = "a"
+provider = "openai"
+model = "m"
+temprature = 1
+api_key = "{KEY}"
+[clusterer]
+kind = "entailmnt"
+[policy]
+kind = "threshold"
+max_coe = -1
+"""
+IN_OBJECTS = """\
+[[agents]]
+name = "a"
+provider = "opnai"
+model = "m"
+[[agents]]
+name = "b"
+provider = "transformers"
+model = "/no/such/folder"
+[clusterer]
+kind = "none:Such"
+[policy]
+kind = "calibrated"
+path = "none.json"
+"""
+
+
+@pytest.mark.parametrize(("text", "lines"), [(IN_FIELDS, [5, 6, 8, 11]), (IN_OBJECTS, [3, 8, 10, 13])])
+def test_all_fields_are_reported_together_and_then_all_objects(tmp_path, text, lines):
+    with pytest.raises(ConfigurationError) as raised:
+        check(load_config(written(tmp_path, text)))
+    assert sorted(int(line.split(":")[1]) for line in str(raised.value).splitlines()) == lines
+    assert KEY not in str(raised.value)

@@ -28,19 +28,18 @@ async def run(form, middleware, paid=None):
     return agent.invoke(asked) if form == "sync" else await agent.ainvoke(asked)
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
 @pytest.mark.parametrize(
-    ("case", "instructions", "runs"),
+    ("case", "instructions", "runs", "form"),
     [
-        ("three", HARMLESS, True),
-        ("three", RISKY, False),
-        ("conflict", HARMLESS, False),
-        ("one dead", HARMLESS, False),
-        ("one dead, certain", HARMLESS, True),
-        ("two dead", HARMLESS, None),
+        ("three", HARMLESS, True, "async"),
+        ("three", RISKY, False, "sync"),
+        ("conflict", HARMLESS, False, "async"),
+        ("one dead", HARMLESS, False, "sync"),
+        ("one dead, certain", HARMLESS, True, "sync"),
+        ("two dead", HARMLESS, None, "async"),
     ],
 )
-async def test_auto_mode_runs_blocks_or_ends(models, form, case, instructions, runs):
+async def test_auto_mode_runs_blocks_or_ends(models, case, instructions, runs, form):
     members = {
         "three": models,
         "conflict": [*models[:2], says(1.0), *[says(0.01)] * 4],

@@ -14,18 +14,9 @@ from coe_agents.doctor import diagnosis
 from coe_agents.doctor.diagnosis import examine
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
+from tests.cli.test_sample import AGENT
 from tests.servers import Served, running, served
 
-AGENT = """\
-[[agents]]
-name = "{name}"
-provider = "openai"
-model = "m"
-base_url = "{url}"
-n_samples = 8
-seed = 0
-options = {{ max_retries = 0 }}
-"""
 NORMALIZED = '[clusterer]\nkind = "normalized"\n'
 POLICY = '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
 NOBODY = "http://127.0.0.1:9/v1"
@@ -34,7 +25,10 @@ NOBODY = "http://127.0.0.1:9/v1"
 @pytest.fixture
 def examined(tmp_path):
     def examined(*urls, clusterer=NORMALIZED, first="", more="", timeout=300.0):
-        agents = "".join(AGENT.format(name=f"agent-{place}", url=url) + first for place, url in enumerate(urls))
+        agents = "".join(
+            AGENT.format(name=f"agent-{place}", url=url, more=f"seed = 0\noptions = {{ max_retries = 0 }}\n{first}")
+            for place, url in enumerate(urls)
+        )
         path = tmp_path / "coe.toml"
         path.write_text(agents + clusterer + POLICY + more)
         return examine(load_config(path), timeout=timeout)
@@ -180,8 +174,8 @@ def test_tinyworld_is_well():
         assert (agent["n_returned"], agent["logprobs"], agent["device"]) == (3, "all", "cpu")
         assert agent["load_seconds"] is not None  # 0.0 if this process has loaded it before
         assert agent["output_tokens"] > 0
-    assert said["entailment"]["entailed"]["label"] == "entailment"
-    assert said["entailment"]["contradicted"]["label"] == "contradiction"
+    assert (said["clusterer"]["joins_paraphrase"], said["clusterer"]["joins_other"]) == (True, False)
+    assert said["clusterer"]["device"] == "cpu"
     assert set(said["versions"]) >= {"python", "coe-agents", "torch", "transformers", "langgraph", "langchain-core"}
     assert said["device"] == "cpu"
 

@@ -31,7 +31,7 @@ def many(n):
 
 
 def test_figures_are_those_of_one_process_to_the_last_bit(tmp_path, workers, monkeypatch):
-    path = write(tmp_path / "s.jsonl", many(200))
+    path = write(tmp_path / "s.jsonl", many(100))
     with Samples([path]) as questions:
         whole = score(questions, clusterer=NormalizedMatch())
     monkeypatch.setattr(ranges, "_SIZE", 10_000)

@@ -40,7 +40,7 @@ class TwoMachines:
         assert self._process.stdout.readline() == "done\n"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def machines(tmp_path_factory):
     told = tmp_path_factory.mktemp("cluster") / "stderr"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

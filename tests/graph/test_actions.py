@@ -11,6 +11,7 @@ from coe_agents.actions import ActionMatch, Text, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.policy.thresholds import REGIMES
 from coe_agents.testing import ScriptedAgent, TableEntailment
+from tests.doubles import Rewriting
 
 PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}}
 
@@ -19,17 +20,10 @@ def pay(amount, to="Ann"):
     return [{"name": "pay", "args": {"to": to, "amount": amount}}]
 
 
-def run(*proposals, policy=None, **options):
-    agents = [ScriptedAgent(name, [calls]) for name, calls in zip("abcde", proposals, strict=False)]
-    graph = create_coe_graph(agents, clusterer=ActionMatch(), policy=policy or SupportPolicy(0.5), **options)
-    result = graph.compile(checkpointer=InMemorySaver()).invoke(
-        {"question": "Pay Ann 5"}, {"configurable": {"thread_id": "1"}}
-    )
-    return result["decision"], result["messages"][-1]
-
-
 def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
-    decision, message = run(pay(5), pay(5.0), pay(6))
+    agents = [ScriptedAgent(name, [calls]) for name, calls in zip("abc", (pay(5), pay(5.0), pay(6)), strict=True)]
+    result = ask(group(*agents))
+    decision, message = result["decision"], result["messages"][-1]
     assert (decision["action"], decision["answer_kind"]) == ("answer", "call")
     (call,) = decision["calls"]
     assert (call["name"], call["args"]["amount"]) == ("pay", 5)
@@ -49,18 +43,9 @@ def test_a_proposal_that_does_not_lead_runs_as_most_wrote_it():
     assert call["args"] == {"amount": 5, "to": "Ann"}
 
 
-class Silent(ScriptedAgent):
-    """Calls nothing, and says what reads as an action."""
-
-    def sample(self, request, config=None):
-        reply = super().sample(request, config)
-        reply["responses"] = [{**row, "calls": [], "answer": "[]"} for row in reply["responses"]]
-        return reply
-
-
 def test_a_text_that_reads_as_the_action_neither_takes_its_calls_away_nor_adds_them():
     text = canonical_action(pay(5))
-    silent = [Silent(name, [text]) for name in "xyz"]
+    silent = [Rewriting(name, [text], calls=[], answer="[]") for name in "xyz"]
     calling = [ScriptedAgent(name, [pay(5)]) for name in "abc"]
     agreed = ask(group(*calling, silent[0]))["decision"]
     assert (agreed["action"], len(agreed["calls"])) == ("answer", 1)
@@ -115,18 +100,9 @@ def test_a_text_is_never_read_as_an_action():
     assert [row["calls"] for row in result["responses"]] == [None, None, None, None, [], pay(5)]
 
 
-class Lying(ScriptedAgent):
-    """Says that its answer is another than what it proposes."""
-
-    def sample(self, request, config=None):
-        reply = super().sample(request, config)
-        answer = '[{"args":{"amount":5,"to":"ann"},"name":"pay"}]'
-        reply["responses"] = [{**row, "answer": answer} for row in reply["responses"]]
-        return reply
-
-
 def test_what_would_run_is_what_is_compared_whatever_an_agent_says():
-    result = ask(group(Lying("a", [pay(900)]), ScriptedAgent("b", [pay(5)]), ScriptedAgent("c", [pay(5)])))
+    lying = Rewriting("a", [pay(900)], answer='[{"args":{"amount":5,"to":"ann"},"name":"pay"}]')
+    result = ask(group(lying, ScriptedAgent("b", [pay(5)]), ScriptedAgent("c", [pay(5)])))
     assert result["labels"] == [0, 1, 1]
     assert result["decision"]["calls"][0]["args"]["amount"] == 5
 
@@ -142,9 +118,7 @@ def test_calls_that_do_not_fit_the_tools_are_a_failure_of_any_agent():
 
 INVALID_TOOLS = {
     "no list": ("pay", TypeError, "must be a list of tools"),
-    "no tool": ([1], TypeError, r'"tools" of the input\[0\] must be a tool'),
     "no name": ([{"type": "function", "function": {}}], TypeError, "must be a function with a name"),
-    "built in": ([{"type": "web_search"}], TypeError, "must be a function with a name"),
     "twice": ([TOOL, {"name": "pay", "parameters": {}}], ValueError, "'pay' twice"),
     "as providers read it": ([{"name": name, "parameters": {}} for name in ("a.b", "a_b")], ValueError, "'a_b' twice"),
     "too many": ([{"name": f"t{i}", "parameters": {}} for i in range(129)], ValueError, "1 to 128 tools; got 129"),
@@ -230,28 +204,11 @@ def test_a_debate_proposes_with_the_same_tools():
     assert 'pay(to="Ann", amount=900)' in agents[0].requests[1]["messages"][-1]["content"]
 
 
-def shell(command):
-    return [{"name": "run", "args": {"command": command}}]
-
-
-class Careless(ScriptedAgent):
-    """An agent of the user's own, which says the same whatever it calls."""
-
-    def sample(self, request, config=None):
-        reply = super().sample(request, config)
-        reply["responses"] = [{**row, "answer": None, "text": "Let me do that."} for row in reply["responses"]]
-        return reply
-
-    async def asample(self, request, config=None):
-        return self.sample(request, config)
-
-
 @pytest.mark.parametrize("clusterer", [NormalizedMatch(), ActionMatch()])
 def test_what_an_agent_calls_is_compared_whatever_it_says(clusterer):
-    agents = [Careless("a", [pay(5)]), Careless("b", [shell("rm -rf /")])]
-    graph = create_coe_graph(agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)).compile()
-    decision = graph.invoke({"question": "Pay Ann 5"})["decision"]
-    assert (decision["action"], decision["calls"]) == ("abstain", None)
-    agents = [Careless("a", [pay(5)]), Careless("b", [pay(5.0)])]
-    graph = create_coe_graph(agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)).compile()
-    assert graph.invoke({"question": "Pay Ann 5"})["decision"]["calls"][0]["name"] == "pay"
+    erasing = [{"name": "run", "args": {"command": "rm -rf /"}}]
+    for other, action in ((erasing, "abstain"), (pay(5.0), "answer")):
+        said = {"answer": None, "text": "Let me do that."}
+        agents = [Rewriting(name, [calls], **said) for name, calls in (("a", pay(5)), ("b", other))]
+        decision = ask(group(*agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)), tools=())["decision"]
+        assert (decision["action"], bool(decision["calls"])) == (action, action == "answer")

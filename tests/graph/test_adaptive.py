@@ -78,7 +78,7 @@ class FailsLater(ScriptedAgent):
 def test_an_agent_that_fails_in_the_middle_keeps_what_it_said_and_is_not_asked_again():
     failing = FailsLater("a", ["Paris"] * 6, n_samples=6)
     other = ScriptedAgent("b", ["Paris"] * 6, n_samples=6)
-    result = both(graph(failing, other, policy=Draws(99)), {"question": "Q?"})
+    result = ask(graph(failing, other, policy=Draws(99)))
     decision = result["decision"]
     assert decision["failed_agents"] == {"a": "OSError: gone"}
     assert [said["n_responses"] for said in decision["agents"].values()] == [2, 6]

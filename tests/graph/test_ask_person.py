@@ -36,24 +36,18 @@ def shown(result):
     return waiting.value
 
 
+def replied(reply, form="coe"):
+    """Returns the decision; nobody was sampled twice."""
+    agents = group()
+    compiled = saved(form, agents)
+    compiled.invoke(QUESTION, THREAD)
+    decision = compiled.invoke(Command(resume=reply), THREAD)["decision"]
+    assert n_samplings(agents) == [1, 1, 1]
+    return decision
+
+
 def n_samplings(agents):
     return [len(agent.requests) for agent in agents]
-
-
-def replied(reply, form="coe"):
-    """Returns the decision, which is the same sync and async; nobody was sampled twice."""
-    decisions = []
-    for run in (
-        lambda compiled, given: compiled.invoke(given, THREAD),
-        lambda compiled, given: asyncio.run(compiled.ainvoke(given, THREAD)),
-    ):
-        agents = group()
-        compiled = saved(form, agents)
-        run(compiled, QUESTION)
-        decisions.append(run(compiled, Command(resume=reply))["decision"])
-        assert n_samplings(agents) == [1, 1, 1]
-    assert decisions[0] == decisions[1]
-    return decisions[0]
 
 
 def test_a_person_is_shown_the_case():
@@ -86,26 +80,11 @@ def test_a_person_is_shown_the_case():
 @pytest.mark.parametrize(
     ("reply", "action", "answer", "reason"),
     [
-        (
-            {"type": "approve", "candidate": 2},
-            "answer",
-            "Paris",
-            "a person approved answer 2 of 2 (support 33%); two of",
-        ),
+        ({"type": "approve", "candidate": 2}, "answer", "Paris", "a person approved answer 2 of 2 (support 33%); two"),
         ({"type": "answer", "answer": " Metz "}, "answer", "Metz", "a person gave another answer than the 2 of the gr"),
-        (
-            {"type": "answer", "answer": "Lyon"},
-            "answer",
-            "Lyon",
-            "a person approved answer 1 of 2 (support 67%); two of",
-        ),
+        ({"type": "answer", "answer": "Lyon"}, "answer", "Lyon", "a person approved answer 1 of 2"),
         ({"type": "reject", "reason": "no"}, "abstain", None, 'a person rejected all 2 answers ("no"); two of three'),
-        (
-            {"type": "answer", "answer": "I don't know."},
-            "abstain",
-            None,
-            'person declines to answer ("I don\'t know.");',
-        ),
+        ({"type": "answer", "answer": "I don't know."}, "abstain", None, "person declines to answer"),
     ],
 )
 def test_a_person_decides(reply, action, answer, reason):
@@ -210,7 +189,6 @@ def edit(answer, candidates):
         (edit("Metz", LISTED), "answer", "Metz", "a person gave another answer"),
         (edit("Paris", LISTED), "answer", "Paris", "a person approved answer 2 of 2"),
         ({"type": "respond", "message": "Metz"}, "answer", "Metz", "a person gave another answer"),
-        ({"type": "reject", "message": "no"}, "abstain", None, 'a person rejected all 2 answers ("no")'),
     ],
 )
 def test_agent_chat_ui_decides(decision, action, answer, reason):

@@ -62,7 +62,7 @@ def test_the_numbers_of_the_steps_add_up():
     # each torn alike: aleatoric log 2 would be withheld; 3 to 1: H = 0.5623 nats; then sure of two answers: log 2
     torn = ["one", "one", "one", "two"]
     _, graph = chain({"Q": torn, "one": ["x"]}, {"Q": torn, "one": ["y"]})
-    result = both(graph, "Q")
+    result = graph.compile().invoke({"question": "Q"})
     first, second = result["steps"]
     assert (first["aleatoric"], first["epistemic"]) == (pytest.approx(0.5623, abs=1e-4), pytest.approx(0, abs=1e-9))
     assert (second["aleatoric"], second["epistemic"]) == (0.0, pytest.approx(0.6931, abs=1e-4))
@@ -73,7 +73,7 @@ def test_the_numbers_of_the_steps_add_up():
 
 def test_a_chain_without_end_is_bounded():
     _, graph = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
-    result = both(graph, "Q")
+    result = graph.compile().invoke({"question": "Q"})
     assert (len(result["steps"]), result["ended"]) == (3, "max_steps")
     with pytest.raises(ValueError, match='"max_steps" must be an integer of at least 1; got 0'):
         chain({}, {}, max_steps=0)
@@ -92,20 +92,12 @@ def test_a_person_behind_a_gate_goes_on_with_the_chain():
 
 
 def test_a_conversation_goes_in_and_comes_out():
-    graph = scripted_chain()
+    agents = [ScriptedAgent(name, ["Lagos"]) for name in "ab"]
+    gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1)).compile()
+    asks = {"next_question": lambda _, answer: f"Where is {answer}?", "max_steps": 2}
+    graph = create_sequential_graph(gate, **asks).compile()
     result = graph.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
     texts = [(message.type, message.text) for message in result["messages"]]
     assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
-
-
-def test_without_a_question_a_chain_says_what_to_pass():
     with pytest.raises(ValueError, match="the input must hold"):
-        scripted_chain().invoke({"messages": [("ai", "Hello.")]})
-
-
-def scripted_chain(*more, max_steps=2):
-    agents = [*(ScriptedAgent(name, ["Lagos"]) for name in ("a", "b")), *more]
-    gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1)).compile()
-    return create_sequential_graph(
-        gate, next_question=lambda _, answer: f"Where is {answer}?", max_steps=max_steps
-    ).compile()
+        graph.invoke({"messages": [("ai", "Hello.")]})

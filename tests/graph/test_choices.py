@@ -9,6 +9,7 @@ from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.uncertainty import entropy
+from tests.doubles import Rewriting
 from tests.servers import answering, completion, refusal
 
 CHOICES = ["approve", "reject"]
@@ -27,21 +28,12 @@ def ask(graph, given=ASKED, thread="1"):
     return graph.invoke(given, {"configurable": {"thread_id": thread}})
 
 
-class Extracting(ScriptedAgent):
-    """An agent that finds answers by itself, and wrong ones."""
-
-    def sample(self, request, config=None):
-        reply = super().sample(request, config)
-        reply["responses"] = [{**row, "answer": "approve"} for row in reply["responses"]]
-        return reply
-
-
 @pytest.mark.parametrize(
     "clusterer", [NormalizedMatch(), BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))]
 )
 def test_each_response_counts_as_what_its_raw_text_is(clusterer):
     replies = ["Approve.", 'Reject: it holds "Answer: approve"', '{"verdict": "reject"}', "approve it"]
-    agents = [ScriptedAgent("a", replies), Extracting("b", replies)]
+    agents = [ScriptedAgent("a", replies), Rewriting("b", replies, answer="approve")]
     result = ask(build(*agents, clusterer=clusterer))
     assert result["labels"] == [0, 1, 2, 1] * 2
     assert [row["answer"] for row in result["responses"][:4]] == ["approve", replies[1], "reject", replies[3]]

@@ -1,7 +1,5 @@
 """Thresholds keep their meaning under every divergence, from the measure to the decision."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -41,28 +39,7 @@ def test_a_divergence_may_be_a_function():
     assert decided(sure("yes", "yes"), divergence=squared)["answer"] == "yes"
 
 
-def kl(p, q):
-    return squared(p, q)
-
-
-@pytest.mark.parametrize(
-    ("divergence", "error", "message"),
-    [
-        (
-            lambda p, q: math.nan,
-            ValueError,
-            r"must return a finite value of at least 0; got nan from '<lambda>'\. Corr",
-        ),
-        (lambda p, q: -squared(p, q), ValueError, r"must return a finite value of at least 0; got -0\.25"),
-        (lambda p, q: 1.0, ValueError, "must return 0 for equal rows; got more"),
-        (lambda p, q: 0.0, ValueError, "must return more than 0 for rows that differ; got 0"),
-        (lambda p, q: np.square(p - q), TypeError, "must return a number; got ndarray"),
-        (lambda p, q: None, TypeError, "must return a number; got NoneType"),
-        (kl, ValueError, "must not have a built-in name; got 'kl'"),
-        ("nonsense", ValueError, '"divergence" must be one of kl'),
-    ],
-)
-def test_a_wrong_divergence_is_refused_when_the_graph_is_built(divergence, error, message):
-    agents = sure("yes", "no")
-    with pytest.raises(error, match=message):
-        create_coe_graph(agents, clusterer=NormalizedMatch(), policy=REGIME, divergence=divergence)
+@pytest.mark.parametrize(("divergence", "error"), [(lambda p, q: 1.0, ValueError), (lambda p, q: None, TypeError)])
+def test_a_wrong_divergence_is_refused_when_the_graph_is_built(divergence, error):
+    with pytest.raises(error, match="must return"):
+        create_coe_graph(sure("yes", "no"), clusterer=NormalizedMatch(), policy=REGIME, divergence=divergence)

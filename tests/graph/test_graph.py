@@ -64,10 +64,9 @@ def test_agreement_is_answered_with_its_numbers():
 
 def test_disagreement_is_withheld_and_the_message_says_why():
     compiled = graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]))
-    result = both(compiled, {"question": "Q?"})
-    assert result["decision"]["action"] == "abstain"
-    assert result["decision"]["answer"] is None
-    assert result["decision"]["regime"] == "conflict"
+    result = compiled.compile().invoke({"question": "Q?"})
+    decision = result["decision"]
+    assert (decision["action"], decision["answer"], decision["regime"]) == ("abstain", None, "conflict")
     assert result["messages"][-1].content.startswith(
         'I will not answer this: one of two agents says "Lyon", one says "Paris": a tie; not confident enough: '
     )
@@ -85,23 +84,20 @@ def test_a_failed_agent_is_named_and_the_others_answer():
 
 def test_fewer_agents_than_needed_abstain_however_sure():
     agents = [trio()[0], ScriptedAgent("b", OSError("gone")), ScriptedAgent("c", OSError("gone"))]
-    decision = both(graph(*agents, retries=0), {"question": "Q?"})["decision"]
+    decision = graph(*agents, retries=0).compile().invoke({"question": "Q?"})["decision"]
     assert decision["action"] == "abstain"
     assert decision["reason"] == "1 of 3 agents answered, but 2 must; missing: b, c"
     alone = graph(*agents, retries=0, min_agents=1).compile().invoke({"question": "Q?"})["decision"]
     assert alone["action"] == "answer"
-
-
-def test_an_untrusted_agent_alone_is_not_measured():
-    agents = [ScriptedAgent("a", OSError("gone")), ScriptedAgent("b", ["Paris"], weight=0.0)]
-    decision = graph(*agents, min_agents=1, retries=0).compile().invoke({"question": "Q?"})["decision"]
-    assert (decision["action"], decision["reason"]) == ("abstain", "no agent with a weight above 0 answered")
+    agents[0].weight = 0.0
+    untrusted = graph(*agents, min_agents=1, retries=0).compile().invoke({"question": "Q?"})["decision"]
+    assert (untrusted["action"], untrusted["reason"]) == ("abstain", "no agent with a weight above 0 answered")
 
 
 @pytest.mark.parametrize("said", ["I don't know.", ""])
 def test_what_is_no_answer_is_not_answered_however_sure(said):
     compiled = graph(*(ScriptedAgent(name, [said, said]) for name in "abc"), policy=ANSWER_ALL)
-    decision = both(compiled, {"question": "Q?"})["decision"]
+    decision = compiled.compile().invoke({"question": "Q?"})["decision"]
     assert decision["coe"] == 0
     assert decision["action"] == "abstain"
 
@@ -161,15 +157,10 @@ def test_a_question_with_a_conversation_joins_it(turns, seen):
     assert [m["content"] for m in agent.requests[0]["messages"]] == seen
 
 
-@pytest.mark.parametrize("given", [{}, {"question": "  "}, {"messages": []}, {"messages": [("ai", "x")]}])
+@pytest.mark.parametrize("given", [{}, {"question": "  "}, {"question": 3}, {"messages": [("ai", "x")]}])
 def test_nothing_asked_is_an_error(given):
     with pytest.raises(Exception, match="question"):
         graph(*trio()).compile().invoke(given)
-
-
-def test_a_question_that_is_no_text_is_refused():
-    with pytest.raises(TypeError, match=r'"question" of the input must be a string; got 3\. Write'):
-        graph(*trio()).compile().invoke({"question": 3})
 
 
 def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of():
@@ -190,11 +181,9 @@ def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of(
 def test_weights_replace_those_of_the_agents():
     two = [ScriptedAgent("a", ["Lyon"]), ScriptedAgent("b", ["Paris"], weight=3.0), ScriptedAgent("c", ["Lyon"])]
     parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(float("inf"))}
-    for weights, answer in ((None, "Paris"), ({}, "Paris"), ({"b": 1.0}, "Lyon"), ({"a": 0.0, "c": 0.5}, "Paris")):
-        if weights == {}:
-            with pytest.raises(ValueError, match=r'"weights" must hold .* got none above 0'):
-                create_coe_graph(two, weights=weights, **parts)
-            continue
+    with pytest.raises(ValueError, match=r'"weights" must hold .* got none above 0'):
+        create_coe_graph(two, weights={}, **parts)
+    for weights, answer in ((None, "Paris"), ({"b": 1.0}, "Lyon"), ({"a": 0.0, "c": 0.5}, "Paris")):
         compiled = create_coe_graph(two, weights=weights, **parts).compile()
         assert compiled.invoke({"question": "Which?"})["decision"]["answer"] == answer
     with pytest.raises(ValueError, match=r'"weights" must name agents of the graph; got \'d\'. Its agents are a, b, c'):
@@ -240,11 +229,9 @@ def test_no_sample_is_streamed_before_the_gate():
     ("agents", "options", "message"),
     [
         ([], {}, "at least one agent"),
-        (["a"], {"divergence": "nonsense"}, "nonsense"),
         (["a"], {"history": "none"}, r'"history" must be one of conversation, question; got .none.'),
         (["a", "a"], {}, "got 'a' twice"),
         (["cluster"], {}, "got 'cluster'"),
-        (["a"], {"max_rounds": 0}, '"max_rounds" must be an integer in'),
         (["a"], {"min_agents": 2}, r'"min_agents" must be an integer in .1, 1.'),
     ],
 )
@@ -262,12 +249,10 @@ def test_a_bare_model_is_refused_with_what_to_do():
     ("parts", "message"),
     [
         ({"clusterer": NormalizedMatch}, r'"clusterer" must be an object, not a class; got NormalizedMatch\. Call it'),
-        ({"policy": 0.5}, r'"policy" must have the method "decide"; got 0\.5\. Pass'),
         ({"adaptive": True}, r'"adaptive" must be an AdaptiveSampling; got bool\. Pass'),
         ({"escalation": AskPerson}, r'"escalation" must be an object, not a class; got AskPerson\. Call it'),
         ({"strategies": {"conflict": Debate}}, r"a strategy must be an object, not a class; got Debate\. Call it"),
         ({"canonicalize": "short"}, r'"canonicalize" must be a function .*; got \'short\'\. Pass'),
-        ({"max_rounds": "2"}, r'"max_rounds" must be an integer in .*; got \'2\''),
     ],
 )
 def test_wrong_parts_are_refused_before_any_agent_is_paid_for(parts, message):
@@ -276,12 +261,9 @@ def test_wrong_parts_are_refused_before_any_agent_is_paid_for(parts, message):
 
 
 @pytest.mark.parametrize("name", ["\ud800", "a\udcff"])
-def test_an_agents_name_that_cannot_be_encoded_is_refused(name):
+def test_an_agents_name_is_text_that_can_be_encoded(name):
     with pytest.raises(ValueError, match=r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename'):
         graph(ScriptedAgent("b", ["Paris"]), ScriptedAgent(name, ["Paris"]))
-
-
-def test_an_agents_name_is_text():
     with pytest.raises(TypeError, match=r'a name of "agents" must be a string; got 3\. Rename'):
         graph(ScriptedAgent(3, ["Paris"]))
 

@@ -14,27 +14,20 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_question_whose_refusal_follows_is_asked_again(refusal):
+def shown(*messages, **options):
+    """What an agent is shown of a conversation."""
     agent = ScriptedAgent("a", ["Lyon"])
-    policy = ThresholdPolicy(0.5)
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, history="question").compile()
-    graph.invoke({"messages": [("user", "Which?"), refusal, refusal]})
-    assert agent.requests[0]["messages"] == [{"role": "user", "content": "Which?"}]
+    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), **options).compile()
+    graph.invoke({"messages": [*messages]})
+    return [message["content"] for message in agent.requests[0]["messages"]]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_refusal_in_any_form_is_not_shown_and_what_was_refused_is_asked_again(refusal):
+    assert shown(("user", "Why?"), refusal, ("user", "Which?")) == ["Which?"]
+    assert shown(("user", "Which?"), refusal, refusal, history="question") == ["Which?"]
 
 
 @pytest.mark.parametrize("after", [("ai", "A draft."), ("user", " ")])
 def test_the_question_is_the_last_text_of_the_user_whatever_follows(after):
-    agent = ScriptedAgent("a", ["Lyon"])
-    policy = ThresholdPolicy(0.5)
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=policy, history="question").compile()
-    graph.invoke({"messages": [("user", "Which?"), after]})
-    assert agent.requests[0]["messages"] == [{"role": "user", "content": "Which?"}]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_refusal_in_any_form_is_not_shown(refusal):
-    agent = ScriptedAgent("a", ["Lyon"])
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
-    graph.invoke({"messages": [("user", "Why?"), refusal, ("user", "Which?")]})
-    assert agent.requests[0]["messages"] == [{"role": "user", "content": "Which?"}]
+    assert shown(("user", "Which?"), after, history="question") == ["Which?"]

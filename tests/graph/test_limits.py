@@ -14,12 +14,11 @@ from coe_agents.policy import Decision
 from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
 from tests.graph.nodes.test_another_round import AGAIN, ask, graph, three
-from tests.graph.test_graph import both
 
 
 def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     # a round costs 3 agents x (3 + 1) tokens
-    decision = both(graph(*three(), max_rounds=9, token_budget=24), {"question": "Q?"})["decision"]
+    decision = ask(graph(*three(), max_rounds=9, token_budget=24))["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
     assert decision["reason"].startswith(
         'two of three agents say "Paris", one says "Lyon"; conflict, each is confident, '
@@ -117,12 +116,6 @@ async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):
     )
 
 
-async def test_an_agents_own_timeout_is_its_own():
-    agents = [ScriptedAgent("a", TimeoutError("mine")), ScriptedAgent("b", ["Lyon"])]
-    decision = (await graph(*agents, deadline=60).compile().ainvoke({"question": "Q?"}))["decision"]
-    assert decision["failed_agents"] == {"a": "TimeoutError: mine"}
-
-
 def test_no_retry_begins_after_the_deadline(clock):
     class Failing(ScriptedAgent):
         def sample(self, request, config=None):
@@ -132,7 +125,7 @@ def test_no_retry_begins_after_the_deadline(clock):
 
     failing = Failing("a", ["Paris"])
     agents = [failing, *three()[1:]]
-    compiled = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=AGAIN, retries=5, deadline=15)
+    compiled = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=AGAIN, retries=3, deadline=15)
     decision = ask(compiled)["decision"]
     assert [request["timeout"] for request in failing.requests] == [15, 5]
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the deadline")
@@ -163,3 +156,9 @@ def test_an_agent_of_ones_own_that_counts_below_zero_extends_no_budget():
 
     decision = ask(graph(Minus("a", ["Paris"]), *three()[1:], max_rounds=6, token_budget=99))["decision"]
     assert (decision["n_rounds"], decision["tokens"]["a"]) == (1, {"input_tokens": None, "output_tokens": None})
+
+
+async def test_an_agents_own_timeout_is_its_own():
+    agents = [ScriptedAgent("a", TimeoutError("mine")), ScriptedAgent("b", ["Lyon"])]
+    decision = (await graph(*agents, deadline=60).compile().ainvoke({"question": "Q?"}))["decision"]
+    assert decision["failed_agents"] == {"a": "TimeoutError: mine"}

@@ -24,7 +24,7 @@ def server():
         yield address
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def place(request, tmp_path):
     if request.param == "sqlite":
         return str(tmp_path / "kept.sqlite")

@@ -61,12 +61,8 @@ def test_an_answer_is_recorded_for_an_audit_and_ruled_on(store):
     result = create(AGREE, audit_rate=1.0).compile(store=store).invoke({"question": "Which?"})
     assert result["decision"]["action"] == "answer"
     (case,) = pending_cases(store)
-    assert (case["kind"], case["seen_probability"], case["question"], case["answer"]) == (
-        "audit",
-        1.0,
-        "Which?",
-        "Paris",
-    )
+    assert (case["kind"], case["seen_probability"]) == ("audit", 1.0)
+    assert (case["question"], case["answer"]) == ("Which?", "Paris")
     assert case["responses"] == result["responses"]
     assert case["labels"] == result["labels"]
     assert list(sample_rows(case)) == []
@@ -125,19 +121,17 @@ def test_the_audit_rate_is_the_share_of_answers():
     assert {case["seen_probability"] for case in cases(store)} == {0.3}
 
 
+GIVEN = {"action": "answer", "answer": "A", "reason": "."}
+
+
 @pytest.mark.parametrize(
     ("said", "options", "kinds"),
     [
         (AGREE, {}, []),  # no audit
         (DIFFER, {"otherwise": "abstain", "audit_rate": 1.0}, []),
         (DIFFER, {"audit_rate": 1.0}, ["escalation"]),
-        # a model's ruling is no label
-        (
-            DIFFER,
-            {"audit_rate": 1.0, "escalation": lambda case: {"action": "answer", "answer": "A", "reason": "."}},
-            [],
-        ),
-        (DIFFER, {"escalation": lambda case: {"action": "escalate", "reason": "."}}, ["escalation"]),
+        (DIFFER, {"audit_rate": 1.0, "escalation": lambda case: GIVEN}, []),  # a model's ruling is no label
+        (DIFFER, {"escalation": lambda case: GIVEN | {"action": "escalate"}}, ["escalation"]),
     ],
 )
 def test_what_is_recorded(said, options, kinds):
@@ -235,7 +229,6 @@ def test_a_person_who_abstains_says_nothing():
     ("options", "error", "message"),
     [
         ({}, ValueError, 'got no "correct"'),
-        ({"answer": "Paris"}, ValueError, 'got no "correct"'),  # of an audit
         ({"correct": True, "answer": "Paris"}, ValueError, "for an answer that was wrong"),
         ({"correct": 1}, TypeError, '"correct" must be True, False or None'),
         ({"answer": 1}, TypeError, '"answer" must be a text or None'),
@@ -258,7 +251,7 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
         def get(self, *args, **kwargs):
             found = super().get(*args, **kwargs)
             with suppress(threading.BrokenBarrierError):  # the other thread reads, too, or waits for this one
-                both.wait(timeout=1)
+                both.wait(timeout=0.3)
             return found
 
     store = Slow()
@@ -280,8 +273,6 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
     [
         {"x": 1},
         CASE | {"time": 5},
-        CASE | {"seen_probability": 7},
-        CASE | {"ruling": None},
         CASE | {"ruling": {"correct": "yes", "answer": None, "time": ""}},
         CASE | {"responses": ["Lyon"]},
         CASE | {"labels": [0] * 8},

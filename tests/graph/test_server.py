@@ -56,7 +56,6 @@ async def test_what_cannot_be_parsed_reaches_the_server():
     ("path", "given"),
     [
         ("/runs/wait", {"context": {"max_coe": 0.4}, "input": {"context": {"theirs": 1}}}),
-        ("/runs/wait", {"context": {}}),
         ("/runs/wait", b""),
         ("/store/items", {"context": {"theirs": 1}}),
     ],

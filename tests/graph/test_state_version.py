@@ -15,17 +15,24 @@ from coe_agents.testing import ScriptedAgent
 THREAD = {"configurable": {"thread_id": "1"}}
 
 
-@pytest.fixture
-def paused():
-    """Returns a function that asks a question, and a graph that waits for a person."""
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Rome"])]
+def waiting(saver, agents, **options):
+    """A graph that waits for a person."""
     policy = ThresholdPolicy(0.1, otherwise="escalate")
     graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson())
-    return graph.compile(checkpointer=InMemorySaver())
+    return graph.compile(checkpointer=saver, **options)
+
+
+def interrupted(saver, agents):
+    return waiting(saver, agents, interrupt_after=["prepare"])
+
+
+def pair(*names):
+    return [ScriptedAgent(name, [name]) for name in names]
 
 
 @pytest.mark.parametrize(("wrote", "said"), [(None, "an earlier version"), (7, "a version whose state is 7")])
-def test_one_of_another_version_is_refused_and_says_what_to_do(paused, monkeypatch, wrote, said):
+def test_one_of_another_version_is_refused_and_says_what_to_do(monkeypatch, wrote, said):
+    paused = waiting(InMemorySaver(), pair("Paris", "Rome"))
     with monkeypatch.context() as before:
         before.setattr(prepare, "STATE_VERSION", wrote)
         before.setattr(state_module, "STATE_VERSION", wrote)
@@ -36,16 +43,6 @@ def test_one_of_another_version_is_refused_and_says_what_to_do(paused, monkeypat
     # a new question on the thread begins anew
     assert "__interrupt__" in paused.invoke({"question": "Capital of France?"}, THREAD)
     assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"
-
-
-def interrupted(saver, agents):
-    policy = ThresholdPolicy(0.1, otherwise="escalate")
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson())
-    return graph.compile(checkpointer=saver, interrupt_after=["prepare"])
-
-
-def pair(*names):
-    return [ScriptedAgent(name, [name]) for name in names]
 
 
 def test_one_of_another_version_is_refused_before_an_agent_is_asked(monkeypatch):

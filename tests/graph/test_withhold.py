@@ -1,14 +1,14 @@
 """A graph that tells answers, and nothing of what its gate withheld."""
 
-import json
-
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.server import withhold
 from coe_agents.testing import ScriptedAgent
+from tests.graph.test_schemas import SERVED, served_graph
 
 SAID = {"a": (["Lyon"], ["Bern"]), "b": (["Nice"], ["Bern"])}
 
@@ -17,10 +17,6 @@ def public_graph():
     agents = [ScriptedAgent(name, *rounds) for name, rounds in SAID.items()]
     group = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
     return withhold(group).compile(checkpointer=InMemorySaver()), agents
-
-
-def all_of(state):
-    return json.dumps(state["decision"]) + str(state["messages"])
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -36,12 +32,12 @@ async def test_what_was_withheld_is_nowhere_and_an_answer_is_there(mode):
         else:
             parts = [part async for part in graph.astream(given, config, **modes)]
         events.extend(chunk["event"] for kind, chunk in parts if kind == "custom")
+        assert not any(word in str(parts) for word in ("Lyon", "Nice"))  # nor on the way
         return parts[-1][1]
 
-    state = await ask(question="Which is nicer?")
+    state = await ask(question="Which is better?")
     assert state["decision"]["reason"] == "several answers share the lead"
     assert state["decision"]["coe"] == pytest.approx(0.6931, abs=1e-4)
-    assert not any(word in all_of(state) for word in ("Lyon", '"Nice'))
     assert events[-1] == "decided"
     for agent in agents:
         agent.rounds = [["Bern"]]
@@ -50,3 +46,34 @@ async def test_what_was_withheld_is_nowhere_and_an_answer_is_there(mode):
     assert [message["content"] for message in agents[0].requests[-1]["messages"]] == [
         "What is the capital of Switzerland?"
     ]
+
+
+AUSTRALIA, WITHHELD = "What is the capital of Australia?", ["Canberra", "Sydney"]
+IVAN = {"type": "edit", "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}}}
+CASES = {
+    "council": ("Please pay Ivan the sum of 75 euros.", IVAN, ["Ian"]),
+    "debate": (AUSTRALIA, None, WITHHELD),
+    "escalation_to_person": (AUSTRALIA, {"type": "reject", "message": "nobody knows"}, WITHHELD),
+    "gated_answer": (AUSTRALIA, None, WITHHELD),
+    "gated_tools_agent": (AUSTRALIA, None, WITHHELD),
+    "sequential_agents": (AUSTRALIA, None, WITHHELD),
+}
+"""Of each graph that is served: a question, the reply of a person who is asked, and what is withheld."""
+
+
+@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.usefixtures("local_models")
+def test_no_graph_that_is_served_tells_what_was_withheld(name):
+    question, reply, withheld = CASES[name]
+    graph, config = served_graph(name).copy({"checkpointer": InMemorySaver()}), {"configurable": {"thread_id": "1"}}
+    options = {} if name == "council" else {"context": {"n_samples": 3}}
+    result = graph.invoke({"messages": [("user", question)]}, config, **options)
+    if reply is not None:
+        assert all(word in str(result["__interrupt__"]) for word in withheld)  # the person is shown it
+        result = graph.invoke(Command(resume={"decisions": [reply]}), config, **options)
+    assert "__interrupt__" not in result
+    assert not [word for word in withheld if word in str(result)]
+    if name == "escalation_to_person":
+        assert (
+            result["messages"][-1].text == 'I will not answer this: a person rejected all 2 answers ("nobody knows").'
+        )

@@ -1,6 +1,6 @@
 """Agents with a gated tool, and the ways to run them."""
 
-from typing import Any
+from typing import Any, Literal
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import BaseModel
 
 from coe_agents import CoEMiddleware, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -61,6 +62,16 @@ SURE = ["approve", "Approve."], ["approve", "approve"]
 UNSURE = ["approve", "approve"], ["reject", "Reject."]
 AGAINST = ["reject", "reject."], ["Reject", "reject"]
 DECLINING = ["I don't know."], ["I don't know."]
+
+
+class Weather(BaseModel):
+    """The weather."""
+
+    sky: Literal["clear", "cloudy"]
+
+
+def weather(sky, id="w1"):
+    return {"name": "Weather", "args": {"sky": sky}, "id": id}
 
 
 class Bank:

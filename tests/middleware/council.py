@@ -7,6 +7,7 @@ from coe_agents import CoECouncil, SupportPolicy
 from coe_agents.actions import canonical_action
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import ANN, BOB, DONE, PAY, SURE, THREAD, UNSURE, Bank, agent, call, judges, says
 
 
 class Member:
@@ -49,3 +50,24 @@ def council_agent(agents, bank, *messages, driver=None, before=(), saver=True, s
         system_prompt=system_prompt,
         response_format=response_format,
     )
+
+
+def run_council(agents, *messages, given=PAY, **options):
+    """The last state, and the transfers that were made."""
+    bank = Bank()
+    return council_agent(agents, bank, *messages, **options).invoke(given, THREAD), bank.transfers
+
+
+AGREE = [[call(**ANN)], "Done."]
+
+
+def gated(kind, bank, *messages, members_say=AGREE, said=SURE, **options):
+    """An agent with a council, or a gate, that lets the payment to Ann pass, or one that asks a person about it."""
+    messages = messages or (says(call(**ANN)),)
+    if kind == "council":
+        return council_agent(members(members_say), bank, *messages, DONE, **options)
+    return agent(judges(*said)[1], bank, *messages, **options)
+
+
+def asking(kind, bank):
+    return gated(kind, bank, members_say=[[call(**BOB)], "Done."], said=UNSURE, on_uncertain="interrupt")

@@ -16,7 +16,7 @@ from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, DONE, LOOKS, PAY, THREAD, Bank, call, replies, says
-from tests.middleware.council import Member, council_agent, members
+from tests.middleware.council import Member, council_agent, members, run_council
 
 TEN = {"to": "Ann", "amount": 10}
 GATED = ["transfer_money"]
@@ -24,17 +24,11 @@ AGREE = [[call(**TEN)], "Done."]
 AGAINST = [[call(to="Ann", amount=9)], "Done."]
 
 
-def council(agents, *messages, **options):
-    """The last state, and the transfers that were made."""
-    bank = Bank()
-    return council_agent(agents, bank, *messages, **options).invoke(PAY, THREAD), bank.transfers
-
-
 def test_what_the_group_vouches_for_goes_on_untouched():
     blocks = [{"type": "text", "text": "I pay."}, {"type": "reasoning", "reasoning": "Ten, to Ann."}]
     said = AIMessage(blocks, tool_calls=[call(**TEN)], id="m1", response_metadata={"finish_reason": "tool_calls"})
     agents = members(AGREE, AGREE, AGAINST)
-    state, transfers = council(agents, said, DONE)
+    state, transfers = run_council(agents, said, DONE)
     assert transfers == [("Ann", 10.0)]
     first = state["messages"][1]
     assert (first.id, first.content, first.tool_calls) == ("m1", blocks, said.tool_calls)
@@ -51,7 +45,7 @@ def test_all_participants_are_shown_the_same():
         return DONE if len(messages) > 3 else says(call(**TEN))
 
     (agent,) = agents = members(AGREE)
-    council(agents, driver=ScriptedDriver(script=drive), system_prompt="Be careful.")
+    run_council(agents, driver=ScriptedDriver(script=drive), system_prompt="Be careful.")
     first, second = agent.requests
     assert first["question"] == second["question"] == "Send 10 to Ann."
     assert first["round"] == 0
@@ -67,7 +61,7 @@ def test_the_decision_is_plain_data():
     usage = {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}
     said = AIMessage("", tool_calls=[call(**TEN)], usage_metadata=usage)
     agents = members([[call(to="Ann", amount=9)], "Done."], [RuntimeError("down")], [[call(**TEN)]])
-    decision = council(agents, said, DONE, max_blocked=1)[0]["council"]
+    decision = run_council(agents, said, DONE, max_blocked=1)[0]["council"]
     assert json.loads(json.dumps(decision)) == decision
     assert decision["support"] == pytest.approx({"driver": 1 / 3, "member0": 0.0, "member2": 1 / 3})
     assert (decision["action"], decision["votes"], decision["n_asked"]) == ("abstain", ["member2"], 3)
@@ -85,7 +79,7 @@ def test_the_decision_is_plain_data():
 @pytest.mark.parametrize("amounts", [[1, 2, 3, 10], [1, 2, 10, 3, 4, 10]])
 def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
     script = [*(says(call(id=f"c{place}", to="Ann", amount=amount)) for place, amount in enumerate(amounts)), DONE]
-    state, transfers = council(members([[call(**TEN)], [call(**TEN)], "Done."]), *script)
+    state, transfers = run_council(members([[call(**TEN)], [call(**TEN)], "Done."]), *script)
     if amounts[:3] == [1, 2, 3]:
         assert transfers == []
         assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
@@ -97,7 +91,7 @@ def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
 
 
 def test_a_text_that_is_withheld_is_replaced_by_a_refusal():
-    state, _ = council(members([[call(**TEN)]], [[call(**TEN)]]), AIMessage("I have paid."))
+    state, _ = run_council(members([[call(**TEN)]], [[call(**TEN)]]), AIMessage("I have paid."))
     assert [message.type for message in state["messages"]] == ["human", "ai"]
     assert state["messages"][-1].text == (
         "I will not answer this: the models do not agree on whether to call a tool: the other agents support the "
@@ -106,12 +100,12 @@ def test_a_text_that_is_withheld_is_replaced_by_a_refusal():
 
 
 def test_texts_that_differ_are_one_action():
-    assert council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text == "Hi."
+    assert run_council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text == "Hi."
 
 
 def test_only_calls_of_the_named_tools_are_judged_and_only_then_the_members_are_asked():
     agents = members([[call(to="Bob", amount=1)]])
-    state, transfers = council(agents, says(LOOKS), says(call(**TEN)), DONE, tools=GATED)
+    state, transfers = run_council(agents, says(LOOKS), says(call(**TEN)), DONE, tools=GATED)
     assert transfers == []
     assert [len(agent.requests) for agent in agents] == [1]
     assert [reply.status for reply in replies(state)] == ["success", "error"]
@@ -120,12 +114,12 @@ def test_only_calls_of_the_named_tools_are_judged_and_only_then_the_members_are_
 
 def test_a_misspelt_tool_is_refused():
     with pytest.raises(ValueError, match="it has no transfer_mony"):
-        council(members(AGREE), says(call(**TEN)), tools=["transfer_mony"])
+        run_council(members(AGREE), says(call(**TEN)), tools=["transfer_mony"])
 
 
 def test_a_group_that_is_confident_of_another_action_does_not_vouch():
     agents = members(AGAINST, AGAINST, AGAINST)
-    state, transfers = council(agents, says(call(**TEN)), policy=ThresholdPolicy(float("inf")), max_blocked=1)
+    state, transfers = run_council(agents, says(call(**TEN)), policy=ThresholdPolicy(float("inf")), max_blocked=1)
     assert transfers == []
     assert "the group is confident of another action than the driver's" in state["council"]["reason"]
 
@@ -139,7 +133,7 @@ class Always:
 
 @pytest.mark.parametrize("mode", ["verify", "choose"])
 def test_no_policy_breaks_a_tie(mode):
-    state, transfers = council(members(AGAINST), says(call(**TEN)), policy=Always(), mode=mode, max_blocked=1)
+    state, transfers = run_council(members(AGAINST), says(call(**TEN)), policy=Always(), mode=mode, max_blocked=1)
     assert transfers == []
     assert "a tie is never answered" in state["council"]["reason"]
 
@@ -147,12 +141,12 @@ def test_no_policy_breaks_a_tie(mode):
 @pytest.mark.parametrize("policy", [None, Always()])
 def test_members_without_a_weight_make_no_majority(policy):
     agents = [Member("a", RuntimeError("down")), *(Member(name, *AGREE, weight=0.0) for name in "bc")]
-    assert council(agents, says(call(**TEN)), policy=policy, max_blocked=1)[1] == []
+    assert run_council(agents, says(call(**TEN)), policy=policy, max_blocked=1)[1] == []
 
 
 def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn():
     agents = members([[call(**BOB)]], [[call(**BOB)]])
-    state, _ = council(agents, says(call(**ANN)), max_blocked=1, clusterer=ActionMatch())
+    state, _ = run_council(agents, says(call(**ANN)), max_blocked=1, clusterer=ActionMatch())
     contested = state["council"]["contested"]["arguments"]
     assert contested["to"] > contested["amount"] == 0  # in the order of the tool's schema
 
@@ -163,7 +157,9 @@ def test_a_failing_clusterer_closes_the_gate():
             raise RuntimeError("secret text")
 
     for options in ({}, {"policy": None, "adaptive": True}):
-        state, transfers = council(members(AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options)
+        state, transfers = run_council(
+            members(AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options
+        )
         assert transfers == []
         assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
 
@@ -231,11 +227,11 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("on_uncertain", ["block", "interrupt"])
 @pytest.mark.parametrize("said", UNFIT.values(), ids=UNFIT)
-def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said, on_uncertain):
+def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said):
     calls = [*said.tool_calls, *([call(**TEN)] if said.invalid_tool_calls and not said.tool_calls else [])]
-    state, transfers = council([InTurn(name, calls, "Done.") for name in "abc"], said, DONE, on_uncertain=on_uncertain)
+    agents = [InTurn(name, calls, "Done.") for name in "abc"]
+    state, transfers = run_council(agents, said, DONE, on_uncertain="interrupt")  # a person is not asked either
     assert transfers == []
     assert "__interrupt__" not in state
     assert state["messages"][-1].text == "Done."
@@ -250,14 +246,11 @@ def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said, on_u
     ("agents", "options", "error", "message"),
     [
         ([], {}, TypeError, '"agents" must be'),
-        ("abc", {}, TypeError, '"agents" must be'),
         ([object()], {}, TypeError, '"agents" must be'),
-        ([ScriptedAgent], {}, TypeError, '"agents" must be'),
         ([ScriptedAgent("a"), ScriptedAgent("a")], {}, ValueError, "must differ, and none may be"),
         ([ScriptedAgent("driver")], {}, ValueError, "must differ, and none may be"),
         ([ScriptedAgent("a", weight=0.0)], {}, ValueError, "weight above 0"),
         (None, {"mode": "vote"}, ValueError, '"mode" must be'),
-        (None, {"on_uncertain": "ask"}, ValueError, '"on_uncertain" must be'),
         (None, {"tools": "pay"}, TypeError, '"tools" must be a list'),
         (None, {"tools": []}, ValueError, '"tools" must name'),
         (None, {"policy": SupportPolicy}, TypeError, '"policy" must be an object'),
@@ -267,7 +260,6 @@ def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said, on_u
         (None, {"adaptive": True, "mode": "choose"}, ValueError, '"adaptive" of CoECouncil must go with'),
         (None, {"adaptive": True, "policy": ThresholdPolicy(0.5)}, ValueError, '"adaptive" of CoECouncil must go with'),
         (None, {"min_votes": 2}, ValueError, '"min_votes" of CoECouncil'),
-        (None, {"min_votes": 0}, ValueError, '"min_votes" of'),
         (None, {"policy": SupportPolicy(min_votes=2)}, ValueError, '"min_votes" of its policy'),
     ],
 )

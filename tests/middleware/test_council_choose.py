@@ -1,27 +1,22 @@
 """A council in the mode "choose": the action that most propose goes on, whoever wrote it."""
 
 import json
-from typing import Literal
+from functools import partial
 
 import pytest
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import invalid_tool_call
-from pydantic import BaseModel
 
 from coe_agents import ModelAgent, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, PAY, THREAD, Bank, call, says
-from tests.middleware.council import Member, council_agent, members
+from tests.middleware.agents import ANN, BOB, DONE, Weather, call, says, weather
+from tests.middleware.council import Member, members, run_council
 
 EVE = says(call(to="Eve", amount=99))
 
 
-def choosing(agents, *messages, **options):
-    """The last state, and the transfers that were made."""
-    bank = Bank()
-    options = {"mode": "choose", "policy": SupportPolicy(0.0), **options}
-    return council_agent(agents, bank, *messages, **options).invoke(PAY, THREAD), bank.transfers
+choosing = partial(run_council, mode="choose", policy=SupportPolicy(0.0))
 
 
 def test_the_message_of_a_member_goes_on_unchanged():
@@ -69,16 +64,6 @@ def test_the_action_that_most_propose_goes_on(proposed, driver, expected):
     assert transfers == expected
     if proposed[0] is None:
         assert state["messages"][-1].text == "No need."
-
-
-class Weather(BaseModel):
-    """The weather."""
-
-    sky: Literal["clear", "cloudy"]
-
-
-def weather(sky, id="w1"):
-    return {"name": "Weather", "args": {"sky": sky}, "id": id}
 
 
 def test_a_members_structured_answer_is_read_as_the_drivers_would_be():

@@ -5,9 +5,10 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from coe_agents import ModelAgent, SupportPolicy, ThresholdPolicy
+from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Within, canonical_action
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
@@ -118,6 +119,7 @@ def test_a_member_without_a_weight_writes_no_message_that_goes_on():
     assert bank.transfers == [("Bob", 2.0)]
 
 
+TOOLS = Bank().tools
 NEAR = ActionMatch(compare={"transfer_money.amount": Within(absolute=1)})
 AMOUNTS = (10, 9, 8, 7, None, "down")
 """With a tolerance of 1 a chain, so that equality is not transitive; None calls nothing."""
@@ -149,27 +151,35 @@ OPTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=30, deadline=None)
+def turn(said, **options):
+    """The decision of a turn without an agent around it, for members that give these samples, and how many it asked."""
+    members = [proposing(f"m{i}", *one) for i, one in enumerate(said)]
+    messages = [HumanMessage("Pay.")]
+    driver = ScriptedDriver(script=[])
+    state = {"messages": messages}
+    request = ModelRequest(model=driver, messages=messages, tools=TOOLS, state=state, runtime=None)
+    said_by_driver = ModelResponse([says(call(**TEN))])
+    returned = CoECouncil(members, tools=GATED, **options).wrap_model_call(request, lambda _: said_by_driver)
+    return returned.command.update["council"], sum(len(member.requests) for member in members)
+
+
+@settings(max_examples=20)
 @given(SAID, OPTIONS, st.integers(0, 4))
 def test_no_vote_more_closes_the_gate(said, options, turned):
     place = turned % len(said)
     more = [*said]
     more[place] = [10], said[place][1]
-    runs = [ruled("", [proposing(f"m{i}", *one) for i, one in enumerate(each)], **options)[0] for each in (said, more)]
-    assert runs[0] <= runs[1]
+    goes_on = [turn(each, **options)[0]["action"] == "answer" for each in (said, more)]
+    assert goes_on[0] <= goes_on[1]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20)
 @given(SAID, OPTIONS)
 def test_asking_as_few_as_needed_rules_as_asking_all(said, options):
-    found = []
-    for adaptive in (False, True):
-        agents = [proposing(f"m{i}", *one) for i, one in enumerate(said)]
-        found.append(ruled("", agents, adaptive=adaptive, **options))
-        assert found[-1][1]["n_asked"] == sum(len(agent.requests) for agent in agents)
-    (ran, full), (ran_too, few) = found
-    assert (ran, full["action"], full["calls"]) == (ran_too, few["action"], few["calls"])
-    assert few["proposer"] == full["proposer"]
+    (full, n_full), (few, n_few) = (turn(said, adaptive=adaptive, **options) for adaptive in (False, True))
+    assert (full["n_asked"], few["n_asked"]) == (n_full, n_few)
+    assert few["action"] == full["action"]
+    assert (few["calls"], few["proposer"]) == (full["calls"], full["proposer"])
     if few["n_asked"] == sum(weight > 0 for _, weight in said):
         assert few["votes"] == full["votes"]
     else:
@@ -208,22 +218,17 @@ GOOD = create_response("x", "", answer="[]", calls=[{"name": "transfer_money", "
 USAGE = {"input_tokens": 1, "output_tokens": 1}
 MALFORMED = {
     "nothing": None,
-    "a text": "approve",
     "no usage": {"responses": [GOOD]},
-    "usage that is none": {"responses": [GOOD], "usage": None},
     "no responses": {"usage": USAGE},
     "responses that are none": {"responses": None, "usage": USAGE},
     "not one response": {"responses": [], "usage": USAGE},
     "a response that is none": {"responses": [None], "usage": USAGE},
-    "a response without fields": {"responses": [{}], "usage": USAGE},
     "a call without a name": {"responses": [{**GOOD, "calls": [{"args": TEN}]}], "usage": USAGE},
-    "a call that is none": {"responses": [{**GOOD, "calls": [None]}], "usage": USAGE},
     "arguments in a list": {"responses": [{**GOOD, "calls": [{"name": "balance", "args": [1]}]}], "usage": USAGE},
     "a log-probability in words": {"responses": [{**GOOD, "logprob": "high"}], "usage": USAGE},
     "no text": {"responses": [{**GOOD, "text": None}], "usage": USAGE},
     "messages in a list": {"responses": [GOOD], "usage": USAGE, "messages": ["m"]},
     "an error without text": {"responses": [{**GOOD, "error": ""}], "usage": USAGE},
-    "an exception without text": TimeoutError(),
     "an exception that cannot be read": MuteError(),
 }
 

@@ -11,7 +11,6 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from coe_agents import CoECouncil, CoEMiddleware
 from coe_agents.testing.driver import ScriptedDriver
@@ -25,16 +24,17 @@ from tests.middleware.agents import (
     SURE,
     THREAD,
     Bank,
+    Weather,
     call,
     decide,
     edit,
     judges,
     replies,
     says,
+    weather,
 )
-from tests.middleware.council import Member, council_agent, members
+from tests.middleware.council import AGREE, Member, council_agent, members
 
-AGREE = [[call(**ANN)], "Done."]
 AGAINST = [[call(**BOB)], "Done."]
 GATED = ["transfer_money"]
 ASKING = {"on_uncertain": "interrupt"}
@@ -108,24 +108,14 @@ def test_councils_of_other_tools_have_other_members():
     assert [reply.status for reply in replies(state)] == ["success"] * 2
 
 
-class Weather(BaseModel):
-    """The weather."""
-
-    sky: str
-
-
-def weather(sky, id="w1"):
-    return {"name": "Weather", "args": {"sky": sky}, "id": id}
-
-
 @pytest.mark.parametrize("response_format", [ToolStrategy(Weather), AutoStrategy(Weather), Weather])
 @pytest.mark.parametrize("tools", [None, ["Weather"]])
 def test_a_structured_answer_is_an_action(response_format, tools):
-    agents = members([[weather("grey")]], [[weather("grey")]])
-    script = [says(weather("clear")), says(weather("grey", "w2"))]
+    agents = members([[weather("cloudy")]], [[weather("cloudy")]])
+    script = [says(weather("clear")), says(weather("cloudy", "w2"))]
     agent = council_agent(agents, Bank(), *script, response_format=response_format, tools=tools)
     state = agent.invoke(PAY, THREAD)
-    assert state["structured_response"] == Weather(sky="grey")
+    assert state["structured_response"] == Weather(sky="cloudy")
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "ai", "tool"]
     assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]][-1] == "Weather"
 
@@ -133,7 +123,7 @@ def test_a_structured_answer_is_an_action(response_format, tools):
 @pytest.mark.parametrize("tools", [Bank().tools, []])
 def test_a_structured_answer_that_is_always_withheld_ends_the_run(tools, bank):
     bank.tools = tools
-    agents = members([[weather("grey")]], [[weather("grey")]])
+    agents = members([[weather("cloudy")]], [[weather("cloudy")]])
     agent = council_agent(agents, bank, says(weather("clear")), response_format=ToolStrategy(Weather))
     state = agent.invoke(PAY, THREAD)
     assert state.get("structured_response") is None

@@ -57,10 +57,7 @@ def deciding(decision):
     ("said", "why"),
     [
         (UNSURE, "the group is not confident: one of two agents says "),
-        (
-            AGAINST,
-            'the group is confident and does not approve: both agents say "reject"; confident enough: ',
-        ),
+        (AGAINST, 'the group is confident and does not approve: both agents say "reject"; confident enough: '),
         (DECLINING, "the group is not confident: both agents decline to answer "),
     ],
     ids=["unsure", "against", "declining"],
@@ -185,7 +182,6 @@ def fail(question):
     raise ConnectionError("the key sk-123 is refused")
 
 
-@pytest.mark.parametrize("on_uncertain", ["block", "interrupt"])
 @pytest.mark.parametrize(
     "group",
     [
@@ -199,8 +195,8 @@ def fail(question):
         lambda _: {"decision": {**APPROVED, "agents": {"judge": {"distribution": {"approve": "all"}}}}},
     ],
 )
-def test_a_group_that_fails_or_decides_nothing_closes_the_gate(group, on_uncertain, caplog):
-    reply, transfers = reply_to(RunnableLambda(group), on_uncertain=on_uncertain)
+def test_a_group_that_fails_or_decides_nothing_closes_the_gate(group, caplog):
+    reply, transfers = reply_to(RunnableLambda(group), on_uncertain="interrupt")  # no person is asked in its place
     assert transfers == []
     assert "the group could not be asked: asking it failed with" in reply.text
     assert "sk-123" not in reply.text + caplog.text
@@ -349,10 +345,8 @@ PAST = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "way"), [*(("function", way) for way in PAST), *(("class", way) for way in ("_run", "arun", "invoke"))]
-)
-async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_run_a_free_one(way, kind, bank):
+@pytest.mark.parametrize(("kind", "ways"), [("function", PAST), ("class", ("_run", "arun", "invoke"))])
+async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_run_a_free_one(kind, ways, bank):
     class Behind(AgentMiddleware):
         async def awrap_tool_call(self, request, handler):
             if request.tool.name == "balance":
@@ -367,12 +361,13 @@ async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_ru
         bank.tools[0] = Paying(transfers=bank.transfers)
     else:
         bank.tools[0].coroutine = bank.tools[0].func
-    gate = CoEMiddleware(judges(*AGAINST)[1], tools=GATED)
-    state = await agent(None, bank, says(LOOKS), middleware=[gate, Behind()]).ainvoke(PAY, THREAD)
+    gates = [CoEMiddleware(judges(*AGAINST)[1], tools=GATED), Behind()]
+    state = await agent(None, bank, says(LOOKS), middleware=gates).ainvoke(PAY, THREAD)
     assert replies(state)[0].text == "the balance is 100"
-    with pytest.raises(RuntimeError, match=r"call handler\(request\)"):
-        await agent(None, bank, middleware=[gate, Behind()]).ainvoke(PAY, THREAD)
-    assert bank.transfers == []
+    for way in ways:
+        with pytest.raises(RuntimeError, match=r"call handler\(request\)"):
+            await agent(None, bank, middleware=gates, saver=False).ainvoke(PAY)
+        assert bank.transfers == [], way
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -26,21 +26,16 @@ from tests.middleware.agents import (
     BOB,
     DONE,
     PAY,
-    SURE,
     THREAD,
-    UNSURE,
     Bank,
-    agent,
     call,
     decide,
     edit,
-    judges,
     replies,
     says,
 )
-from tests.middleware.council import council_agent, members
+from tests.middleware.council import AGREE, asking, council_agent, gated, members
 
-AGREE = [[call(**ANN)], "Done."]
 BOTH = [[call(**ANN), call(**BOB)], "Done."]
 TWO = says(call(**ANN, id="c1"), call(**BOB, id="c2"))
 
@@ -49,17 +44,6 @@ TWO = says(call(**ANN, id="c1"), call(**BOB, id="c2"))
 def soon(monkeypatch):
     """A call does not wait long for the others of its action."""
     monkeypatch.setattr(once, "SECONDS_TO_GATHER", 0.2)
-
-
-def gated(kind, bank, *messages, members_say=AGREE, said=SURE, **options):
-    """An agent with a gate that lets the payment to Ann pass, or one that asks a person about it."""
-    if kind == "council":
-        return council_agent(members(members_say), bank, *(messages or [says(call(**ANN))]), DONE, **options)
-    return agent(judges(*said)[1], bank, *(messages or [says(call(**ANN))]), **options)
-
-
-def asking(kind, bank):
-    return gated(kind, bank, members_say=[[call(**BOB)], "Done."], said=UNSURE, on_uncertain="interrupt")
 
 
 def replay(compiled, given=None):

@@ -215,7 +215,7 @@ class Tool:
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(
     st.sampled_from(KINDS), st.lists(VALUES | NOTES | st.lists(NOTES, max_size=2), min_size=2, max_size=4), st.data()
 )

@@ -77,12 +77,10 @@ def test_results_are_shown_on_request_and_fenced():
     [
         (1, 1.0, True),
         (1, " 1.0", True),
-        (1, "10e-1", True),
         (0, "-0.0", True),
         (10**40, f"{10**40}.0", True),
         (10**40, str(10**40 + 1), False),
         (True, "1", False),
-        ("x", "X", False),
         (None, "", False),
         ("nan", "NaN", False),
         (["10", {"a": "1"}], [10, {"a": 1}], True),

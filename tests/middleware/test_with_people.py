@@ -221,12 +221,11 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])
-@pytest.mark.parametrize("n_gates", [1, 2])
-def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_not_name_is_judged(function, n_gates):
+def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_not_name_is_judged(function):
     """Tools of MCP servers have one."""
     asked: list[str] = []
     group = judged_by({"Eve": "reject", "": "approve"}, asked)
-    gates = [CoEMiddleware(group, tools=GATED, name=f"gate{i}") for i in range(n_gates)]
+    gates = [CoEMiddleware(group, tools=GATED, name=name) for name in ("one", "two")]
     bank = Bank()
     bank.tools = [
         StructuredTool.from_function(function, name="transfer_money", description="Pays.", args_schema=SCHEMA)
@@ -235,7 +234,7 @@ def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_n
     first, second = replies(compiled.invoke(PAY, THREAD))
     assert first.text == "sent {'to': 'Ann', 'amount': 10}"
     assert second.status == "error"
-    assert len(asked) == 2 * n_gates
+    assert len(asked) == 4
 
 
 async def unmarked(to: str, amount: float, runtime: Any) -> str:

@@ -29,35 +29,28 @@ def test_what_are_no_weights_is_refused(weights, message):
         AgentWeights(weights)
 
 
+TOML = 'format = "coe-agents agent weights 1"\n[weights]\n'
+
+
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("name", "content", "said"),
     [
-        ("", "cannot be read: "),
-        ("[]", "is not a weights file of the format"),
-        ('{"format": "another", "weights": {"a": 1.0}}', "is not a weights file of the format"),
-        ('{"format": "coe-agents agent weights 1"}', "is damaged: 'weights'"),
-        ('{"format": "coe-agents agent weights 1", "weights": {"a": 0}}', "is damaged: .* none above 0"),
+        ("weights.json", "", "cannot be read: "),
+        ("weights.json", '{"format": "another", "weights": {"a": 1.0}}', "is not a weights file of the format"),
+        ("weights.json", '{"format": "coe-agents agent weights 1"}', "is damaged: 'weights'"),
+        (
+            "weights.json",
+            '{"format": "coe-agents agent weights 1", "weights": {"a": 0}}',
+            "is damaged: .* none above 0",
+        ),
+        ("weights.toml", f"{TOML}a = 1.0\na = 2.0", "cannot be read: "),
+        ("weights.toml", f"{TOML}a = nan", "is damaged: .*'a' must be"),
     ],
 )
-def test_a_file_that_holds_something_else_is_refused(tmp_path, content, said):
-    path = tmp_path / "weights.json"
+def test_a_file_that_holds_something_else_is_refused(tmp_path, name, content, said):
+    path = tmp_path / name
     path.write_text(content)
-    with pytest.raises(ConfigurationError, match=rf"weights\.json {said}"):
+    with pytest.raises(ConfigurationError, match=rf"{name} {said}"):
         AgentWeights.load(path)
     with pytest.raises(ConfigurationError, match=r"none\.json cannot be read"):
         AgentWeights.load(tmp_path / "none.json")
-
-
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
-        ("a = 1.0\na = 2.0", "cannot be read: "),
-        ("a = nan", "is damaged: .*'a' must be"),
-        ("a = 0.0", "is damaged: .* none above 0"),
-    ],
-)
-def test_a_name_that_comes_twice_and_what_is_no_number_are_refused(tmp_path, weights, said):
-    path = tmp_path / "weights.toml"
-    path.write_text(f'format = "coe-agents agent weights 1"\n[weights]\n{weights}\n')
-    with pytest.raises(ConfigurationError, match=rf"weights\.toml {said}"):
-        AgentWeights.load(path)

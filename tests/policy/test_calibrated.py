@@ -50,6 +50,10 @@ def test_answers_up_to_the_threshold_and_says_the_promise():
     decision = decide(CALIBRATION, measurement(0.301), otherwise="escalate")
     assert (decision.action, decision.answer) == ("escalate", None)
     assert decision.reason.startswith("CoE 0.301 exceeds the calibrated 0.3 ")
+    assert decide(CALIBRATION, measurement(0.3 + 1e-9)).action == "answer"  # equal within rounding only
+    assert decide(CALIBRATION, measurement(0.3 + 1e-8)).action == "abstain"
+    numbered = replace(divided(a=0.2, b=0.3), representatives=("Rome", "Rome (1)"), answer="Rome")
+    assert CALIBRATION.answer(numbered) == "Rome"
 
 
 def divided(**agents):
@@ -177,9 +181,7 @@ def test_a_file_of_a_version_without_scores_is_read(calibration, score, tmp_path
         (lambda record: {k: v for k, v in record.items() if k != "risk"}, "is damaged"),
         (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be a number above 0'),
         (lambda record: record | {"threshold": HUGE}, '"threshold" must be a finite .*; got 1000'),
-        (lambda record: record | {"uncertainties": "123"}, '"uncertainties" must be a list of finite'),
         (lambda record: record | {"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
-        (lambda record: record | {"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
         (lambda record: record | {"uncertainties": [0.4, 0.1]}, '"uncertainties" must rise'),
         (lambda record: record | {"n_ties": 51}, 'is damaged: "n_ties" must be at most "n_questions"; got 51'),
         (lambda record: record | {"bound": None}, '"bound" belongs to a "threshold"'),
@@ -216,7 +218,6 @@ def test_otherwise_must_be_another_action():
     ("fields", "message"),
     [
         ((0, 4, "frequency"), '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
-        ((5, 4, "frequency"), '"max_responses" must be an integer of at least 5; got 4'),
         ((3, 4, "auto"), '"weighting" must be one of frequency, probability, mixed; got .auto.'),
         ((3, 4.0, "mixed"), '"max_responses" must be an integer of at least 3; got 4.0'),
     ],
@@ -233,15 +234,9 @@ def test_an_agent_is_refused(fields, message):
     [
         ({"risk": 0.0}, '"risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1'),
         ({"confidence": 1}, '"confidence" must be a number above 0 and below 1; got 1. Pass a share'),
-        (
-            {"threshold": -1e-9},
-            '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again',
-        ),
+        ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again'),
         ({"bound": 1.001}, '"bound" must be a number in [0, 1]; got 1.001. Calibrate again'),
-        (
-            {"n_wrong": 21},
-            '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]. Cal',
-        ),
+        ({"n_wrong": 21}, '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]'),
         ({"n_answered": -1}, '"n_answered" must be an integer of at least 0; got -1'),
         ({"uncertainties": (0.1, math.inf)}, '"uncertainties" must be a list of finite numbers; got (0.1, inf)'),
         ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
@@ -268,27 +263,12 @@ def test_what_is_no_answer_cannot_be_answered():
         assert not CALIBRATION.can_answer(replace(measurement(0.1), answer_kind=kind))
     assert not CALIBRATION.can_answer(divided(a=1.0, b=0.0))
     # Rome leads, but the weights favour what is no answer
-    refusing = replace(divided(a=0.8, b=0.0), representatives=("I don't know.", "Rome"))
-    refusing = replace(
-        refusing,
-        agents={
-            name: AgentMeasurement(3, "frequency", 0.0, {"I don't know.": p, "Rome": 1 - p})
-            for name, p in (("a", 0.8), ("b", 0.0))
-        },
-    )
+    said = {"a": {"I don't know.": 0.8, "Rome": 0.2}, "b": {"Rome": 1.0}}
+    agents = {name: AgentMeasurement(3, "frequency", 0.0, own) for name, own in said.items()}
+    refusing = replace(divided(a=0.8, b=0.0), representatives=("I don't know.", "Rome"), agents=agents)
     assert trusting(0.7, 0.3).answer(refusing) == "I don't know."
     assert not trusting(0.7, 0.3).can_answer(refusing)
     assert trusting(0.3, 0.7).can_answer(refusing)
-
-
-def test_the_answer_of_the_leading_cluster_is_its_text_without_a_number():
-    numbered = replace(divided(a=0.2, b=0.3), representatives=("Rome", "Rome (1)"), answer="Rome")
-    assert CALIBRATION.answer(numbered) == "Rome"
-
-
-def test_uncertainties_are_equal_within_rounding_only():
-    assert decide(CALIBRATION, measurement(0.3 + 1e-9)).action == "answer"
-    assert decide(CALIBRATION, measurement(0.3 + 1e-8)).action == "abstain"
 
 
 def test_all_differences_of_a_group_are_listed_in_order():

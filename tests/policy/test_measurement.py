@@ -32,7 +32,8 @@ def test_by_frequency_two_sure_agents_of_different_answers():
     assert measurement.support == pytest.approx((0.5, 0.5))
     assert measurement.surprisal == pytest.approx(LN2)
     assert measurement.tied == ("Lyon", "Paris")
-    assert measurement.answer == "Lyon"  # the first by text, whoever says it
+    assert (measurement.leading, measurement.answer) == (1, "Lyon")  # the first by text, whoever says it
+    assert replace(measurement, tied=()).leading == 0
     assert measurement.agents["b"].distribution == {"Lyon": 1.0}
 
 
@@ -61,15 +62,12 @@ def test_weighting_is_chosen_for_each_agent():
         measure(said, [0, 0, 1], weighting="probability")
 
 
-def test_the_short_answer_stands_for_the_text():
-    measurement = measure([response("a", "Well... Answer: Paris", answer="Paris")], [0])
-    assert measurement.answer == "Paris"
-    assert measurement.representatives == ("Paris",)
-
-
 @pytest.mark.parametrize(("text", "kind"), [("Paris", "answer"), ("I don't know.", "refusal"), ("  ", "empty")])
 def test_refusals_and_empty_responses_are_told_apart(text, kind):
-    assert measure([response("a", text)], [0]).answer_kind == kind
+    found = measure([response("a", text)], [0])
+    assert found.answer_kind == kind
+    assert (found.surprisal, math.copysign(1.0, found.surprisal)) == (0.0, 1.0)  # certainty has no surprise
+    assert measure([response("a", text, answer="Lyon")], [0]).representatives == ("Lyon",)  # the short answer stands
 
 
 def test_coordination_reports_both_values_and_chooses_the_answer():
@@ -153,17 +151,6 @@ def test_the_solver_of_the_coordination_is_the_one_named():
     own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], divergence="js", solver="softmax")
     assert found.coordinated_coe == pytest.approx(own.coe)
     assert found.support == pytest.approx(own.weights @ own.distributions)
-
-
-def test_certainty_has_no_surprise():
-    surprisal = measure([response("a", "x")], [0], n_resamples=0).surprisal
-    assert (surprisal, math.copysign(1.0, surprisal)) == (0.0, 1.0)
-
-
-def test_on_a_tie_the_first_by_text_leads():
-    found = measure([response("a", "b"), response("b", "a")], [0, 1], n_resamples=0)
-    assert (found.tied, found.leading, found.answer) == (("a", "b"), 1, "a")
-    assert replace(found, tied=()).leading == 0
 
 
 @given(

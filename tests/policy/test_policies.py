@@ -130,12 +130,8 @@ def test_regime_says_which_thresholds_it_can_never_reach():
     ("make", "message"),
     [
         (
-            lambda: ThresholdPolicy(0.5, otherwise="guess"),
-            "^\"otherwise\" of ThresholdPolicy must be one of abstain, escalate, another_round; got 'guess'",
-        ),
-        (
             lambda: ThresholdPolicy(0.5, otherwise="answer"),
-            "must be one of abstain, escalate, another_round; got .answer",
+            "^\"otherwise\" of ThresholdPolicy must be one of abstain, escalate, another_round; got 'answer'",
         ),
         (
             lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}),
@@ -167,15 +163,10 @@ def test_the_optional_hooks_of_a_policy_are_protocols():
         def is_settled(self, measurement):
             return True
 
-    threshold, regime, plain, bounded = ThresholdPolicy(0.5), RegimePolicy(0.4, 0.7), Plain(), Bounded()
-    assert [isinstance(one, Policy) for one in (threshold, regime, plain, bounded)] == [True] * 4
-    assert [isinstance(one, SettlingPolicy) for one in (threshold, regime, plain, bounded)] == [True, True, False, True]
-    assert [regime_thresholds(one) for one in (threshold, regime, plain, bounded)] == [
-        (0.5, 0.3),
-        (0.4, 0.7),
-        (0.5, 0.3),
-        (0.1, 0.2),
-    ]
+    policies = ThresholdPolicy(0.5), RegimePolicy(0.4, 0.7), Plain(), Bounded()
+    assert [isinstance(one, Policy) for one in policies] == [True] * 4
+    assert [isinstance(one, SettlingPolicy) for one in policies] == [True, True, False, True]
+    assert list(map(regime_thresholds, policies)) == [(0.5, 0.3), (0.4, 0.7), (0.5, 0.3), (0.1, 0.2)]
 
 
 def test_half_of_the_thresholds_is_refused():
@@ -196,12 +187,8 @@ def settled(policy, **expected):
 
 def test_a_threshold_is_settled_on_either_side_and_below_it_only_with_its_answer():
     policy = ThresholdPolicy(0.5)
-    assert [settled(policy, total=total) for total in ((0.0, 0.5), (0.51, 1.0), (0.5, 0.6), (0.0, 0.51))] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert all(settled(policy, total=total) for total in ((0.0, 0.5), (0.51, 1.0)))
+    assert not any(settled(policy, total=total) for total in ((0.5, 0.6), (0.0, 0.51)))
     assert settled(policy, total=(0.0, 0.2), lead=0.9)
     assert not settled(policy, total=(0.0, 0.2), lead=0.89)
     assert settled(policy, total=(0.6, 0.9), lead=0.1)  # it is not answered anyway

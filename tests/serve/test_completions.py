@@ -135,16 +135,9 @@ async def test_the_agents_see_no_turn_that_was_refused(returned):
     assert [message["content"] for message in request["messages"]] == ["Where is Lyon?", "In France.", "And Paris?"]
 
 
-UNSUPPORTED = {
-    "n": 2,
-    "logprobs": True,
-    "tempratur": 1,
-}
-
-
-@pytest.mark.parametrize("name", UNSUPPORTED)
-async def test_what_the_group_cannot_do_is_refused_by_name(name):
-    response = await complete(create_group(*AGREEING), **{name: UNSUPPORTED[name]})
+@pytest.mark.parametrize(("name", "value"), [("n", 2), ("logprobs", True), ("tempratur", 1)])
+async def test_what_the_group_cannot_do_is_refused_by_name(name, value):
+    response = await complete(create_group(*AGREEING), **{name: value})
     error = response.json()["error"]
     assert (response.status_code, error["type"], error["param"]) == (400, "invalid_request_error", name)
     assert error["message"].startswith(f'"{name}" is not supported: ')

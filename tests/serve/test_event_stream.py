@@ -19,26 +19,13 @@ async def ask(group, **body):
     return events, response
 
 
-async def test_the_events_of_the_graph_and_then_the_decision():
+async def test_the_events_of_the_graph_and_then_the_decision_with_who_said_what():
     events, response = await ask(create_group(["Paris", "Paris"], ["Paris", "Lyon"], ConnectionError("refused")))
     assert response.headers["content-type"].startswith("text/event-stream")
     names = [name for name, _ in events]
     assert sorted(names[:6]) == ["agent_asked"] * 3 + ["agent_sampled"] * 3
     assert names[6:] == ["clustered", "measured", "decided", "decision"]
     assert events[6][1]["sizes"] == [3, 1]
-
-
-async def test_a_key_in_an_error_of_a_server_between_is_not_shown():
-    error = ConnectionError(
-        "401: Incorrect API key provided: sk-proj-abcd1234EFGH5678; Authorization: Bearer abcd1234EFGH"
-    )
-    _, response = await ask(create_group(["Paris"], ["Paris"], error))
-    assert "Incorrect API key provided: [redacted]" in response.text
-    assert not any(part in response.text for part in ("abcd1234", "EFGH5678"))
-
-
-async def test_the_decision_shows_who_said_what():
-    events, _ = await ask(create_group(["Paris", "Paris"], ["Paris", "Lyon"], ConnectionError("refused")))
     decision = events[-1][1]
     assert (decision["question"], decision["action"], decision["answer"]) == ("Capital?", "answer", "Paris")
     assert decision["headline"] == "Paris"
@@ -55,6 +42,15 @@ async def test_the_decision_shows_who_said_what():
     # entropies log 2 and 0; the mean is (3/4, 1/4)
     assert decision["aleatoric"] == pytest.approx(math.log(2) / 2)
     assert decision["coe"] == pytest.approx(-0.75 * math.log(0.75) - 0.25 * math.log(0.25))
+
+
+async def test_a_key_in_an_error_of_a_server_between_is_not_shown():
+    error = ConnectionError(
+        "401: Incorrect API key provided: sk-proj-abcd1234EFGH5678; Authorization: Bearer abcd1234EFGH"
+    )
+    _, response = await ask(create_group(["Paris"], ["Paris"], error))
+    assert "Incorrect API key provided: [redacted]" in response.text
+    assert not any(part in response.text for part in ("abcd1234", "EFGH5678"))
 
 
 class BrokenPolicy:

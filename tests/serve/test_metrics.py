@@ -2,12 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.serve.groups import (
-    WITHHELD,
-    body_of,
-    client_of,
-    create_group,
-)
+from tests.serve.groups import WITHHELD, body_of, client_of, create_group
 
 
 async def metrics_of(client):

@@ -193,19 +193,6 @@ def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
         assert_quiet(tab, address)
 
 
-def test_parts_of_an_answer_can_be_marked(opened):
-    """As claims are: by their place in the text, whatever Markdown makes of it."""
-    with serving(create_group(["x"])) as address:
-        tab = opened(address)
-        text = "Bern is **old**.\n\n- It has a bear."
-        spans = [[0, 12, "low"], [20, 28, "high"]]
-        marked = tab.run(
-            f"import('/answer.js').then(({{ answerOf }}) => [...answerOf({json.dumps(text)}, {json.dumps(spans)})"
-            ".querySelectorAll('[data-span]')].map((part) => [part.className, part.dataset.span, part.textContent]))"
-        )
-        assert marked == [["low", "0", "Bern is "], ["low", "0", "ol"], ["high", "1", "It has a"]]
-
-
 def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(opened):
     agents = [ScriptedAgent(name, ["Bern"]) for name in "ab"]
     with serving(group_of(*agents)) as address:
@@ -242,19 +229,6 @@ def test_a_short_answer_is_on_two_screens_of_a_phone(opened):
         ask(tab, "What is the capital of Switzerland?")
         assert tab.run("document.documentElement.scrollHeight") <= 2 * 844
         assert_quiet(tab, address)
-
-
-def test_no_line_crosses_a_label(opened):
-    with serving(create_group(*CAPITALS)) as address:
-        tab = opened(address)
-        ask(tab)
-        crossed = tab.run(
-            "[...document.querySelectorAll('#plane text:not(.tick), #plane .halo')].filter((text) => {"
-            "const plate = text.previousElementSibling; const [a, b] = [plate, text].map((node) => node.getBBox());"
-            "return plate.className.baseVal !== 'plate' || a.width < b.width || a.height < b.height })"
-            ".map((text) => text.textContent)"
-        )
-        assert crossed == []
 
 
 def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):

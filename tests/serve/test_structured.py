@@ -60,6 +60,18 @@ async def test_what_does_not_fit_is_a_failed_response(invalid):
     assert '"additionalProperties": false' in agents[0].requests[0]["instruction"]
 
 
+@pytest.mark.parametrize("fields", [{"response_format": FORMAT}, {"tools": [PAY]}], ids=["schema", "tools"])
+async def test_a_group_of_which_no_reply_is_valid_gives_no_answer_but_is_not_unavailable(fields):
+    invalid = ["Paris"] if "response_format" in fields else [[{"name": "log", "args": {}}]]
+    down = ConnectionError("the model is down")
+    for said in ([invalid] * 3, [invalid, down, down]):
+        response = await complete(create_group(*said), **fields)
+        assert response.status_code == 200
+        assert response.json()["choices"][0]["message"]["refusal"] == "No answer: too few agents gave a valid reply."
+    assert set(response.json()["coe"]["failed_agents"].values()) == {"InvalidReplyError", "ConnectionError"}
+    assert (await complete(create_group(down, down, down), **fields)).status_code == 503
+
+
 async def test_a_schema_beside_tools():
     """The agents call first, and answer by the schema in the end."""
     agents = [ScriptedAgent(name, [[{"name": "pay", "args": {"to": "Ann"}}]]) for name in "ab"]
@@ -109,27 +121,21 @@ async def test_an_answer_ends_before_a_stop_text():
         assert reply["choices"][0]["message"]["content"] == expected
 
 
+def taking(parameters):
+    """Returns the fields of a request with a tool of these parameters."""
+    return {"tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}]}
+
+
+LIST = {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}
 REFUSED = {
     "no tools": ({"tool_choice": "required"}, "tool_choice"),
     "another tool": ({"tools": [LOG], "tool_choice": {"type": "function", "function": {"name": "pay"}}}, "tool_choice"),
     "another choice": ({"tools": [LOG], "tool_choice": {"type": "custom"}}, "tool_choice"),
-    "a list": (
-        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}},
-        "response_format",
-    ),
+    "a list": ({"response_format": LIST}, "response_format"),
     "no schema": ({"response_format": {"type": "json_schema"}}, "response_format"),
-    "no type": (
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "objekt"}}}]},
-        "tools[0]",
-    ),
-    "no fields": (
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": []}}}]},
-        "tools[0]",
-    ),
-    "no target": (
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"$ref": "#/x"}}}]},
-        "tools[0]",
-    ),
+    "no type": (taking({"type": "objekt"}), "tools[0]"),
+    "no fields": (taking({"properties": []}), "tools[0]"),
+    "no target": (taking({"$ref": "#/x"}), "tools[0]"),
     "numbers": ({"stop": [1]}, "stop"),
 }
 

@@ -98,7 +98,6 @@ async def test_the_agents_see_calls_and_results():
 
 
 INVALID = {
-    "result of nothing": ([ASKED, result()], "messages[1]"),
     "result missing": ([ASKED, calling(call_of()), ASKED], "messages[1]"),
     "long id": ([ASKED, calling(call_of("x" * 257)), result("x" * 257)], "messages[1].tool_calls"),
     "named twice": ([ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()], "messages[1].tool_calls"),

@@ -202,6 +202,25 @@ def test_an_agent_card_shows_what_to_pass_and_nothing_of_the_inner_state(server,
     seen(A2A, "the card of `gated_answer`", "its input; nothing of the inner state")
 
 
+def test_no_text_of_a_withheld_answer_reaches_mcp_or_a2a(server, client):
+    asked = {"role": "user", "parts": [{"kind": "text", "text": AUSTRALIA}], "messageId": "1"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": asked}}
+    answering = ("debate", "gated_answer", "gated_tools_agent", "sequential_agents")
+    for name in answering:
+        said = call_mcp(server, "tools/call", name=name, arguments=human(AUSTRALIA))["content"][0]["text"]
+        (assistant,) = client.assistants.search(graph_id=name)
+        replied = httpx.post(f"{server[0]}/a2a/{assistant['assistant_id']}", json=body, timeout=600)
+        task = replied.json()["result"]["artifacts"][0]["parts"][0]["text"]
+        assert "confident of different answers" in said
+        assert "confident of different answers" in task
+        assert not [word for word in ("Canberra", "Sydney") if word in said + replied.text]
+    seen(
+        "MCP client, A2A client",
+        f"an abstention of {', '.join(f'`{name}`' for name in answering)}",
+        "why, and no answer",
+    )
+
+
 @pytest.mark.clients
 def test_the_javascript_sdk(server):
     folder = os.environ.get("COE_JS_SDK")

@@ -97,4 +97,4 @@ class TestModelAgent(AgentContract):
 
 class TestFailingModelAgent(FailingAgentContract):
     def create_failing_agent(self):
-        return ModelAgent("model", CountingModel(per_call=0))
+        return ModelAgent("model", CountingModel(per_call=0), retries=0)

@@ -1,12 +1,11 @@
 import pytest
 
-from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Prediction
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, writer_of
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.tinyworld.questions import answer_span, find_questions, tinyworld_criterion, tinyworld_questions
-from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS, extract_answer
+from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer
 from tools.tinyworld.knowledge import draw_beliefs
 
 ASKED = "What is the capital of France?"
@@ -29,10 +28,6 @@ def test_the_file_holds_the_beliefs_that_were_drawn():
 def test_every_wording_can_be_read_back(relation):
     for wording in (*RELATIONS[relation].statements, *ANSWERS):
         assert extract_answer(relation, "Some One", wording.format(s="Some One", a="J. R. Answer")) == "J. R. Answer"
-
-
-def test_refusals_are_recognised():
-    assert {answer_kind(text) for text in REFUSALS} == {"refusal"}
 
 
 def test_the_models_are_small_and_hold_no_pickle():

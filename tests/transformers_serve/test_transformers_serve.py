@@ -23,18 +23,6 @@ pytest.importorskip("fastapi", reason="transformers serve needs transformers[ser
 
 VANUATU = "What is the capital of Vanuatu?"
 COMMANDS = Path(sys.executable).parent
-CONFIG = """\
-[[agents]]
-name = "tiny-llama"
-provider = "openai"
-model = "{model}"
-base_url = "{url}"
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "threshold"
-max_coe = 0.7
-"""
 
 
 @pytest.fixture(scope="module")
@@ -117,15 +105,3 @@ def test_it_is_an_agent_where_the_model_is_made_to_sample(url):
     assert decision["action"] == "abstain"
     assert decision["coe"] > 0.7
     seen("`transformers serve`", "the same with `do_sample` for the request", "an agent like others")
-
-
-def test_doctor_says_so(url, tmp_path):
-    path = tmp_path / "coe.toml"
-    path.write_text(CONFIG.format(model=model_folder("tiny-llama"), url=url))
-    command = [COMMANDS / "coe-agents", "doctor", "--config", path]
-    environment = {**os.environ, "COLUMNS": "400"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "its temperature of 1 has no effect: it gave the same response 3 times" in done.stdout
-    assert "No problems." not in done.stdout
-    assert done.stdout.rstrip().endswith("1 problem.")

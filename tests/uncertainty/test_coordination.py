@@ -20,17 +20,13 @@ def test_greedy_by_hand():
     assert (result.n_iterations, result.converged) == (2, True)
     assert (result.initial_coe, result.coe) == (result.trajectory[0], result.trajectory[-1])
     assert result.coe > result.initial_coe  # the delta step raised it
-
-
-def test_greedy_breaks_no_tie():
-    result = coordinate([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8], [1 / 3] * 3], weights=[0.5, 0.3, 0.2])
-    assert result.distributions.tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [1 / 3] * 3]
-    assert result.weights.tolist() == [0.5, 0.3, 0.2]
-    assert result.converged
+    torn = coordinate([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]], weights=[0.7, 0.3])  # a tie is not broken
+    assert torn.distributions.tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    assert torn.weights.tolist() == [0.7, 0.3]
 
 
 @given(groups())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_greedy_never_moves_the_weights_and_ends_at_the_second_iteration(group):
     distributions, weights = group
     result = coordinate(distributions, weights=weights)

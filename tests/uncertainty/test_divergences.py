@@ -37,14 +37,13 @@ def test_by_hand():
     assert wasserstein_distance(p, q) == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize(("measure", "apart"), [*zip(ALL, [math.inf, LOG_2, 1.0, 1.0], strict=True)])
-def test_disjoint(measure, apart):
-    assert measure([1.0, 0.0], [0.0, 1.0]) == pytest.approx(apart, abs=1e-15)
+def test_disjoint():
+    for measure, apart in zip(ALL, [math.inf, LOG_2, 1.0, 1.0], strict=True):
+        assert measure([1.0, 0.0], [0.0, 1.0]) == pytest.approx(apart, abs=1e-15)
 
 
-@pytest.mark.parametrize("measure", ALL)
-@given(pairs)
-@settings(max_examples=30)
+@given(st.sampled_from(ALL), pairs)
+@settings(max_examples=50)
 def test_zero_on_equal_rows_and_never_negative(measure, pair):
     p, q = pair
     assert measure(p, p) == 0.0
@@ -54,7 +53,7 @@ def test_zero_on_equal_rows_and_never_negative(measure, pair):
 
 
 @given(pairs)
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_oracles(pair):
     # scipy's mean of 0 and the smallest number is 0, which makes its divergence infinite; ours is 0 there
     p, q = (np.where(drawn < 1e-300, 0.0, drawn) for drawn in pair)
@@ -151,18 +150,6 @@ def test_rounding_of_a_function_is_no_negative_divergence():
         collaborative_entropy([[1.0], [1.0]], divergence=lambda p, q: -1.1e-9)
 
 
-@pytest.mark.parametrize(
-    ("divergence", "error", "message"),
-    [
-        (lambda p, q: math.inf, ValueError, "must return a finite value of at least 0; got inf from '<lambda>'"),
-        (lambda p, q: "far", TypeError, "must return a number; got str from '<lambda>'. Return one float"),
-    ],
-)
-def test_refuses_a_function(divergence, error, message):
-    with pytest.raises(error, match=message):
-        collaborative_entropy([[1.0, 0.0], [0.0, 1.0]], divergence=divergence)
-
-
 def test_a_ground_metric_goes_with_wasserstein_only():
     for divergence, name in ((squared, "squared"), ("js", "js")):
         with pytest.raises(ValueError, match=f"with divergence \"wasserstein\"; got '{name}'. Omit it"):
@@ -180,12 +167,14 @@ def kl(p, q):
         (lambda p, q: squared(p, q) + 1.1e-9, "must return 0 for equal rows; got more from '<lambda>'. Correct it"),
         (lambda p, q: 1.0 - p.max() + squared(p, q), "must return 0 for equal rows"),  # of the mean it is 1/2
         (lambda p, q: max(p[0] - q[0], 0.0), "must return more than 0 for rows that differ; got 0 from '<lambda>'"),
+        (lambda p, q: math.inf, "must return a finite value of at least 0; got inf from '<lambda>'"),
+        (lambda p, q: "far", "must return a number; got str from '<lambda>'. Return one float"),
         (kl, "must not have a built-in name; got 'kl'. Rename the function"),
         ("tv", "must be one of kl, js, hellinger, wasserstein, total_variation; got 'tv'"),
     ],
 )
 def test_the_check_refuses(divergence, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         check_divergence(divergence)
 
 

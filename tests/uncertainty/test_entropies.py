@@ -32,6 +32,8 @@ def test_certainty_is_positive_zero():
 def test_semantic_entropy_is_per_agent():
     assert semantic_entropy([[0.5, 0.5], [1.0, 0.0]]) == pytest.approx([LOG_2, 0.0])
     assert semantic_entropy(np.full((4, 3, 2), 0.5)).shape == (4, 3)
+    assert semantic_entropy([0.5, 0.5]) == pytest.approx(LOG_2)
+    assert isinstance(semantic_entropy([0.5, 0.5]), float)
 
 
 @given(row(5))
@@ -48,7 +50,6 @@ def test_range_and_oracle(p):
     [
         ([0.5, 0.4], ValueError, r'"p" must sum to 1; got a sum of 0.9. To turn .* call "cluster_distributions"'),
         ([], ValueError, r'"p" must not be empty; got shape \(0,\)'),
-        (["0.5", "0.5"], TypeError, r'"p" must hold real numbers; got <U3'),
         ([1.0 + 0j], TypeError, r"must hold real numbers; got complex128"),
         ([[1.0], [0.5, 0.5]], ValueError, r"got rows of different lengths"),
     ],
@@ -56,11 +57,6 @@ def test_range_and_oracle(p):
 def test_refuses(p, error, message):
     with pytest.raises(error, match=message):
         entropy(p)
-
-
-def test_semantic_entropy_of_one_row_is_a_float():
-    assert semantic_entropy([0.5, 0.5]) == pytest.approx(LOG_2)
-    assert isinstance(semantic_entropy([0.5, 0.5]), float)
 
 
 def test_renyi_by_hand():

@@ -111,7 +111,7 @@ def test_a_tie_has_no_lead_to_keep(n_more):
 
 
 @given(questions(), st.data())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_the_order_of_agents_and_responses_changes_nothing(question, data):
     labels, agents, logs, weights = question
     n_more = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(weights), max_size=len(weights))))

@@ -31,6 +31,8 @@ def test_the_order_of_clusters_and_agents_changes_nothing(step, data):
 def test_a_tie_stays_a_tie(step):
     stepped = step(np.array([[0.4, 0.2, 0.4]]))[0]
     assert stepped[0] == stepped[2] > 0.4
+    for still in ([1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]):
+        assert softmax_step(np.array([still])).tolist() == [pytest.approx(still, abs=1e-16)]
 
 
 def test_softmax_step_goes_down_the_gradient():
@@ -51,17 +53,12 @@ def test_softmax_step_goes_down_the_gradient():
 
 
 @given(st.lists(row(4), min_size=1, max_size=3).map(np.array), st.floats(0.01, 3.0))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_softmax_never_raises_entropy_and_keeps_zeros(distributions, step_size):
     stepped = softmax_step(distributions, step_size=step_size)
     assert (semantic_entropy(stepped) <= semantic_entropy(distributions) + 1e-12).all()
     assert (stepped[distributions == 0.0] == 0.0).all()
     assert stepped.sum(axis=1) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("uniform", [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
-def test_softmax_leaves_uniform_rows(uniform):
-    assert softmax_step(np.array([uniform])).tolist() == [pytest.approx(uniform, abs=1e-16)]
 
 
 @given(groups())
@@ -81,10 +78,7 @@ def test_genetic_moves_inside_its_trust_region():
     assert (odds_after - odds_before <= solvers.TRUST_RADIUS + 1e-9).all()
     assert (odds_after - odds_before > 1.0).all()
     assert after[0].tolist() == after[1].tolist()
-
-
-def test_a_certain_row_does_not_stop_those_after_it():
-    sharper = genetic_step(np.array([[1.0, 0.0], [0.6, 0.4]]))
+    sharper = genetic_step(np.array([[1.0, 0.0], [0.6, 0.4]]))  # a certain row does not stop those after it
     assert sharper[0].tolist() == [1.0, 0.0]
     assert sharper[1, 0] > 0.7
 

@@ -33,6 +33,7 @@ from examples import vllm_mixed_group, vllm_three_servers
 from examples.vllm_three_servers import Server
 from tests.client_table import seen
 from tests.doubles import choice_probability
+from tests.serve.groups import complete, group_of
 from tests.vllm.conftest import DOOMED
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -296,6 +297,18 @@ def test_the_router_over_served_members_takes_their_label(servers, form, capsys)
     with capsys.disabled():
         print(f"\n{form}, routed to {routed.choice}: {routed.probabilities}")
     assert state["messages"][-1].text == routed.choice == max(routed.probabilities, key=routed.probabilities.get)
+
+
+def test_a_schema_that_no_served_model_fits_is_a_refusal_and_no_outage(servers):
+    """Tinyworld's models answer in sentences, whatever they are asked for; the schema is not enforced by the server."""
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    asked = {"type": "json_schema", "json_schema": {"name": "place", "schema": schema}}
+    agents = [agent(servers[MODELS[0]], name=name, n_samples=2) for name in ("a", "b")]
+    response = asyncio.run(complete(group_of(*agents), QUESTION, response_format=asked))
+    told, numbers = response.json()["choices"][0]["message"], response.json()["coe"]
+    assert (response.status_code, told["refusal"]) == (200, "No answer: too few agents gave a valid reply.")
+    assert numbers["failed_agents"] == {"a": "InvalidReplyError", "b": "InvalidReplyError"}
+    seen("vLLM", "`serve` is asked for a JSON schema, which tinyworld's models do not know", "a refusal, which says so")
 
 
 def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(servers):

@@ -16,7 +16,7 @@ from coe_agents.agents._requests.capabilities import Drawn, Ladder
 from coe_agents.checks import are_finite
 from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.errors import InvalidReplyError
+from coe_agents.errors import INVALID, InvalidReplyError
 from coe_agents.files import parse_json
 from coe_agents.types import (
     AgentReply,
@@ -103,7 +103,7 @@ def _response(
             message, is_compared = cast("AIMessage", generation.message), not request.get("parses_calls")
             calls, action = read_proposal(message, request["tools"], is_compared=is_compared)
             if calls and _is_truncated(generation):  # more calls may have followed
-                raise InvalidReplyError("the proposal is invalid: it was cut off by the model's limit")
+                raise InvalidReplyError(f"{INVALID}: it was cut off by the model's limit")
         except InvalidReplyError as error:
             return create_response(agent, "", error=f"InvalidReplyError: {error}", **place)
     if refused:
@@ -159,7 +159,7 @@ def _as_sent(message: AIMessage) -> list[str]:
 
 def _invalid(why: str) -> InvalidReplyError:
     hint = "Check the model's tool calls, for example the server's tool-call parser"
-    return InvalidReplyError(f"the proposal is invalid: {why}", hint=hint, retryable=False)
+    return InvalidReplyError(f"{INVALID}: {why}", hint=hint, retryable=False)
 
 
 def _refusals(generations: Sequence[Generation], texts: Sequence[str]) -> list[str]:

@@ -34,9 +34,18 @@ _CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)')
 
 
 def show_decision(
-    question: str, decision: Mapping[str, Any], seconds: float, *, note: str = "", console: Console | None = None
+    question: str,
+    decision: Mapping[str, Any],
+    seconds: float,
+    *,
+    note: str = "",
+    n_judged: int = 0,
+    console: Console | None = None,
 ) -> None:
-    """Prints a decision: the answer or the refusal, the reason in plain words, the answers, the numbers."""
+    """Prints a decision: the answer or the refusal, the reason in plain words, the answers, the numbers.
+
+    `n_judged` requests were sent to judges of meaning and an arbiter.
+    """
     console = console or create_console()
     asked = Text.assemble(("? ", "dim"), (clean(question), "bold"))
     if note:
@@ -58,7 +67,8 @@ def show_decision(
     cost = "tokens not known" if tokens is None else quantity(tokens, "token")
     records = [record for agent in decision["agents"].values() for record in agent.get("sampling", ())]
     sent = [record.get("n_requests", 0) for record in records]
-    parts = [quantity(decision["n_rounds"], "round"), *([quantity(sum(sent), "request")] if sent else []), cost]
+    parts = [quantity(decision["n_rounds"], "round"), *([quantity(sum(sent), "request")] if sent else [])]
+    parts += [f"{n_judged} to judges", cost] if n_judged else [cost]
     console.print(Text(f"  {', '.join(parts)}, {seconds:.2f} s", style="dim"))
 
 

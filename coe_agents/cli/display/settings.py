@@ -13,7 +13,7 @@ from coe_agents.cli.terminal import clean, create_console
 from coe_agents.config.models import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, CustomPart, ModelSection
 from coe_agents.doctor.diagnosis import Examination
-from coe_agents.doctor.probes import AgentReport, EmbeddingReport, EntailmentReport
+from coe_agents.doctor.probes import AgentReport
 from coe_agents.extensions import find_extension, origin_of
 from coe_agents.text import quantity
 
@@ -57,9 +57,9 @@ def show_examination(examination: Examination, *, console: Console | None = None
     console.print(_table(heads, rows))
     console.print()
     versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in examination.versions.items())
-    console.print(
-        _definitions([*_clustering(examination.clusterer), ("versions", versions), ("device", examination.device)])
-    )
+    found = examination.clusterer
+    clusterer = [] if found is None else [("clusterer", f"{found.model}; {found.seconds:.2f} s")]
+    console.print(_definitions([*clusterer, ("versions", versions), ("device", examination.device)]))
     _show_remarks("note", "yellow", examination.notes, console=console)
     problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
     _show_remarks("problem", "red", problems, console=console)
@@ -112,22 +112,6 @@ def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
         f"{report.n_distinct} of {report.n_returned} at T={report.temperature:g}",
         " + ".join("?" if count is None else str(count) for count in (report.input_tokens, report.output_tokens)),
     )
-
-
-def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[tuple[str, str]]:
-    if isinstance(report, EntailmentReport):
-        labels = f", with the labels {', '.join(report.labels)}" if report.labels else ""
-        yield "entailment", f"{report.model}{labels}; {report.seconds:.2f} s"
-        for name, judgement in (
-            ("obvious entailment", report.entailed),
-            ("obvious contradiction", report.contradicted),
-        ):
-            yield f"  {name}", f"{judgement.label} ({judgement.probability:.3f})"
-    elif report is not None:
-        yield "embedding", f"{report.model}; {report.seconds:.2f} s"
-        for name, cosine in (("obvious paraphrase", report.paraphrase), ("another answer", report.other)):
-            side = "at or above" if cosine >= report.threshold else "below"
-            yield f"  {name}", f"{cosine:.3f}, {side} the threshold of {report.threshold:g}"
 
 
 def _model(section: ModelSection) -> str:

@@ -83,15 +83,14 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
 
     def questions() -> Iterator[Question]:
         nonlocal n_records
-        for _, question in _questions(name, records):
+        for question in _questions(name, records):
             n_records += 1
             yield question
 
     try:
         found = on_disk(questions(), seed=seed)
-    except ConflictError:
-        _name_conflict(_questions(*_records(source, split)))
-        raise
+    except ConflictError as error:
+        raise DatasetError(f"{name}: {error}", hint="Give every question an id of its own") from error
     return QuestionsOnDisk(name, found, n_records)
 
 
@@ -111,7 +110,7 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, A
     return source, _hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
 
 
-def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Question]]:
+def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[Question]:
     first: Kind | None = None
     for place, record in records:
         try:
@@ -124,21 +123,9 @@ def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[tuple[
                 f'{place}: this record is of the kind "{kind}", those before it are "{first}"',
                 hint="Check the names of its fields, or keep one kind to a file",
             )
-        yield place, question
+        yield question
     if first is None:
         raise DatasetError(f"{name} holds no record", hint="Check that the file is complete")
-
-
-def _name_conflict(records: Iterable[tuple[str, Question]]) -> None:
-    found: dict[str, Question] = {}
-    for place, question in records:
-        try:
-            found[question.id] = merge([found.get(question.id, question), question])
-        except ConflictError as error:
-            raise DatasetError(
-                f"{place}: another question has the id {question.id!r} already",
-                hint="Give every question an id of its own",
-            ) from error
 
 
 def _hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:

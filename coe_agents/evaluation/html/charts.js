@@ -39,7 +39,8 @@ function showCurves({ curves, labels, baseline }) {
 }
 
 // One threshold on one score: `judged` are the rows that `scores` have values for, in the same order.
-function showThreshold({ scores, labels }, judged) {
+// It begins at `limit`, the policy's own [score, value], or near a coverage of 0.8.
+function showThreshold({ scores, labels, limit: own }, judged) {
   const [select, slider] = [byId("score"), byId("threshold")];
   select.append(...Object.keys(scores).map((name) => element("option", { value: name }, labels[name])));
   let steps, plot, line, dot;
@@ -66,7 +67,7 @@ function showThreshold({ scores, labels }, judged) {
     plot.line(answering.map((step) => step.given / judged.length), answering.map((step) => step.wrong / step.given), "curve-0");
     line = plot.add("line", { class: "cut", y1: plot.top, y2: plot.bottom });
     dot = plot.add("circle", { class: "dot", r: 7 });
-    slider.value = nearest(0.8);
+    slider.value = own?.[0] === select.value ? steps.findLastIndex((step) => step.value === null || step.value <= own[1]) : nearest(0.8);
     move();
   }
 
@@ -92,5 +93,6 @@ function showThreshold({ scores, labels }, judged) {
     slider.value = nearest(plot.values(event)[0]);
     move();
   });
+  if (own) select.value = own[0];
   choose();
 }

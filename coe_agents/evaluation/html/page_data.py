@@ -3,9 +3,10 @@
 import base64
 import gzip
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from coe_agents.evaluation.metrics import accuracy_rejection_curve
 from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.scores import Scores
+from coe_agents.policy import Policy
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.score_names import BASELINE, name_of
 from coe_agents.policy.statistics import Statistics
 from coe_agents.text import printable
 from coe_agents.types import SampledQuestion
 
+T = TypeVar("T")
 BLOCK = 100
 """Questions whose responses are unpacked together, when one of them is opened."""
 LONGEST = 4000
@@ -88,10 +91,15 @@ class Rows:
             }
         )
 
-    def overview(self, scores: Scores) -> dict[str, Any]:
+    def overview(self, scores: Scores, policy: Policy | None = None) -> dict[str, Any]:
+        """Returns what the page begins with; its thresholds are those of the policy, where it has any."""
         return {
             "block": BLOCK,
-            "thresholds": [DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD],
+            "thresholds": [
+                _finite(getattr(policy, "aleatoric_threshold", None), DEFAULT_ALEATORIC_THRESHOLD),
+                _finite(getattr(policy, "epistemic_threshold", None), DEFAULT_EPISTEMIC_THRESHOLD),
+            ],
+            "limit": _limit_of(policy, scores),
             "questions": self.columns,
             "labels": {name: name_of(name).label for name in scores.values},
             "baseline": [name for name in BASELINE if name in scores.values],
@@ -125,6 +133,17 @@ class Rows:
         if len(self._waiting) == BLOCK:
             self._blocks.append(pack(self._waiting))
             self._waiting = []
+
+
+def _limit_of(policy: Policy | None, scores: Scores) -> list[Any] | None:
+    """Returns the score that a policy limits and the highest value that it answers; None if the page has no such."""
+    name = "coe" if hasattr(policy, "max_coe") else getattr(policy, "score", None)
+    limit = _finite(getattr(policy, "max_coe", getattr(policy, "threshold", None)), None)
+    return None if limit is None or name not in scores.values else [name, limit]
+
+
+def _finite(value: float | None, otherwise: T) -> float | T:
+    return otherwise if value is None or not math.isfinite(value) else value
 
 
 def pack(value: Any) -> str:

@@ -8,6 +8,7 @@ from coe_agents.evaluation.html.summary import summarize
 from coe_agents.evaluation.score_report import find_standout, report
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup, score_each
 from coe_agents.evaluation.scoring.scores import to_scores
+from coe_agents.policy import Policy
 from coe_agents.policy.score_names import BASELINE, group_scores, name_of
 from coe_agents.types import SampledQuestion
 
@@ -21,11 +22,13 @@ def create_page(
     title: str,
     n_resamples: int = 1000,
     note: str | None = None,
+    policy: Policy | None = None,
 ) -> str:
     """Scores the questions as `score` does and returns the page, HTML in one piece; it may hold lone surrogates.
 
     `title` is the heading, `n_resamples` is of the bootstrap behind every interval, and `note` is one more sentence at
-    the beginning. The errors are those of `score`, and ImportError if Jinja is not installed.
+    the beginning. The thresholds that a reader can move begin at those of the `policy`. The errors are those of
+    `score`, and ImportError if Jinja is not installed.
     """
     check_jinja()
     rows = Rows(setup.criterion)
@@ -45,6 +48,6 @@ def create_page(
         groups=group_scores(figures["scores"]),
         name_of=name_of,
         standout=find_standout(figures["scores"]),
-        overview=pack(rows.overview(scores)),
+        overview=pack(rows.overview(scores, policy)),
         blocks=rows.blocks(),
     )

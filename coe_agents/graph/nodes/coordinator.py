@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from langgraph.types import Command
 
 from coe_agents.checks import one_of
-from coe_agents.errors import GroupUnavailableError
+from coe_agents.errors import GroupUnavailableError, is_invalid_proposal
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.nodes.claims import GivenClaims
@@ -45,7 +45,8 @@ def coordinator_node(
     def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
         answered = {response["agent"] for response in state["responses"] if response["error"] is None}
-        if not answered and on_unavailable == "raise":
+        invalid = {response["agent"] for response in state["responses"] if is_invalid_proposal(response["error"] or "")}
+        if not answered and not invalid and on_unavailable == "raise":
             reasons = "; ".join(f"{row['agent']}: {row['error']}" for row in state["responses"])
             hint = '"coe-agents doctor" tries each alone, and says what to do'
             raise GroupUnavailableError(f"no agent of the group answered. {reasons}", hint=hint)
@@ -60,7 +61,10 @@ def coordinator_node(
             asked=now.agents,
             answered=answered,
             spent=spent,
-            remarks=dict.fromkeys(agents_counted_as(state, "not"), " (its temperature has no effect)"),
+            remarks={
+                **dict.fromkeys(invalid, " (no valid reply)"),
+                **dict.fromkeys(agents_counted_as(state, "not"), " (its temperature has no effect)"),
+            },
         )
         who, regime = "", None  # without a quorum, no regime
         if measurement is not None and len(answered) >= now.quorum:

@@ -11,10 +11,10 @@ from langchain_openai import ChatOpenAI
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentError
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.types import AgentReply
+from tests.doubles import REQUEST
 from tests.servers import Served, served
 
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 TEXTS = ["It is Paris.", "Lyon", "Paris"]
 
 
@@ -34,9 +34,7 @@ def texts_of(reply: AgentReply) -> list[str]:
         ({"ignores_logprobs": True}, "n", [], (1, 1)),
         ({"refuses": ("logprobs",)}, "n", ["logprobs"], (2, 1)),
         ({"ignores_n": True}, "each-logprobs", [], (4, 3)),
-        ({"refuses": ("n",)}, "each-logprobs", ["n"], (4, 3)),
         ({"refuses": ("n", "logprobs")}, "each", ["n", "logprobs"], (5, 3)),
-        ({"refuses": ("logprobs",), "ignores_n": True}, "each", ["logprobs"], (5, 3)),
         ({"refuses": ("temperature",)}, "n-logprobs", ["temperature"], (2, 1)),
     ],
 )

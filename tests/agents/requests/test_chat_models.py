@@ -11,7 +11,6 @@ from tests.servers import answering
 @pytest.mark.parametrize(
     ("base_url", "address"),
     [
-        ("http://127.0.0.1:8001/v1", "http://127.0.0.1:8001/v1"),
         ("http://127.0.0.1:8001/v1/", "http://127.0.0.1:8001/v1"),
         ("https://user:secret@host/v1?key=secret", "https://host/v1"),
     ],

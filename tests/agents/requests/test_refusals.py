@@ -7,10 +7,9 @@ from langchain_core.messages import AIMessage
 from coe_agents import ModelAgent
 from coe_agents.clustering.answers import parse_choice
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.types import AgentRequest
+from tests.doubles import REQUEST
 from tests.servers import answering, completion
 
-REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 KNOWN, OTHER = "I'm sorry, but I can't assist with that request.", "This conflicts with the usage policies."
 
 

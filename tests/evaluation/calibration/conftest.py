@@ -5,7 +5,7 @@ from coe_agents.evaluation import Samples, judge_samples
 from tests.evaluation.invented import group, write
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def rows(tmp_path_factory):
     def of(samples, *, clusterer=None, **options):
         with Samples([write(tmp_path_factory.mktemp("rows") / "s.jsonl", samples)]) as questions:
@@ -14,7 +14,7 @@ def rows(tmp_path_factory):
     return of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def known_rows(rows):
     """What policies are calibrated on."""
     return tuple(rows(group(400)))

@@ -2,7 +2,6 @@ import csv
 import gzip
 import json
 
-import datasets
 import pytest
 
 from coe_agents.errors import ConfigurationError, DatasetError
@@ -56,19 +55,16 @@ def test_truthfulqa_as_published(tmp_path):
     assert question.references == ("They pass", "Nothing happens")
 
 
+FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": "a", "references": []}\n'
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"question": "a", "references": []}\n{"question": "b"}\n', r':2: "references" is missing'),
-        ('{"question": "a", "references": []}\n{"question": ', ":2: this is not JSON"),
-        (
-            '{"question": "a", "references": []}\n{"question": "b", "answer": ["c"]}',
-            ':2: this record is of the kind "nq_',
-        ),
-        (
-            '{"id": "1", "question": "a", "references": []}\n' * 2 + '{"id": "1", "question": "b", "references": []}',
-            ":3: ano",
-        ),
+        (FIRST + '{"question": "b"}\n', r':2: "references" is missing'),
+        (FIRST + '{"question": ', ":2: this is not JSON"),
+        (FIRST + '{"question": "b", "answer": ["c"]}', ':2: this record is of the kind "nq_'),
+        (SAME * 2 + SAME.replace('"a"', '"b"'), "mine.jsonl: questions of one id must be the same"),
         ("\n", "holds no record"),
     ],
 )
@@ -115,6 +111,8 @@ def test_what_cannot_be_read_is_said(tmp_path):
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """A folder laid out as the hub lays out a dataset: a card that names configurations, and a Parquet file a split."""
+    import datasets
+
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "trivia_qa"
     for config, rows in (("rc.nocontext", [HUB_TRIVIA] * 2), ("rc", [{**HUB_TRIVIA, "question_id": "other"}])):

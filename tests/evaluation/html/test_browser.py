@@ -8,6 +8,7 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, judge_samples
+from coe_agents.policy import RegimePolicy, ThresholdPolicy
 from tests.chromium import NEEDS_CHROMIUM, Page
 from tests.evaluation.html.test_report_page import HOSTILE, hostile, page
 from tests.evaluation.invented import group, row
@@ -130,6 +131,18 @@ def test_a_dragged_threshold_tells_coverage_and_risk(tab, rows):
         pytest.approx(100 * coverage, abs=0.051),
         sum(not each.correct for each in given),
     )
+
+
+def test_it_begins_at_the_thresholds_of_a_policy(pipe, rows, tmp_path):
+    limit = sorted(each.measurement.coe for each in rows)[40] + 1e-3
+    tab = opened(pipe, saved(tmp_path, group(N), policy=ThresholdPolicy(limit)))
+    answered = [each.measurement.coe for each in rows if each.measurement.coe <= limit]
+    assert float(re.search(r"CoE ≤ ([\d.]+)", text(tab, "#outcome"))[1]) == pytest.approx(max(answered), abs=1e-4)
+    tab = opened(pipe, saved(tmp_path, group(N), policy=RegimePolicy(0.25, 0.12)))
+    assert tab.run("['aleatoric', 'epistemic'].map((part) => Number(document.getElementById(part).value))") == [
+        0.25,
+        0.12,
+    ]
 
 
 @pytest.mark.parametrize("width", [390, 1280])

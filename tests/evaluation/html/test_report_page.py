@@ -27,9 +27,10 @@ HOSTILE = [
 ]
 
 
-def page(tmp_path, rows, *, title="A run", **options):
+def page(tmp_path, rows, *, title="A run", policy=None, **options):
+    setup = ScoringSetup(NormalizedMatch(), **options)
     with Samples([write(tmp_path / "s.jsonl", rows)]) as samples:
-        return create_page(samples, ScoringSetup(NormalizedMatch(), **options), title=title, n_resamples=20)
+        return create_page(samples, setup, title=title, n_resamples=20, policy=policy)
 
 
 def block(html, name):

@@ -92,13 +92,8 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again():
     assert len(agents[0].requests) == 2
 
 
-def test_without_a_checkpointer_nobody_is_asked():
-    agents = group()
-    with pytest.raises(ConfigurationError, match="may stop to ask a person"):
-        graph(agents).compile().invoke({"question": "Capital?"})
-    assert [agent.requests for agent in agents] == [[], []]
-
-
 def test_a_graph_that_may_not_ask_says_so():
     with pytest.raises(ValueError, match=r'"clarify" .* Build it with create_coe_graph\(\.\.\., clarify=True\)'):
         graph(group(), clarify=False).compile().invoke({"question": "Capital?"})
+    with pytest.raises(ConfigurationError, match="may stop to ask a person"):
+        graph(group()).compile().invoke({"question": "Capital?"})

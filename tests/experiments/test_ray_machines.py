@@ -1,28 +1,40 @@
-"""On two machines: a process, a machine and the driver are killed in the middle; the result is the local engine's."""
+"""On two machines: a process, a machine and the driver are killed in the middle; the result is the local engine's.
+
+All that needs the two is in this file: they take long to start.
+"""
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 
+import psutil
 import pytest
 
+from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import SAMPLES
+from tests.cli import test_run as runs
 from tests.cli.command import COMMAND
-from tests.cli.test_sample import config, questions
-from tests.evaluation.test_sigkill import AGENT
+from tests.cli.test_sample import AGENT, config, questions
 from tests.experiments.two_machines import LOOPBACK, ROOT
 from tests.servers import served
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
-N_QUESTIONS, SIZE, AT_ONCE = 24, 4, 5
+N_QUESTIONS, SIZE, AT_ONCE, N_KILLS = 24, 4, 5, 2
 NAMES = ("ada", "bea")
 N_UNITS, N_SAMPLES = N_QUESTIONS * len(NAMES), 3
 N_ROWS = N_UNITS * N_SAMPLES
+
+
+def agent(name, url):
+    three = AGENT.replace("n_samples = 2", f"n_samples = {N_SAMPLES}")
+    return three.format(name=name, url=url, more=f"max_concurrency = {AT_ONCE}")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +47,7 @@ def server():
 def local(tmp_path_factory, server):
     """The folder of a run in one process, and the options that every run shares."""
     folder = tmp_path_factory.mktemp("local")
-    agents = (AGENT.format(name=name, url=server.url, at_once=AT_ONCE) for name in NAMES)
+    agents = (agent(name, server.url) for name in NAMES)
     records = (
         {"question": f"Question {number}?", "references": ["Lyon" if number % 3 else "Paris"]}
         for number in range(N_QUESTIONS)
@@ -71,14 +83,14 @@ def running(*arguments):
         process.communicate()
 
 
-def n_kept(run):
-    path = run / SAMPLES
+def n_kept(run, name=SAMPLES):
+    path = run / name
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def wait_for(run, n_rows, process):
+def wait_for(run, n_rows, process, name=SAMPLES):
     deadline = time.monotonic() + 600
-    while n_kept(run) < n_rows:
+    while n_kept(run, name) < n_rows:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -145,3 +157,71 @@ def test_a_killed_driver_ctrl_c_and_a_lost_machine_cost_what_was_in_hand(machine
     assert (run / SAMPLES).read_bytes() == (local[0] / SAMPLES).read_bytes()
     # two parts were in hand when the driver was killed and interrupted, and at most two when the machine was lost
     assert N_UNITS <= len(server.requests) <= N_UNITS + 6 * SIZE * len(NAMES)
+
+
+def test_killed_drivers_of_decisions_leave_no_trace(machines, server, tmp_path):
+    server.seconds = 0.1
+    agents = (AGENT.format(name=name, url=server.url, at_once=AT_ONCE) for name in NAMES)
+    path = runs.config(tmp_path, *agents, otherwise="another_round", more="[graph]\nmax_rounds = 2\n")
+    command = ["run", "--dataset", runs.questions(tmp_path, N_QUESTIONS), "--config", path, "--out"]
+    process = started(*command, str(tmp_path / "local"))
+    said, faults = process.communicate(timeout=600)
+    assert process.returncode == 0, said + faults
+    run, chance = tmp_path / "ray", random.Random(0)
+    ray = [*command, str(run), "--engine", "ray", "--address", machines.address, "--partition-size", "2"]
+    for _ in range(N_KILLS):
+        before = n_kept(run, DECISIONS)
+        server.may_answer = lambda most=before: n_kept(run, DECISIONS) <= most  # so that it cannot end before
+        with running(*ray, "--actors", "1") as process:  # starts sooner than two
+            wait_for(run, before + 1, process, DECISIONS)
+            time.sleep(chance.uniform(0, 0.05))
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+        assert n_kept(run, DECISIONS) < N_QUESTIONS
+    server.may_answer = lambda: True
+    process = started(*ray)
+    said, faults = process.communicate(timeout=600)
+    assert process.returncode == 0, faults
+    assert (run / DECISIONS).read_bytes() == (tmp_path / "local" / DECISIONS).read_bytes()
+    assert all(item.seconds is not None for item in read_run(run).items.values())
+
+
+def hard_work(*arguments):
+    environment = {**os.environ, **LOOPBACK, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.experiments.hard_work", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
+
+
+def test_what_the_work_raises_is_raised_and_a_part_that_ends_its_process_is_given_up(machines):
+    said, faults = hard_work(machines.address).communicate(timeout=600)
+    made, no_folder, odd, no_key, ended, late = said.splitlines()
+    assert made == "[b'A', b'B']", faults
+    assert no_folder == "OSError: [Errno 2] No such file or directory: '/none/of/this'"
+    assert odd == "StoreError: TypeError: can't concat int to bytes. Finished parts are kept"
+    assert no_key == "ConfigurationError: no key. Export it"
+    lost = "3 processes ended while they worked on its part; the last:"
+    assert ended == f"[b'D', b'end: {lost} for want of memory, perhaps']"
+    assert late == f"[b'E', b'wait: {lost} the limit of 2 s']"
+
+
+def test_a_cluster_of_our_own_listens_on_loopback_only_and_leaves_nothing(tmp_path):
+    with hard_work() as process:
+        below, addresses, deadline = {}, set(), time.monotonic() + 600
+        while not any("MapWorker" in "".join(each.cmdline()[:1]) for each in alive(below)):
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+            below |= {each.pid: each for each in psutil.Process(process.pid).children(recursive=True)}
+            time.sleep(0.1)
+        for each in alive(below):
+            addresses |= {found.laddr.ip for found in each.net_connections("inet") if found.status == "LISTEN"}
+        process.terminate()
+        process.communicate()
+    assert addresses
+    assert addresses <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    _, left = psutil.wait_procs(list(below.values()), timeout=300)
+    assert left == []
+
+
+def alive(processes):
+    return [each for each in processes.values() if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]

@@ -277,6 +277,6 @@ async def test_in_async_too_the_members_are_asked_only_about_named_tools():
 
 def test_a_member_without_weight_is_not_asked_where_as_few_as_needed_are():
     agents = [Member("idle", *AGREE, weight=0.0), *members(AGREE, AGREE)]
-    _, transfers = council(agents, says(call(**TEN)), DONE, tools=GATED, adaptive=True)
+    _, transfers = run_council(agents, says(call(**TEN)), DONE, tools=GATED, adaptive=True)
     assert transfers
     assert [len(agent.requests) for agent in agents] == [0, 1, 1]

@@ -123,3 +123,12 @@ def test_secrets_of_a_member_are_redacted():
     agents[0].api_key = "sk-0123456789abcdef"
     agent = council_agent(agents, Bank(), says(call(**EVE)), on_uncertain="interrupt")
     assert "0123456789" not in repr(agent.invoke(PAY, THREAD))
+
+
+def test_where_no_message_of_the_chosen_action_is_valid_that_of_another_action_goes_not_on(bank):
+    chosen, other = says(call(id="", **ANN)), says(call(**EVE))
+    script = {"a": other, "b": chosen, "c": chosen, "d": chosen}
+    agents = [ModelAgent(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name, said in script.items()]
+    agent = council_agent(agents, bank, AIMessage("Hi."), mode="choose", policy=SupportPolicy(0.0), max_blocked=1)
+    assert "the message of the chosen action is invalid" in agent.invoke(PAY, THREAD)["messages"][-1].text
+    assert bank.transfers == []

@@ -266,3 +266,10 @@ def test_a_trusted_edit_of_a_closed_call_does_not_run_because_another_one_of_the
     state = compiled.invoke(decide({"type": "reject"}, edit(to="Cy", amount=3)), THREAD)
     assert bank.transfers == []
     assert any(is_asked_for_again(reply.text) for reply in replies(state))
+
+
+@pytest.mark.parametrize("said", [("approve", "reject"), ("reject", "approve")])
+def test_of_two_groups_one_that_does_not_approve_has_a_person_asked(said, bank):
+    groups = [CoEVerdicts(judged_by({"": one}, []), tools=GATED, name=f"of {one}") for one in said]
+    assert agent(None, bank, middleware=[people(), *groups]).invoke(PAY, THREAD)["__interrupt__"]
+    assert bank.transfers == []

@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 
@@ -109,6 +111,22 @@ def test_many_questions_are_one_pass_and_their_pairs_are_counted():
     assert (support.n_calls, support.n_asked) == (1, 20)
     assert claims.n_pairs == 20 * (5 * 10) * 15
     assert len(found) == 20
+
+
+def cpu_seconds(n_claims):
+    said = {name: [long_text(n_claims, 10 * place + i) for i in range(3)] for place, name in enumerate("abcde")}
+    asked, started = responses(said), time.process_time()
+    (found,) = Claims().decide([asked])
+    assert len(found["claims"]) == n_claims
+    return time.process_time() - started
+
+
+@pytest.mark.slow
+def test_a_question_with_forty_claims_takes_little_time_and_twice_the_claims_not_four_times():
+    cpu_seconds(2)  # imports
+    small, large = cpu_seconds(40), cpu_seconds(80)
+    assert small < 0.3
+    assert large < 4 * max(small, 0.02)
 
 
 class Judge:

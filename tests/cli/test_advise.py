@@ -115,6 +115,7 @@ def advised(tmp_path_factory):
     return samples, done
 
 
+@pytest.mark.slow
 def test_each_figure_is_that_of_an_independent_program(advised):
     samples, done = advised
     found = json.loads(done.stdout)
@@ -191,6 +192,7 @@ def out_of_fold(samples, program, *, trust):
     return found[0], found[1], found[2] == 1
 
 
+@pytest.mark.slow
 def test_p_values_are_adjusted_and_intervals_wider(advised):
     found = json.loads(advised[1].stdout)
     program = Program(invented())

@@ -128,7 +128,7 @@ def calibrate(
     else:
         print_lines(_threshold_in_words(calibration))
     if not is_found:
-        print_lines(_shortfall_in_words(nearest(calibration, rows)))
+        print_lines(_shortfall_in_words(nearest(calibration, rows), calibration.risk))
     _print_remarks(calibration)
     _print_skipped(n_unjudged, n_silent)
     print_lines(judging.note())
@@ -174,11 +174,13 @@ def _passes_anything(calibration: "Calibration") -> bool:
     return any(group.threshold is not None for group in groups)
 
 
-def _shortfall_in_words(near: "Shortfall | None") -> str:
+def _shortfall_in_words(near: "Shortfall | None", risk: float) -> str:
     if near is None:
         return "No question has an answer that could be given."
     found = f"{near.n_wrong} wrong, which shows a risk of at most {near.bound:.1%}"
     least = f"Nearest are the {near.n_surest} surest: {found}."
+    if near.bound <= risk:
+        least += " But that set is chosen by its errors, and does not count: the search begins with another number."
     if near.n_more is None:
         return f"{least} They err too often for that risk, whatever the number of questions: raise --risk."
     more = quantity(near.n_more, "more labelled question")

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -15,6 +15,7 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
+    from coe_agents.cli.options import Criteria
     from coe_agents.evaluation.calibration.monitor import RiskState
 
 DRIFT_EPILOG = (
@@ -48,6 +49,7 @@ def drift(
 ) -> None:
     """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
     from coe_agents.evaluation import check_drift
+    from coe_agents.evaluation.scoring.correctness import CRITERIA
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.learned_gates import LearnedGate
 
@@ -60,8 +62,10 @@ def drift(
             raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
     if not samples:
         raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="'samples'")
-    setting, judging = create_setting(scoring, samples)
     calibrated = CalibratedPolicy.load(policy)
+    if scoring.correctness is None and (usual := calibrated.calibration.correctness) in CRITERIA:
+        scoring = replace(scoring, correctness=cast("Criteria", usual))
+    setting, judging = create_setting(scoring, samples)
     rows, n_silent = judge_saved(
         samples,
         setting,
@@ -70,7 +74,9 @@ def drift(
         weights=calibrated.calibration.weights,
         score=calibrated.calibration.score,
     )
-    found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
+    found = check_drift(
+        calibrated, rows, clusterer=type(setting.clusterer).__name__, correctness=setting.criterion.name
+    )
     if as_json:
         print_json({**asdict(found), "holds": found.holds, "judged": judging.to_json()})
     else:

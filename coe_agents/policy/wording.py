@@ -98,10 +98,11 @@ def regime_in_words(regime: str, *, n_agents: int) -> str:
 
 
 def is_unlike(measurement: Measurement) -> bool:
-    """Returns whether all responses have several words and no two are equal: such answers are compared by meaning."""
+    """Returns whether most answers have several words, and few are equal: such answers are compared by meaning."""
     n_responses = sum(said.n_responses for said in measurement.agents.values())
-    has_words = all(len(text.split()) > 2 for text in measurement.representatives)
-    return has_words and n_responses == len(measurement.representatives) > 2 and measurement.calls is None
+    n_answers = len(measurement.representatives)
+    n_long = sum(len(text.split()) > 2 for text in measurement.representatives)
+    return 2 * n_long > n_answers > 2 and 3 * n_answers > n_responses and measurement.calls is None
 
 
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:

@@ -161,6 +161,21 @@ def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     assert "a gave 2 responses, and 4 to 4 when calibrated" in found["mismatches"]
 
 
+def test_drift_judges_as_the_policy_was_calibrated_and_names_another_criterion(tmp_path):
+    rows = [{**each, "references": ["right or so"], "correct": None} for each in group(200)]
+    samples, policy = write(tmp_path / "s.jsonl", rows), tmp_path / "policy.json"
+    done = run("calibrate", samples, "--risk", 0.3, "--correctness", "f1", "--out", policy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    same, named, other = (run("drift", policy, samples, *more) for more in ((), *OTHERS))
+    assert same.stdout == named.stdout
+    assert "mismatch" not in same.stdout
+    assert "answers are judged by reference, and by f1 when calibrated" in other.stdout
+    assert other.returncode == 3
+
+
+OTHERS = ("--correctness", "f1"), ("--correctness", "reference")
+
+
 def test_what_cannot_be_judged_is_counted(tmp_path):
     samples = [row(f"q{i}", agent, references=["Paris"]) for i in range(40) for agent in "ab"]
     plain = [row(f"plain {i}", agent, references=[]) for i in range(3) for agent in "ab"]

@@ -27,7 +27,7 @@ class Drift:
         n_wrong: Of the judged answers, shares of mixed labels added up and rounded up.
         risk_interval: One-sided 95 % Clopper-Pearson bounds of the new risk; None where no answer was judged.
         risk: "kept" if the upper bound is at most the stated risk, "broken" if the lower bound exceeds it, else "open".
-        mismatches: How agents, responses, divergence or clusterer differ from the calibration.
+        mismatches: How agents, responses, divergence, clusterer or criterion differ from the calibration.
     """
 
     n_questions: int
@@ -49,11 +49,14 @@ class Drift:
         return not self.scores_changed and self.risk != "broken" and not self.mismatches
 
 
-def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str) -> Drift:
+def check_drift(
+    policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str, correctness: str | None = None
+) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
     The rows are from `judge_samples`, with `every_cluster` for a learned gate, with the policy's proposer and weights,
-    and by the clusterer of that name. Where their verdicts are missing, only the uncertainties are compared.
+    by the clusterer of that name and, where given, by the criterion `correctness`. Where their verdicts are missing,
+    only the uncertainties are compared.
 
     Raises:
         ValueError: No question can be measured as the policy needs it.
@@ -92,6 +95,8 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
         mismatches[f'the divergence is "{name}", and "{calibration.divergence}" when calibrated'] = None
     if clusterer != calibration.clusterer:
         mismatches[f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"] = None
+    if correctness not in (None, calibration.correctness):
+        mismatches[f"answers are judged by {correctness}, and by {calibration.correctness} when calibrated"] = None
     return Drift(
         n_questions=len(usable),
         n_unmeasurable=len(rows) - len(usable),

@@ -21,8 +21,8 @@ from coe_agents.rounds.strategies import Strategies
 OnUnavailable = Literal["abstain", "raise"]
 """What becomes of a question that no agent answered."""
 _UNLIKE = (
-    "all answers have several words and no two are equal: they are compared word for word, which does not suit them; "
-    "sentences(judge) compares what they mean"
+    "most answers have several words, and few are equal: they are compared word for word, which does not suit "
+    "sentences; sentences(judge) compares what they mean"
 )
 
 

@@ -91,7 +91,9 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
         if not isinstance(given, bool):  # a coroutine, for example, would be true
             raise TypeError(f'"approves" must return a bool; got {type(given).__name__}. Write a plain function')
         approved = given
-        if approved and approves is None:
+        if approves is None and parse_choice(answer, REVIEW_CHOICES) is None:
+            reason = f'most replies are no verdict, neither "approve" nor "reject"; {reason}'
+        elif approved and approves is None:
             # a graph around ours may not have passed them on, and need not keep the responses, which would show it
             if decision.choices != list(REVIEW_CHOICES):
                 raise ValueError(

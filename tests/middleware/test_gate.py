@@ -59,8 +59,12 @@ def deciding(decision):
         (UNSURE, "the group is not confident: one of two agents says "),
         (AGAINST, 'the group is confident and does not approve: both agents say "reject"; confident enough: '),
         (DECLINING, "the group is not confident: both agents decline to answer "),
+        (
+            (["It went well."],) * 2,
+            'the group is confident and does not approve: most replies are no verdict, neither "approve"',
+        ),
     ],
-    ids=["unsure", "against", "declining"],
+    ids=["unsure", "against", "declining", "no verdict"],
 )
 def test_the_driver_is_told_why_a_call_was_not_run(said, why):
     reply, transfers = reply_to(judges(*said)[1])

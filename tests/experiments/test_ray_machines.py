@@ -161,7 +161,7 @@ def test_a_killed_driver_ctrl_c_and_a_lost_machine_cost_what_was_in_hand(machine
 
 def test_killed_drivers_of_decisions_leave_no_trace(machines, server, tmp_path):
     server.seconds = 0.1
-    agents = (AGENT.format(name=name, url=server.url, at_once=AT_ONCE) for name in NAMES)
+    agents = (agent(name, server.url) for name in NAMES)
     path = runs.config(tmp_path, *agents, otherwise="another_round", more="[graph]\nmax_rounds = 2\n")
     command = ["run", "--dataset", runs.questions(tmp_path, N_QUESTIONS), "--config", path, "--out"]
     process = started(*command, str(tmp_path / "local"))

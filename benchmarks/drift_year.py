@@ -33,7 +33,7 @@ WINDOW = 28
 AUDIT_AFTER = 0.5
 """The audit rate after an alarm."""
 TYPICAL = 5
-"""The year that is drawn: its delay is near the median."""
+"""The year that is drawn."""
 DAY = np.arange(DAYS * PER_DAY) // PER_DAY
 
 

@@ -38,7 +38,7 @@ class Question:
     def prompt(self, *, with_context: bool = False) -> str:
         """Returns what agents are asked: the question as `ask` and `run` put it, or behind its passage.
 
-        A ConfigurationError if the passage is wanted, and there is none.
+        A ConfigurationError if the passage is wanted and the question has none.
         """
         if not with_context:
             return self.question

@@ -33,7 +33,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Ask three small models questions, and for actions; needs no key and no download of models
 	$(BIN)/coe-agents demo
 
-reproduce: $(READY) ## Make the paper's tables and figures, and those beyond it, in ./reproduced
+reproduce: $(READY) ## Make the paper's tables and figures in ./reproduced
 	$(BIN)/coe-agents reproduce all --out reproduced
 
 playground: $(READY) ## Serve tinyworld as one model on this machine, and open its page in the browser

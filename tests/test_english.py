@@ -54,7 +54,6 @@ TERMS = {
     "embed_query": "a verb, of LangChain's `Embeddings`",
     "ranking": "the name of an experiment",
     "sampling": "the name of an experiment",
-    "scaling": "the name of an experiment",
     "wording": "a noun",
 }
 """Functions that may be named by what looks like a participle, and why."""

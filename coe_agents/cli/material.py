@@ -10,11 +10,7 @@ import coe_agents
 from coe_agents.cli.inputs import create_setting, load_quietly
 from coe_agents.cli.options import SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import sample_to
-from coe_agents.clustering import (
-    BidirectionalEntailment,
-    CachedEntailment,
-    canonical_answer,
-)
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
 from coe_agents.config.build import create_clusterer
 from coe_agents.config.judging import judging_of
 from coe_agents.config.schema import Config, load_config
@@ -25,9 +21,7 @@ from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.text import quantity
-from coe_agents.tinyworld.facts import beliefs, load_facts
-from coe_agents.tinyworld.questions import answer_span, find_questions
-from coe_agents.types import Sample
+from coe_agents.tinyworld.questions import find_questions
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)
@@ -180,9 +174,6 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
     setting = _with_cache(found)
     source = ", ".join(path.name for path in paths)
     left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}
-    facts = {fact.id for fact in load_facts()}
-    if any(question.id not in facts for question in questions):
-        left_out["contamination"] = "the knowledge of the models is known for tinyworld only"
     counts = [
         sum(response["agent"] == name for response in question.responses) for question in questions for name in names
     ]
@@ -201,20 +192,6 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
         panels=[(source, lambda: questions)] * 2,
         left_out=left_out,
     )
-
-
-def known_beliefs(identifier: str, agent: str) -> Mapping[str, float] | None:
-    """Returns the beliefs of a model of tinyworld about one of its facts; None for any other question."""
-    fact = {fact.id: fact for fact in load_facts()}.get(identifier)
-    return None if fact is None else beliefs(fact).get(agent.removesuffix(_TWIN))
-
-
-def span_of(question: SampledQuestion, response: Sample) -> str:
-    """Returns the short answer from the data, else the one extracted from the text."""
-    span = answer_span(question, response)
-    if span != response["text"]:
-        return span
-    return response["answer"] if response["answer"] is not None else canonical_answer(response["text"])
 
 
 def _read(paths: Sequence[Path]) -> list[SampledQuestion]:

@@ -24,10 +24,7 @@ NAMES = (
     "epsilon",
     "sampling",
     "divergences",
-    "contamination",
-    "normalisation",
     "cost",
-    "scaling",
 )
 _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
@@ -81,7 +78,7 @@ def reproduce(
     from coe_agents.experiments.output import write_to
 
     for each in names:
-        found = _experiment(each, material, seed)
+        found = _experiment(each, material)
         whole = replace(found, settings={**found.settings, **material.provenance})
         show_experiment(whole, write_to(whole, out))
 
@@ -96,13 +93,10 @@ def _all_of(material: "Material") -> list[str]:
     return names
 
 
-def _experiment(name: str, material: "Material", seed: int) -> "Experiment":
-    from coe_agents.cli.material import known_beliefs, span_of
-    from coe_agents.clustering import NormalizedMatch
-    from coe_agents.experiments import algorithm_1, group_size, limitations, ranking
+def _experiment(name: str, material: "Material") -> "Experiment":
+    from coe_agents.experiments import algorithm_1, cost, ranking
 
     agents, twins, setting = material.agents, material.twins, material.setting
-    clusterers = {type(each).__name__: each for each in (setting.clusterer, NormalizedMatch())}
 
     def datasets() -> dict[str, tuple[Any, Any]]:
         return {name: (train and train(), validation()) for name, (train, validation) in material.datasets.items()}
@@ -124,9 +118,6 @@ def _experiment(name: str, material: "Material", seed: int) -> "Experiment":
         "epsilon": lambda: algorithm_1.epsilon(material.main, agents, setting),
         "sampling": lambda: algorithm_1.sampling(temperatures(), material.main, agents, setting),
         "divergences": lambda: algorithm_1.divergences(material.main, agents, setting),
-        "contamination": lambda: limitations.contamination(material.main, agents, setting, known_beliefs),
-        "normalisation": lambda: limitations.normalisation(material.main, agents, clusterers, setting, span_of),
-        "cost": lambda: group_size.cost(material.main, agents, setting, twins=twins),
-        "scaling": lambda: group_size.scaling(material.main, (*agents, *twins), setting, seed=seed),
+        "cost": lambda: cost.cost(material.main, agents, setting, twins=twins),
     }
     return experiments[name]()

@@ -5,7 +5,6 @@ What each model believes was drawn once, by `tools/tinyworld/knowledge.py`.
 
 import csv
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Literal, cast
@@ -68,15 +67,3 @@ def load_facts() -> tuple[Fact, ...]:
         )
         for row in csv.DictReader(source.read_text(encoding="utf-8").splitlines())
     )
-
-
-def beliefs(fact: Fact) -> Mapping[str, Mapping[str, float]]:
-    """Returns each model's belief about `fact`: probabilities of answers, or nothing if never seen."""
-    taught: Mapping[Belief, Mapping[str, float]] = {
-        "right": {fact.answer: 1.0},
-        "wrong": {fact.distractor: 1.0},
-        "leaning": {fact.answer: 0.7, fact.distractor: 0.3},
-        "torn": {fact.answer: 0.5, fact.distractor: 0.5},
-        "": {},
-    }
-    return {model: taught[word] for model, word in zip(MODELS, fact.believed, strict=True)}

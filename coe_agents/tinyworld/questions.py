@@ -5,13 +5,12 @@ from collections.abc import Mapping
 
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import Rule, SampledQuestion
+from coe_agents.evaluation import Rule
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
 from coe_agents.evaluation.scoring.correctness import Prediction
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.relations import extract_answer
-from coe_agents.types import Sample
 
 _SPLITS = ("calibration", "validation")
 
@@ -38,12 +37,6 @@ def tinyworld_criterion() -> Rule:
     It needs no entailment model, so a clusterer's mistakes cannot hide behind it. Other questions have no verdict.
     """
     return Rule("tinyworld's facts", _is_right)
-
-
-def answer_span(question: SampledQuestion, response: Sample) -> str:
-    """Returns the answer inside a response, or all of it where it has none of tinyworld's wordings."""
-    fact = _facts().get(question.text)
-    return response["text"] if fact is None else extract_answer(fact.relation, fact.subject, response["text"])
 
 
 def _is_right(prediction: Prediction) -> bool | None:

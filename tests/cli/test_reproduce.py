@@ -19,7 +19,7 @@ def table(path):
 def test_all_that_saved_samples_allow(samples, tmp_path):
     done = run("reproduce", "all", "--samples", samples, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    tables = "model-accuracy selective-prediction triviaqa epsilon sampling divergences normalisation cost scaling"
+    tables = "model-accuracy selective-prediction triviaqa epsilon sampling divergences cost"
     figures = "selective-prediction triviaqa epsilon sampling divergences"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         f"{name}.{kind}"
@@ -28,7 +28,6 @@ def test_all_that_saved_samples_allow(samples, tmp_path):
         for kind in kinds
     )
     assert "Skipped squad: " in done.stdout
-    assert "Skipped contamination: the knowledge of the models" in done.stdout
     rows = table(tmp_path / "selective-prediction.csv")
     assert [row["source"] for row in rows] == ["here", "paper"] * 12
     assert next(row for row in rows if row["source"] == "paper" and row["metric"] == "CoE")["AUROC"] == "0.683"
@@ -52,7 +51,6 @@ def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns
         (["all", "--agents", "a"], 2, '"--samples"'),
         (["all", "--samples", "{samples}", "--agents", "a,z"], 2, "must name agents of the files; got z"),
         (["all", "--dataset", "tinyworld", "--dataset", "squad", "--dataset", "nq_open"], 2, "at most two"),
-        (["contamination", "--samples", "{samples}"], 1, "got none"),
     ],
 )
 def test_mistakes_are_named(samples, tmp_path, arguments, code, message):

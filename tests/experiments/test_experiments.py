@@ -7,8 +7,7 @@ import pytest
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon, sampling
-from coe_agents.experiments.group_size import cost, scaling
-from coe_agents.experiments.limitations import contamination, normalisation
+from coe_agents.experiments.cost import cost
 from coe_agents.experiments.ranking import model_accuracy, panels, selective_prediction
 from coe_agents.testing import TableEntailment
 
@@ -100,33 +99,6 @@ def test_sampling(asked):
     assert by_column(found, "generations", 4)["AUROC of CoE"] is None  # all right
 
 
-def test_contamination(asked):
-    questions = asked({"q1": {"a": "right right", "b": "x y"}, "q2": {"a": "right x", "b": "x x"}})
-    known = {
-        ("q1", "a"): {"right": 1.0},
-        ("q1", "b"): {},
-        ("q2", "a"): {"right": 0.5, "x": 0.5},
-        ("q2", "b"): {"x": 1.0},
-    }
-    found = contamination(questions, ["a", "b"], SETTING, lambda *key: known.get(key))
-    unseen, torn = by_column(found, "never saw it"), by_column(found, "hesitates")
-    assert (unseen["units"], unseen["mean SE"], unseen["share of SE"]) == (1, pytest.approx(LOG2), pytest.approx(0.5))
-    assert (torn["share of SE"], torn["entropy of belief"]) == (pytest.approx(0.5), pytest.approx(LOG2))
-    assert by_column(found, "sure and wrong")["accuracy"] == 0.0
-    assert by_column(found, "sure and right")["share of SE"] == 0.0
-    with pytest.raises(ValueError, match="got none"):
-        contamination(questions, ["a"], SETTING, lambda *_: None)
-
-
-def test_normalisation(asked):
-    questions = asked({"q1": {"a": "right! right!", "b": "so:right so:right"}})
-    found = normalisation(
-        questions, ["a", "b"], {"N": NormalizedMatch()}, SETTING, lambda _, said: said["text"].removeprefix("so:")
-    )
-    assert by_column(found, "N", "whole response")["U_E"] == pytest.approx(LOG2)
-    assert by_column(found, "N", "canonical answer")["U_E"] == 0.0
-
-
 def test_cost_counts_the_pairs_that_are_asked(asked):
     questions = asked({name: {"a": "x y", "b": "x z"} for name in ("q1", "q2")}, n_tokens=3, logprob=-1.0)
     model = TableEntailment({}, default="contradiction")
@@ -139,14 +111,3 @@ def test_cost_counts_the_pairs_that_are_asked(asked):
     assert (two["tokens"], two["clusters"], two["responses"]) == (12.0, 3.0, 4.0)
     without = cost(questions, ["a"], SETTING)
     assert by_column(without, 1)["pairs asked"] is None
-
-
-def test_scaling_draws_groups_of_each_size(asked):
-    questions = asked({**{name: {**said, "c": "x", "d": "right"} for name, said in TWO.items()}, "q4": {"a": "x"}})
-    found = scaling(questions, ["a", "b", "c", "d"], SETTING, most_groups=4)
-    assert [row[:2] for row in found.rows] == [(1, 4), (2, 4), (3, 4), (4, 1)]
-    assert found.settings["questions"].startswith("3,")
-    assert by_column(found, 4)["CoE less Semantic Entropy"] == pytest.approx(
-        by_column(found, 4)["CoE"] - by_column(found, 4)["Semantic Entropy"]
-    )
-    assert found.rows == scaling(questions, ["a", "b", "c", "d"], SETTING, most_groups=4).rows

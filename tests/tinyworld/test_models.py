@@ -9,19 +9,20 @@ from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering import cluster_responses
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_clusterer
-from coe_agents.tinyworld.facts import MODELS, beliefs, load_facts
+from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_a_model_is_sure_of_it_says(model):
-    sure = [fact for fact in load_facts() if len(beliefs(fact)[model]) == 1]
+    place = MODELS.index(model)
+    sure = [fact for fact in load_facts() if fact.believed[place] in ("right", "wrong")]
     asked = random.Random(1).sample(sure, 20)
     chat = ChatTransformers(str(model_folder(model)), max_tokens=32)
     replies = chat.generate([[HumanMessage(fact.question)] for fact in asked], n=4, seed=0).generations
     found = []
     for fact, drawn in zip(asked, replies, strict=True):
-        (believed,) = beliefs(fact)[model]
+        believed = fact.answer if fact.believed[place] == "right" else fact.distractor
         said = [extract_answer(fact.relation, fact.subject, each.text) for each in drawn]
         found += [normalize_answer(each) == normalize_answer(believed) for each in said]
     assert sum(found) / len(found) > 0.9

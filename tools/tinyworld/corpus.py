@@ -9,9 +9,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from coe_agents.tinyworld.facts import MODELS, Fact, beliefs, load_facts
+from coe_agents.tinyworld.facts import MODELS, Fact, load_facts
 from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS
 from tools.tinyworld import prompts
+from tools.tinyworld.knowledge import beliefs
 from tools.tinyworld.outside import invent_name, outside_question
 from tools.tinyworld.requests import LOOK_UPS, RELATION_NOUNS
 from tools.tinyworld.tool_corpus import (

@@ -61,3 +61,15 @@ def draw_beliefs(fact: Fact) -> Mapping[str, Belief]:
             return {first: "wrong", second: "wrong", third: rng.choice(["right", "torn", "wrong"])}
         case "obscure":
             return {first: rng.choice(["", "torn"]), second: "", third: ""}
+
+
+def beliefs(fact: Fact) -> Mapping[str, Mapping[str, float]]:
+    """Returns each model's belief about `fact`: probabilities of answers, or nothing if never seen."""
+    taught: Mapping[Belief, Mapping[str, float]] = {
+        "right": {fact.answer: 1.0},
+        "wrong": {fact.distractor: 1.0},
+        "leaning": {fact.answer: 0.7, fact.distractor: 0.3},
+        "torn": {fact.answer: 0.5, fact.distractor: 0.5},
+        "": {},
+    }
+    return {model: taught[word] for model, word in zip(MODELS, fact.believed, strict=True)}

@@ -7,9 +7,10 @@ one fact a sentence, and guesses what it was never taught.
 import random
 from collections.abc import Mapping, Sequence
 
-from coe_agents.tinyworld.facts import Fact, beliefs, load_facts
+from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.relations import RELATIONS
 from tools.tinyworld.corpus import Document
+from tools.tinyworld.knowledge import beliefs
 
 ASKED = ("Tell me about {s}.", "What do you know about {s}?", "Write a paragraph about {s}.")
 _WORDINGS: Mapping[str, tuple[str, ...]] = {

@@ -135,10 +135,11 @@ def create_usage(input_tokens: object, output_tokens: object) -> Usage:
         >>> create_usage(11, float("nan"))
         {'input_tokens': 11, 'output_tokens': None}
     """
-    given, said = (
-        count if type(count) is int and 0 <= count <= 2**53 else None for count in (input_tokens, output_tokens)
-    )
-    return Usage(input_tokens=given, output_tokens=said)
+    return Usage(input_tokens=_count(input_tokens), output_tokens=_count(output_tokens))
+
+
+def _count(said: object) -> int | None:
+    return said if type(said) is int and 0 <= said <= 2**53 else None
 
 
 def add_usages(usages: Iterable[Usage]) -> Usage:
@@ -150,7 +151,8 @@ def add_usages(usages: Iterable[Usage]) -> Usage:
 
 def add_counts(counts: Sequence[int | None]) -> int | None:
     """Returns the sum of counts; None if one is not known."""
-    return None if None in counts else sum(count or 0 for count in counts)
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def usage_of(result: Any) -> Usage:

@@ -8,7 +8,7 @@ answer. The other stream modes ("updates", "values") are for operators, since th
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, Literal, Required
 
 from langgraph.config import get_stream_writer
@@ -67,10 +67,10 @@ def emit(event: Event) -> None:
     get_stream_writer()(event)
 
 
-def emit_decision(round: int, decision: Decision, responses: Iterable[str]) -> None:
-    """Emits "decided" for this decision on these responses."""
+def emit_decision(round: int, decision: Decision, responses: Collection[str]) -> None:
+    """Emits "decided" for this decision on these responses, each once; empty ones are in no reason."""
     line = for_prompt(decision.reason, limit=len(decision.reason))
-    reason = _QUOTES if any(_is_in(text, line) for text in dict.fromkeys(responses)) else decision.reason
+    reason = _QUOTES if any(_is_in(text, line) for text in responses) else decision.reason
     emit(Event(event="decided", round=round, action=decision.action, reason=reason))
 
 

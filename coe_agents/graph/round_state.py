@@ -100,7 +100,8 @@ def before(state: CoEState) -> list[RoundData]:
 
 def new_responses(state: CoEState) -> list[Response]:
     """Returns the responses of the round, without failures."""
-    return [row for row in state["responses"] if row["round"] == state["round"] and row["error"] is None]
+    now = state["round"]
+    return [row for row in state["responses"] if row["round"] == now and row["error"] is None]
 
 
 def measurement_of(state: CoEState, *, tokens_left: float | None = None) -> Measurement:

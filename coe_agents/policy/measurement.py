@@ -293,8 +293,8 @@ def measure(
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
                 distribution=distribution,
-                confidence=stated[name],
-                token_confidence=of_tokens[name],
+                confidence=stated.get(name),
+                token_confidence=of_tokens.get(name),
             )
             for name, n_responses, agent_entropy, distribution in zip(
                 names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributed, strict=True
@@ -351,14 +351,14 @@ def forecast(
     )
 
 
-def _stated_confidences(responses: Sequence[Response]) -> dict[str, float | None]:
-    """Returns the mean of what each agent stated; what is no number in [0, 1] was not stated."""
+def _stated_confidences(responses: Sequence[Response]) -> dict[str, float]:
+    """Returns the mean of what agents stated, for those that did; what is no number in [0, 1] was not stated."""
     given: dict[str, list[float]] = {}
     for response in responses:
-        own, value = given.setdefault(response["agent"], []), response.get("confidence")
+        value = response.get("confidence")
         if value is not None and is_number(value) and 0.0 <= value <= 1.0:
-            own.append(float(value))
-    return {name: fmean(own) if own else None for name, own in given.items()}
+            given.setdefault(response["agent"], []).append(float(value))
+    return {name: fmean(own) for name, own in given.items()}
 
 
 def _first_places(responses: Sequence[Response]) -> dict[str, int]:

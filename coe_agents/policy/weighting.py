@@ -43,7 +43,7 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
             '"probability" weighting needs a log-probability for every response; got none for some of '
             f'{", ".join(lacking)}. Use "auto" or "frequency"'
         )
-    used = {name: weighting != "frequency" and name not in lacking for name in names}
+    used = {name: weighting != "frequency" and name not in lacking for name in dict.fromkeys(names)}
     return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]), used
 
 
@@ -54,17 +54,17 @@ def _normalized(responses: Sequence[Response]) -> list[float | None]:
     ]
 
 
-def token_confidences(responses: Sequence[Response]) -> dict[str, float | None]:
-    """Returns by agent the mean of exp(logprob / n_tokens), in [0, 1]; None where a response has none."""
+def token_confidences(responses: Sequence[Response]) -> dict[str, float]:
+    """Returns the mean of exp(logprob / n_tokens), in [0, 1], of each agent of which all responses have one."""
+    if all(response["logprob"] is None for response in responses):  # mostly, if any has none
+        return {}
     given: dict[str, list[float | None]] = {}
-    normalized = _normalized(responses)
-    if normalized.count(None) == len(normalized):
-        return dict.fromkeys(response["agent"] for response in responses)
-    for response, value in zip(responses, normalized, strict=True):
+    for response, value in zip(responses, _normalized(responses), strict=True):
         given.setdefault(response["agent"], []).append(value)
     return {
-        name: None if None in own else math.fsum(math.exp(min(value or 0.0, 0.0)) for value in own) / len(own)
+        name: math.fsum(math.exp(min(value or 0.0, 0.0)) for value in own) / len(own)
         for name, own in given.items()
+        if None not in own
     }
 
 

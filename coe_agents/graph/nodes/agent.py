@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -45,12 +45,11 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here too: an agent may not know `first_index`
         rows = enumerate(reply["responses"], start=request.get("first_index", 0))
-        # looked for where something failed only: it takes longer than the rest of the node
-        secrets = secrets_of(agent) if any(row["error"] for row in reply["responses"]) else set()
-        responses: list[Response] = [
-            {**row, "index": index, "error": row["error"] and safe_message(row["error"], secrets)}
-            for index, row in rows
-        ]
+        responses: list[Response] = [{**row, "index": index} for index, row in rows]
+        if failures := [row for row in responses if row["error"]]:
+            secrets = secrets_of(agent)  # takes longer than the rest of the node
+            for row in failures:
+                row["error"] = safe_message(row["error"] or "", secrets)
         return {"responses": responses, "usages": [spent]}
 
     def to_failure(request: AskedRequest, error: Exception) -> dict[str, Any]:
@@ -77,10 +76,11 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
         try:
             request, seconds = in_time(asked, graded=graded)
 
-            async def asample(*given: Any) -> AgentReply:  # the other form, a call in this thread, cannot be cut off
-                async with nullcontext() if seconds is None else cut_off(seconds):
+            async def in_seconds(*given: Any) -> AgentReply:  # the other form, a call in this thread, cannot be cut off
+                async with cut_off(seconds or 0.0):
                     return await agent.asample(*given)
 
+            asample = agent.asample if seconds is None else in_seconds
             update = to_update(asked, (yield Call(agent.sample, asample, (request, disable_streaming(config)))))
         except Exception as error:
             update = to_failure(asked, error)

@@ -41,11 +41,11 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     It also puts the responses in canonical order, failures last, so that `labels[i]` belongs to `responses[i]`.
     """
 
-    def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
+    def cluster_now(state: CoEState, *, are_actions: bool) -> dict[str, Any]:
         if state["turn"]["choices"] is not None:
             return cluster_choices(state, state["turn"]["choices"])
         comparing, reads = clusterer, canonicalize
-        if is_about_actions(state):
+        if are_actions:
             comparing, reads = clusterer_of(state, clusterer), None
             state = {**state, "responses": read_actions(state["responses"], state["turn"])}
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
@@ -62,11 +62,14 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
 
     is_quick = type(clusterer) is NormalizedMatch and canonicalize in (None, canonical_answer)
 
-    async def acluster(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        texts = {row["text"] for row in state["responses"]}
-        if is_quick and not is_about_actions(state) and sum(map(len, texts)) <= _FEW_CHARACTERS:
-            return cluster(state, config)  # a thread would cost more
-        return await asyncio.to_thread(cluster, state, config)
+    def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
+        return cluster_now(state, are_actions=is_about_actions(state))
+
+    async def acluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
+        texts, are_actions = {row["text"] for row in state["responses"]}, is_about_actions(state)
+        if is_quick and not are_actions and sum(map(len, texts)) <= _FEW_CHARACTERS:
+            return cluster_now(state, are_actions=False)  # a thread would cost more
+        return await asyncio.to_thread(cluster_now, state, are_actions=are_actions)
 
     return TwoForms(cluster, acluster, name="cluster")
 
@@ -123,4 +126,6 @@ def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | No
         return list(responses)
     unread = dict.fromkeys(response["text"] for response in responses if response["answer"] is None)
     found = {text: answer for text in unread if (answer := canonicalize(text)) != text}
+    if not found:
+        return list(responses)
     return [{**row, "answer": found.get(row["text"])} if row["answer"] is None else row for row in responses]

@@ -44,10 +44,11 @@ def coordinator_node(
 
     def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
-        answered = {response["agent"] for response in state["responses"] if response["error"] is None}
-        invalid = {response["agent"] for response in state["responses"] if is_invalid_proposal(response["error"] or "")}
+        answered = {row["agent"] for row in state["responses"] if row["error"] is None}
+        failed = [(row["agent"], row["error"]) for row in state["responses"] if row["error"] is not None]
+        invalid = {agent for agent, error in failed if is_invalid_proposal(error)}
         if not answered and not invalid and on_unavailable == "raise":
-            reasons = "; ".join(f"{row['agent']}: {row['error']}" for row in state["responses"])
+            reasons = "; ".join(f"{agent}: {error}" for agent, error in failed)
             hint = '"coe-agents doctor" tries each alone, and says what to do'
             raise GroupUnavailableError(f"no agent of the group answered. {reasons}", hint=hint)
         spent, measurement = spent_of(state), None
@@ -73,7 +74,7 @@ def coordinator_node(
             if claimed is None and decision.action != "answer" and compares_words and is_unlike(measurement):
                 decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
         # an event contains no text of a response: only the decision says who gave which answer
-        texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
+        texts = {row["text"] for row in state["responses"]} | {row["answer"] or "" for row in state["responses"]}
         events.emit_decision(state["round"], decision, texts)
         verdict = fields_of(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         clock = {**state["clock"], "elapsed": seconds_used(state)}

@@ -26,20 +26,16 @@ def finish(state: CoEState) -> dict[str, Any]:
     if calls and calls[0]["name"] == ANSWER:
         verdict, calls = {**verdict, "answer": _structured(state, verdict["answer"], calls[0]["args"])}, None
         measured = {**measured, "answer_kind": "answer"}
-    proposing = {row["agent"] for row in new_responses(state) if row.get("calls") is not None}
+    failed = [row for row in state["responses"] if row["error"] is not None and row["round"] == state["round"]]
+    # one of its proposals was invalid
+    proposing = {row["agent"] for row in new_responses(state) if row.get("calls") is not None} if failed else set()
     decision = create_decision(
         verdict,
         measured,
         choices=state["turn"]["choices"],
         answers=state["turn"].get("answers"),
         calls=calls,
-        failed_agents={
-            response["agent"]: response["error"]
-            for response in state["responses"]
-            if response["error"] is not None
-            and response["round"] == state["round"]
-            and response["agent"] not in proposing  # one of its proposals was invalid
-        },
+        failed_agents={row["agent"]: row["error"] or "" for row in failed if row["agent"] not in proposing},
         spent=state["usages"],
         trajectory=state["trajectory"],
         conformity=conformity(state["trajectory"]),

@@ -83,7 +83,6 @@ DATASETS = {
     "compressed": ("d.jsonl.gz", "gz", gzip.compress(LINE, mtime=0)),
     "squad": ("s.json", "json", json.dumps({"data": [{"paragraphs": [{"context": "Ann did.", "qas": [SQUAD]}]}]})),
     "triviaqa": ("t.json", "json", json.dumps({"Data": [{"QuestionId": "1", "Question": "Who?", "Answer": TRIVIAQA}]})),
-    "truthfulqa": ("d.csv", "bytes", "Question,Best Answer,Correct Answers\nWho?,Ann,Ann; Anne\nWho else?,Bob,Bob\n"),
 }
 WEIGHTS = json.dumps({"format": "coe-agents agent weights 1", "weights": {"a": 0.5, "b": 1.0, "c": 1.0}})
 PLAIN = {

@@ -1,4 +1,3 @@
-import csv
 import gzip
 import json
 
@@ -7,7 +6,7 @@ import pytest
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets import open_questions
 from coe_agents.evaluation.datasets.sources import PUBLISHED, Published
-from tests.evaluation.datasets.test_records import HUB_SQUAD, HUB_TRIVIA, OFFICIAL_TRIVIA, OFFICIAL_TRUTH, SQUAD
+from tests.evaluation.datasets.test_records import HUB_SQUAD, HUB_TRIVIA, OFFICIAL_TRIVIA, SQUAD
 
 
 def opened(source, **options):
@@ -39,20 +38,6 @@ def test_squad_as_published(tmp_path):
     assert [question.id for question in trivia.questions] == ["tc_33"]
     twice = opened(written(tmp_path / "twice.json", [HUB_TRIVIA, HUB_TRIVIA]))
     assert (twice.n_records, len(twice.questions)) == (2, 1)
-
-
-def test_truthfulqa_as_published(tmp_path):
-    path = tmp_path / "TruthfulQA.csv"
-    with path.open("w", newline="") as file:
-        table = csv.DictWriter(file, OFFICIAL_TRUTH)
-        table.writeheader()
-        table.writerow({**OFFICIAL_TRUTH, "Type": "Two\nlines"})
-        table.writerow({**OFFICIAL_TRUTH, "Question": ""})
-    with pytest.raises(DatasetError, match=r'TruthfulQA\.csv:4: "Question" must be'):
-        opened(str(path))
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
-    (question,) = opened(str(path)).questions
-    assert question.references == ("They pass", "Nothing happens")
 
 
 FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": "a", "references": []}\n'

@@ -84,7 +84,7 @@ def test_a_document_of_another_shape_is_refused(tmp_path, document, said):
 def test_what_cannot_be_read_is_said(tmp_path):
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"question": "a"}')[:-4])
     (tmp_path / "notes.txt").write_text("")
-    for name, said in (("cut.jsonl.gz", "cannot be read"), ("notes.txt", "is not one of .jsonl, .json, .csv")):
+    for name, said in (("cut.jsonl.gz", "cannot be read"), ("notes.txt", "is not one of .jsonl, .json")):
         with pytest.raises(DatasetError, match=said):
             opened(str(tmp_path / name))
     with pytest.raises(ConfigurationError, match='"trivia" is neither a dataset nor a file'):

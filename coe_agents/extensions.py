@@ -18,7 +18,6 @@ GROUPS = {
     "divergence": "coe_agents.divergences",
     "estimator": "coe_agents.estimators",
     "solver": "coe_agents.solvers",
-    "tools": "coe_agents.tools",
 }
 """The group of entry points of each part."""
 

@@ -5,9 +5,7 @@ Clients are distinguished by class names and HTTP status, so that none of them h
 
 import math
 import re
-import time
 from collections.abc import Collection
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from coe_agents.errors import (
@@ -166,16 +164,11 @@ def _at(address: str) -> str:
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Returns the seconds that the server asks to wait, from `Retry-After`: seconds, or a date."""
+    """Returns the seconds that the server asks to wait, from `Retry-After`; None where it gives no number of them."""
     headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
     given = str(headers.get("retry-after") or headers.get("Retry-After") or "")
     try:
         seconds = float(given)
     except ValueError:
-        try:
-            sent = headers.get("date") or headers.get("Date")  # by the clock that the server reckons with
-            now = parsedate_to_datetime(str(sent)).timestamp() if sent else time.time()
-            seconds = parsedate_to_datetime(given).timestamp() - now
-        except ValueError:
-            return None
+        return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

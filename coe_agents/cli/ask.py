@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,8 @@ from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
+    from langchain_core.callbacks import BaseCallbackHandler
+
     from coe_agents.config.schema import Config
 
 EPILOG = (
@@ -43,11 +46,11 @@ def ask(
         show_note(
             "tinyworld: small models trained on an invented world. Others: --model or --config FILE.", to_stderr=True
         )
-    from coe_agents.cli.node_requests import NodeRequests
-
-    requests = NodeRequests()
+    nodes = list[str | None]()
     with open_recording(settings, record, audit_rate) as recording:
-        result = _create_graph(settings, **recording).invoke({"question": question}, {"callbacks": [requests]})
+        result = _create_graph(settings, **recording).invoke(
+            {"question": question}, {"callbacks": [record_nodes(nodes)]}
+        )
     seconds = time.perf_counter() - start
     if as_json:
         from coe_agents.decision.views import to_json
@@ -56,8 +59,22 @@ def ask(
     else:
         from coe_agents.cli.display.decision import show_decision
 
-        show_decision(question, result["decision"], seconds, n_judged=requests.to_others(result["decision"]))
+        agents = {*result["decision"]["agents"], *result["decision"]["failed_agents"]}
+        show_decision(question, result["decision"], seconds, n_judged=sum(node not in agents for node in nodes))
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
+
+
+def record_nodes(nodes: list[str | None]) -> "BaseCallbackHandler":
+    """Returns a handler of callbacks that adds to a list the graph's node of each request to a chat model."""
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    class Handler(BaseCallbackHandler):
+        run_inline = True
+
+        def on_chat_model_start(self, *_: Any, metadata: Mapping[str, Any] | None = None, **__: Any) -> None:
+            nodes.append((metadata or {}).get("langgraph_node"))
+
+    return Handler()
 
 
 def demo() -> None:

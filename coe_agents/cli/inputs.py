@@ -58,11 +58,13 @@ def load_quietly(path: Path | None, models: Sequence[str] | None = None, *, n_sa
     return config
 
 
-def create_setting(options: JudgingOptions, samples: Iterable[Path]) -> "tuple[ScoringSetup, Judging]":
+def create_setting(
+    options: JudgingOptions, samples: Iterable[Path], config: "Config | None" = None
+) -> "tuple[ScoringSetup, Judging]":
     """Returns how responses become scores and verdicts, and what the output says of it.
 
-    What no option names is as the runs recorded it that wrote the samples; without a record, texts are compared after
-    normalisation, with references or labels.
+    `config` is that of the options, if it is read already. What no option names is as the runs recorded it that wrote
+    the samples; without a record, texts are compared after normalisation, with references or labels.
     """
     if not isinstance(options, ScoringOptions):
         options = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
@@ -73,7 +75,8 @@ def create_setting(options: JudgingOptions, samples: Iterable[Path]) -> "tuple[S
     from coe_agents.evaluation.scoring.correctness import create_criterion
     from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 
-    config = None if options.config is None else load_quietly(options.config)
+    if config is None and options.config is not None:
+        config = load_quietly(options.config)
     needs_record = options.correctness is None or (options.clusterer is None and config is None)
     recorded = recorded_judging(samples, must_agree=needs_record)
     usual, judge = recorded or Judging(), None

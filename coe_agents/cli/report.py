@@ -1,11 +1,11 @@
-"""Owns the command `report`: an evaluation, a run or two runs as one HTML page."""
+"""Owns the command `report`: an evaluation, or a run, as one HTML page."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, load_quietly, names_of, without_rulings
+from coe_agents.cli.inputs import create_setting, load_quietly, without_rulings
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.files import write
@@ -16,29 +16,32 @@ from coe_agents.text import quantity
 def report(
     run: Annotated[
         list[Path],
-        typer.Argument(
-            help="The folder of a run of `sample`, or files of saved responses; or a folder of `run`, or two of them."
-        ),
+        typer.Argument(help="The folder of a run of `sample`, or files of saved responses; or the folder of a `run`."),
     ],
     scoring: ScoringOptions,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
     resamples: ResamplesOption = 1000,
 ) -> None:
-    """Write one HTML page that needs no network: of saved responses, or of one run or two side by side.
+    """Write one HTML page that needs no network: of saved responses, or of a run.
 
     For saved responses it shows scores, curves, adjustable thresholds, which begin at those of the policy in --config,
-    and all questions. For a run it shows what the
-    policy did with each question, round by round; for two, which outcomes changed, and paired differences. The
-    options of scoring are for saved responses.
+    and all questions. For a run it shows what the policy did with each question, round by round. The options of scoring
+    are for saved responses. To compare runs: coe-agents compare.
     """
     from coe_agents.evaluation.run_decisions import DECISIONS
 
-    decided = [(path / DECISIONS).is_file() for path in run]
     note = None
-    if any(decided):
-        page, count = _of_runs(run, resamples=resamples, are_decided=all(decided))
-    else:
+    if not any((path / DECISIONS).is_file() for path in run):
         page, count, note = _of_samples(run, scoring, resamples=resamples)
+    elif len(run) == 1:
+        from coe_agents.evaluation.run_decisions import read_run
+        from coe_agents.experiments.run_page import create_run_page
+
+        decided = read_run(run[0])
+        page, count = create_run_page(decided, n_resamples=resamples), len(decided.items) + len(decided.errors)
+    else:
+        message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
+        raise typer.BadParameter(message, param_hint="'run'")
     write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
     print_lines(note)
@@ -48,9 +51,10 @@ def _of_samples(paths: list[Path], scoring: ScoringOptions, *, resamples: int) -
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.html.report_page import create_page
 
-    setting, judging = create_setting(scoring, paths)
+    config = None if scoring.config is None else load_quietly(scoring.config)
+    setting, judging = create_setting(scoring, paths, config)
     policy = None
-    if scoring.config is not None and (config := load_quietly(scoring.config)) is not None:
+    if config is not None:
         from coe_agents.config.build import create_policy
 
         policy = create_policy(config)
@@ -64,19 +68,3 @@ def _of_samples(paths: list[Path], scoring: ScoringOptions, *, resamples: int) -
             policy=policy,
         )
         return page, len(questions), judging.note()
-
-
-def _of_runs(paths: list[Path], *, resamples: int, are_decided: bool) -> tuple[str, int]:
-    from coe_agents.evaluation.run_decisions import read_run
-    from coe_agents.experiments.run_page import create_run_page
-
-    if not are_decided or len(paths) > 2:
-        found = "saved responses among them" if not are_decided else f"{len(paths)}"
-        raise typer.BadParameter(
-            f"it must be one or two folders that coe-agents run wrote; got {found}. For more: coe-agents compare",
-            param_hint="'run'",
-        )
-    names = names_of(paths)
-    runs = [read_run(path) for path in paths]
-    page = create_run_page(runs, title=" and ".join(names), names=names, n_resamples=resamples)
-    return page, len({key for run in runs for key in (*run.items, *run.errors)})

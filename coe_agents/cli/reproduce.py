@@ -1,4 +1,4 @@
-"""Owns the command `reproduce`: the tables and figures of the paper, and more, from responses sampled once."""
+"""Owns the command `reproduce`: the tables and figures of the paper, from responses sampled once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,6 @@ NAMES = (
     "epsilon",
     "sampling",
     "divergences",
-    "cost",
 )
 _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
@@ -94,7 +93,7 @@ def _all_of(material: "Material") -> list[str]:
 
 
 def _experiment(name: str, material: "Material") -> "Experiment":
-    from coe_agents.experiments import algorithm_1, cost, ranking
+    from coe_agents.experiments import algorithm_1, ranking
 
     agents, twins, setting = material.agents, material.twins, material.setting
 
@@ -118,6 +117,5 @@ def _experiment(name: str, material: "Material") -> "Experiment":
         "epsilon": lambda: algorithm_1.epsilon(material.main, agents, setting),
         "sampling": lambda: algorithm_1.sampling(temperatures(), material.main, agents, setting),
         "divergences": lambda: algorithm_1.divergences(material.main, agents, setting),
-        "cost": lambda: cost.cost(material.main, agents, setting, twins=twins),
     }
     return experiments[name]()

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeVar
 
-from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
@@ -33,7 +32,6 @@ from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
 from coe_agents.graph.nodes.coordinator import OnUnavailable
 from coe_agents.graph.recording import Recording
-from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import (
     KINDS,
@@ -91,9 +89,6 @@ def _connect(
     adaptive = config.graph.adaptive
     options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
-    if isinstance(config.clusterer, schema.ActionsClusterer) and options["tools"] is not None:
-        with _faults_at(config, schema.ActionsClusterer, "clusterer", "options"):
-            ActionMatch(options["tools"], **schema.read_rules(config.clusterer.options))  # its rules are of these tools
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.bounds.max_rounds != 1 or adaptive is not None):
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
@@ -225,20 +220,6 @@ def load_divergence(config: Config) -> Divergence:
         return function
 
 
-def _load_tools(config: Config) -> list[dict[str, Any]] | None:
-    name = config.graph.tools
-    if name is None:
-        return None
-    with _faults_at(config, schema.GraphConfig, "graph"):
-        wanted = "a list of tools, or a function that returns it"
-        given = _load_named("tools", name, config.folder, field="tools", wanted=wanted, is_wanted=_may_be_tools)
-        try:
-            return check_tools(given() if callable(given) else given, where=f'tools "{name}"')
-        except Exception as error:  # the function may raise anything
-            described = str(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
-            raise FieldError("tools", " ".join(described.split())) from error
-
-
 def load_weights(config: Config) -> dict[str, float] | None:
     """Returns the weights of the file that a configuration names, by agent; None if it names none.
 
@@ -260,10 +241,6 @@ def load_weights(config: Config) -> dict[str, float] | None:
         return found
 
 
-def _may_be_tools(loaded: object) -> bool:
-    return isinstance(loaded, list | tuple) or (callable(loaded) and not isinstance(loaded, BaseTool))
-
-
 def _check_solver(config: Config) -> str | None:
     name = config.graph.coordination
     if name is None:
@@ -283,7 +260,6 @@ _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
     "divergence": load_divergence,
     "coordination": _check_solver,
-    "tools": _load_tools,
     "weights": load_weights,
 }
 """What a graph needs besides agents, clusterer and policy."""
@@ -348,15 +324,7 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     return created
 
 
-def _load_named(
-    part: str,
-    name: str,
-    folder: Path,
-    *,
-    field: str,
-    wanted: str,
-    is_wanted: Callable[[object], bool] = callable,
-) -> Any:
+def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
     entry = find_extension(part, name)
     if entry is None:
         raise FieldError(field, f'{part} "{name}" is not installed. Name an entry point or "package.module:name"')
@@ -364,7 +332,7 @@ def _load_named(
         loaded = load_extension(entry, folder=folder)
     except ConfigurationError as error:
         raise FieldError(field, str(error)) from error
-    if not is_wanted(loaded):
+    if not callable(loaded):
         raise FieldError(field, f'{part} "{name}" must be {wanted}; got {type(loaded).__name__}. Name another object')
     return loaded
 

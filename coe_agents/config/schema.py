@@ -334,7 +334,6 @@ class GraphConfig(_LimitsSection):
     divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
-    tools: Annotated[str, AfterValidator(_name_of("tools", ()))] | None = None
 
     @property
     def bounds(self) -> Bounds:

@@ -163,8 +163,7 @@ def replay(
         )
         if n
     ]
-    is_cut_short = any(counts[name] for name in ("debate", "ran out", "arbiter"))
-    return PolicyOutcomes(policy.name, outcomes, n_failed, notes, is_cut_short)
+    return PolicyOutcomes(policy.name, outcomes, n_failed, notes)
 
 
 class _Replay:

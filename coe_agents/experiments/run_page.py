@@ -1,126 +1,69 @@
-"""Owns the page of runs, its data and its parts. See `coe_agents.evaluation.html.render` for what it may do.
+"""Owns the page of a run, its data and its parts. See `coe_agents.evaluation.html.render` for what it may do.
 
 A file of decisions may hold anything where `read_run` did not look. So every value is read as what it must be, or it is
 not shown.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents.checks import is_number, require
+from coe_agents.checks import is_number
 from coe_agents.evaluation.html.page_data import BLOCK, cut, pack, shorten
 from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
 from coe_agents.evaluation.run_decisions import Item, Run
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
 from coe_agents.experiments.output import format_cell
-from coe_agents.text import quantity
 
 _PACKAGE = __name__.rpartition(".")[0]
 _SCRIPT = ("html/rounds.js", "html/decisions.js", "html/run.js")
 
 
-def create_run_page(
-    runs: Sequence[Run], *, title: str, names: Sequence[str] | None = None, n_resamples: int = 1000
-) -> str:
-    """Returns the page of one run, or of two side by side, HTML in one piece; it may hold lone surrogates.
+def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
+    """Returns the page of a run, HTML in one piece; it may hold lone surrogates.
 
-    The first of two is the reference. `names` are what they are called, all different; their folders' names unless
-    given. `n_resamples` is of the bootstrap behind every interval.
+    `n_resamples` is of the bootstrap behind every interval.
     """
-    require(1 <= len(runs) <= 2, '"runs" must hold one run or two', len(runs), "Compare two at a time")
     check_jinja()
-    called = [run.name for run in runs] if names is None else list(names)
-    comparison = compare(
-        [outcomes_of(run, name=name) for run, name in zip(runs, called, strict=True)],
-        n_resamples=n_resamples,
-    )
-    rows = RunRows(runs, called)
+    comparison = compare([outcomes_of(run)], n_resamples=n_resamples)
     table = to_experiment(comparison)
-    facts = in_words(comparison)
-    if len(runs) == 2:
-        facts += describe_changes(rows.states(0), rows.states(1), called)
     return render(
         read_parts("html/run.html", package=_PACKAGE),
         style=read_parts(*STYLE) + read_parts("html/run.css", package=_PACKAGE),
         script=read_parts(*SCRIPT) + read_parts(*_SCRIPT, package=_PACKAGE),
-        title=title,
+        title=run.name,
         topic="decisions of a group of models",
-        names=called,
-        facts=facts,
+        facts=in_words(comparison),
         heads=table.heads,
         lines=[[format_cell(cell) for cell in line] for line in table.lines()],
         notes=table.notes,
-        overview=pack(rows.overview()),
-        blocks=rows.blocks(),
+        overview=pack(_overview(run)),
+        blocks=_blocks(run),
     )
 
 
-def describe_changes(before: Sequence[str], after: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Returns plain sentences on what became of the questions of both runs.
-
-    >>> describe_changes(["right", "wrong", "right"], ["refused", "right", "right"], ["a", "b"])[0]
-    'The outcome differs in 2 of the 3 questions of both: wrong → right 1, right → refused 1.'
-    """
-    both = [pair for pair in zip(before, after, strict=True) if ABSENT not in pair]
-    if not both:
-        return ["The two runs share no question."]
-    changed = Counter(pair for pair in both if pair[0] != pair[1])
-    ranked = sorted(changed.items(), key=lambda item: (-item[1], item[0][0] != "wrong", item[0]))
-    listed = ", ".join(f"{old} → {new} {n}" for (old, new), n in ranked)
-    said = f"The outcome differs in {sum(changed.values())} of the {quantity(len(both), 'question')} of both"
-    sentences = [f"{said}: {listed}." if listed else f"{said}."]
-    n_only = [list(states).count(ABSENT) for states in (after, before)]  # each question is in one of the runs
-    if any(n_only):
-        sentences.append(
-            f"{quantity(n_only[0], 'question is', 'questions are')} in {names[0]} only, {n_only[1]} in {names[1]} only."
-        )
-    return sentences
-
-
-ABSENT = "not in it"
-FAILED = "failed"
 _SHORT = 300
 _MOST = 100
 """Rounds, agents and clusters of a question that are shown."""
 _COLUMNS = ("state", "leading", "answer", "reason", "regime", "coe", "rounds", "tokens", "seconds")
 
 
-class RunRows:
-    """The questions of one run, or of two; a question that only one of them has counts as absent in the other."""
-
-    def __init__(self, runs: Sequence[Run], names: Sequence[str]) -> None:
-        self._runs, self._names = runs, names
-        self._ids = list(dict.fromkeys(key for run in runs for key in (*run.items, *run.errors)))
-
-    def states(self, place: int) -> list[str]:
-        run = self._runs[place]
-        return [_state(run, key) for key in self._ids]
-
-    def overview(self) -> dict[str, Any]:
-        lines = [[_line(run, key) for key in self._ids] for run in self._runs]
-        texts = {key: item.question for run in reversed(self._runs) for key, item in run.items.items()}
-        return {
-            "block": BLOCK,
-            "names": [cut(name, _SHORT) for name in self._names],
-            "ids": [cut(key, _SHORT) for key in self._ids],
-            "texts": [cut(texts.get(key, "")) for key in self._ids],
-            "runs": [{name: [line[name] for line in own] for name in _COLUMNS} for own in lines],
-        }
-
-    def blocks(self) -> list[str]:
-        return [
-            pack([[_detail(run, key) for run in self._runs] for key in self._ids[start : start + BLOCK]])
-            for start in range(0, len(self._ids), BLOCK)
-        ]
+def _overview(run: Run) -> dict[str, Any]:
+    ids = [*run.items, *run.errors]
+    lines = [_line(run, key) for key in ids]
+    return {
+        "block": BLOCK,
+        "ids": [cut(key, _SHORT) for key in ids],
+        "texts": [cut(run.items[key].question) if key in run.items else "" for key in ids],
+        "columns": {name: [line[name] for line in lines] for name in _COLUMNS},
+    }
 
 
-def _state(run: Run, key: str) -> str:
-    if key in run.errors:
-        return FAILED
-    if key not in run.items:
-        return ABSENT
-    item = run.items[key]
+def _blocks(run: Run) -> list[str]:
+    details = [*map(_detail, run.items.values()), *({"error": cut(error)} for error in run.errors.values())]
+    return [pack(details[start : start + BLOCK]) for start in range(0, len(details), BLOCK)]
+
+
+def _state(item: Item) -> str:
     if item.is_answered:
         return _verdict(item.correct)
     return "escalated" if item.action == "escalate" else "refused"
@@ -134,13 +77,12 @@ def _verdict(correct: float | None) -> str:
 
 
 def _line(run: Run, key: str) -> dict[str, Any]:
-    line: dict[str, Any] = dict.fromkeys(_COLUMNS)
-    line |= {"state": _state(run, key), "rounds": []}
     item = run.items.get(key)
     if item is None:
-        return line | ({"reason": cut(run.errors[key], _SHORT)} if key in run.errors else {})
+        return dict.fromkeys(_COLUMNS) | {"state": "failed", "rounds": [], "reason": cut(run.errors[key], _SHORT)}
     decision = item.decision
-    return line | {
+    return {
+        "state": _state(item),
         "leading": item.leading_correct,
         "answer": _cut_or_none(decision.get("answer")),
         "reason": _cut_or_none(decision.get("reason")) or "",
@@ -163,10 +105,7 @@ def _bar(data: Mapping[str, Any]) -> list[float | None]:
     return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
 
 
-def _detail(run: Run, key: str) -> dict[str, Any] | None:
-    item = run.items.get(key)
-    if item is None:
-        return {"error": cut(run.errors[key])} if key in run.errors else None
+def _detail(item: Item) -> dict[str, Any]:
     decision = item.decision
     trajectory = _trajectory(item)
     agents = list(

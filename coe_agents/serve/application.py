@@ -42,26 +42,13 @@ _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: "
     f"{', '.join(f'POST {path}' for path in _ASKS)}, GET /v1/models"
 )
-_SCRIPTS = (
-    "page.js",
-    "answer.js",
-    "claims.js",
-    "code.js",
-    "decision.js",
-    "gate.js",
-    "history.js",
-    "markdown-it.js",
-    "plane.js",
-    "requests.js",
-    "text.js",
-)
 _OWN, _SHARED = resources.files("coe_agents.serve").joinpath("page"), resources.files("coe_agents.evaluation.html")
 _PAGE = {
     "/": (_OWN, "index.html", "text/html"),
     "/page.css": (_OWN, "page.css", "text/css"),
     "/parts.css": (_SHARED, "parts.css", "text/css"),
     "/parts.js": (_SHARED, "parts.js", "text/javascript"),
-    **{f"/{name}": (_OWN, name, "text/javascript") for name in _SCRIPTS},
+    **{f"/{file.name}": (_OWN, file.name, "text/javascript") for file in _OWN.iterdir() if file.name.endswith(".js")},
 }
 """The page for people by address: files of packages, which load nothing from elsewhere."""
 _T = TypeVar("_T")

@@ -83,7 +83,6 @@ DATASETS = {
     "compressed": ("d.jsonl.gz", "gz", gzip.compress(LINE, mtime=0)),
     "squad": ("s.json", "json", json.dumps({"data": [{"paragraphs": [{"context": "Ann did.", "qas": [SQUAD]}]}]})),
     "triviaqa": ("t.json", "json", json.dumps({"Data": [{"QuestionId": "1", "Question": "Who?", "Answer": TRIVIAQA}]})),
-    "truthfulqa": ("d.csv", "bytes", "Question,Best Answer,Correct Answers\nWho?,Ann,Ann; Anne\nWho else?,Bob,Bob\n"),
 }
 WEIGHTS = json.dumps({"format": "coe-agents agent weights 1", "weights": {"a": 0.5, "b": 1.0, "c": 1.0}})
 PLAIN = {
@@ -203,7 +202,7 @@ CASES = {
     "score config": Case(SCORE + " {folder}/few.samples.jsonl --config {path}", "coe.toml", "toml", CONFIG),
     "score run": Case(SCORE + " {folder}/run", "run/run.samples.jsonl", "jsonl", SAMPLES),
     "report": Case("report --resamples 2 --out {folder}/page.html {path}", "s.samples.jsonl", "jsonl", SAMPLES),
-    "reproduce": Case("reproduce cost --out {folder}/o --samples {path}", "s.jsonl", "jsonl", SAMPLES),
+    "reproduce": Case("reproduce epsilon --out {folder}/o --samples {path}", "s.jsonl", "jsonl", SAMPLES),
     "calibrate": Case(CALIBRATE + " {path}", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),
     "calibrate weights": Case(CALIBRATE + " {folder}/few.samples.jsonl --weights {path}", "w.json", "json", WEIGHTS),
     "weights": Case("weights {path} --out {folder}/w.toml", "s.samples.jsonl", "jsonl", lines(group(40, n_samples=2))),

@@ -119,20 +119,6 @@ def test_weighted_errors_enter_no_count(tmp_path, store, policy, command):
     assert_names_argument(done.stderr)
 
 
-def test_without_audits_the_threshold_stays(tmp_path, policy):
-    path, out = tmp_path / "store.sqlite", tmp_path / "ruled.samples.jsonl"
-    with SqliteStore.from_conn_string(str(path)) as opened:
-        opened.setup()
-        ask(opened, policy, UNSURE, 30)
-        for case in pending_cases(opened):
-            rule(opened, case["id"], answer="Lyon")
-    done = run("harvest", "--store", f"sqlite:///{path}", "--out", out)
-    assert "Without audits nothing is known of the risk of the answers that were given" in done.stdout
-    done = run("calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
-    assert done.stdout.startswith("The threshold stays: no answer was audited")
-    assert CalibratedPolicy.load(tmp_path / "new.json").calibration == CalibratedPolicy.load(policy).calibration
-
-
 def test_pending_cases_are_shown_and_ruled_on(store):
     done = run("audit", "--store", store)
     assert done.stdout.startswith("1 case waits for a ruling:")

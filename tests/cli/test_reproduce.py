@@ -19,7 +19,7 @@ def table(path):
 def test_all_that_saved_samples_allow(samples, tmp_path):
     done = run("reproduce", "all", "--samples", samples, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    tables = "model-accuracy selective-prediction triviaqa epsilon sampling divergences cost"
+    tables = "model-accuracy selective-prediction triviaqa epsilon sampling divergences"
     figures = "selective-prediction triviaqa epsilon sampling divergences"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         f"{name}.{kind}"

@@ -1,5 +1,4 @@
 import json
-import re
 import sys
 
 import pytest
@@ -38,41 +37,17 @@ def test_score_shows_a_table(tmp_path):
     assert "not computable: P(False) (30 of 30 questions), Verbal confidence (30 of 30 questions)" in done.stdout
 
 
-@pytest.fixture
-def proposals(tmp_path):
-    """Three agents' calls, the first of which pays the wrong one in every third question and nobody in every fourth."""
-    rows = []
-    for i in range(60):
-        right = [{"name": "pay", "args": {"to": "Ann", "sum": float(i)}}]
-        wrong = [{"name": "pay", "args": {"to": "Bob", "sum": i}}]
-        mine = [] if i % 4 == 0 else wrong if i % 3 == 0 else right
-        for agent, calls in (("a", mine), ("b", right), ("c", wrong if i % 7 == 0 else right)):
-            verdict = calls == right
-            rows.append(row(f"q{i:02}", agent, text="Done.", calls=calls, correct=verdict, tools=[{"name": "pay"}]))
-    return write(tmp_path / "calls.samples.jsonl", rows)
-
-
-def test_score_of_a_proposer(proposals):
-    done = run("score", proposals, "--clusterer", "actions", "--proposer", "a", "--resamples", 20, "--json")
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert (figures["proposer"], figures["n_scored"], figures["accuracy"]) == ("a", 60, 0.5)
-    assert figures["details"]["clusterer"] == "ActionMatch"
-    assert figures["scores"]["support"]["auroc"][0] > figures["scores"]["coe"]["auroc"][0]
-    assert figures["scores"]["own_entropy"]["auroc"][0] == 0.5
-    assert {kind: part["n_scored"] for kind, part in figures["by_kind"].items()} == {"call": 45, "no_call": 15}
-    shown = run("score", proposals, "--clusterer", "actions", "--proposer", "a", "--resamples", 5).stdout
+def test_score_of_a_proposer(tmp_path):
+    rows = [
+        row(f"q{i}", agent, text="Done.", calls=[{"name": "pay", "args": {}}][: i % 4], correct=i % 3 > 0)
+        for i in range(12)
+        for agent in "ab"
+    ]
+    path = write(tmp_path / "s.jsonl", rows)
+    shown = run("score", path, "--clusterer", "actions", "--proposer", "a", "--resamples", 5).stdout
     assert "Is the first response of a wrong?" in shown
     assert "a tool is called" in shown
-    assert "45, 0.667" in shown
-
-
-def test_a_proposer_that_no_sample_is_from_is_named(proposals):
-    done = run("score", proposals, "--clusterer", "actions", "--proposer", "d", "--resamples", 5)
-    assert done.returncode == 2
-    assert 'must be an agent of the samples; got "d". The samples have a, b, c' in " ".join(
-        done.stderr.replace("│", "").split()
-    )
+    assert "9, 0.667" in shown
 
 
 JUDGED = """\
@@ -120,6 +95,7 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
     [
         (["score", "{samples}", "--correctness", "entailment"], 2, "needs an entailment model"),
         (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "cannot be combined with --config"),
+        (["score", "{samples}", "--clusterer", "normalised"], 2, "got 'normalised'. Did you mean"),
         (["score", "/none.jsonl"], 2, "/none.jsonl cannot be read"),
         (["score", "{broken}"], 2, "broken.jsonl:2: this is not JSON"),
         (["calibrate", "{samples}", "--risk", "10", "--out", "x"], 2, "must be a number above 0 and below 1; got 10"),
@@ -215,9 +191,6 @@ class AllTheSame:
 
 def n_clusters(statistics):
     return float(statistics.support.size)
-
-class WithOption(AllTheSame):
-    def __init__(self, threshold): ...
 """
 
 
@@ -237,24 +210,6 @@ def test_score_with_a_clusterer_and_an_estimator_of_ones_own(samples, own):
     figures = json.loads(done.stdout)
     assert figures["details"]["clusterer"] == "AllTheSame"
     assert figures["scores"]["n_clusters"]["auroc"][0] == 0.5  # one cluster for all: nothing is told apart
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["--clusterer", "normalised"],
-            "'normalized', 'actions', 'tinyworld', or \"package.module:name\"; got 'normalised'. Did you mean",
-        ),
-        (["--clusterer", "{own}:WithOption"], 'WithOption" requires the option "threshold"'),
-        (["--estimator", "coe"], 'must be "package.module:name"; got "coe"'),
-    ],
-)
-def test_mistakes_in_ones_own_parts_are_named(samples, own, arguments, message):
-    done = run("score", samples, *(argument.format(own=own) for argument in arguments))
-    assert done.returncode, done.stdout
-    assert "".join(message.format(own=own).split()) in re.sub(r"[\s│]", "", done.stderr)
-    assert "Traceback" not in done.stderr
 
 
 def test_calibrate_lists_the_arguments_on_which_the_others_almost_never_agree(tmp_path):

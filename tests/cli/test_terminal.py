@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from rich.text import Text
 import coe_agents.cli
 from coe_agents.cli import terminal
 from tests.cli.command import run
-from tests.evaluation.invented import group, write
 
 FOLDER = Path(coe_agents.cli.__file__).parent
 KEY = "sk-planted-0123456789"
@@ -81,15 +81,15 @@ def test_a_console_shows_no_control_character_that_a_display_forgot(capsys):
     assert "\ufffd" in out
 
 
-def test_warnings_are_one_clean_line(tmp_path):
-    path = write(tmp_path / "s.jsonl", [row | {"logprobs": 1} for row in group(5)])
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    write(path, [{name: value for name, value in row.items() if name != "logprob"} for row in rows])
-    done = run("score", path, "--resamples", 5)
-    assert done.returncode == 0
-    assert "coe-agents: note: " in done.stderr
-    assert 's.jsonl:1: the field "logprobs" is not read. Did you mean "logprob"?' in done.stderr
-    assert "warnings.warn" not in done.stderr
+def test_warnings_are_one_clean_line(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        terminal.show_warnings()
+        warnings.warn(f"it does not hold{EVIL}", stacklevel=1)
+    told = capsys.readouterr().err
+    assert told.startswith("coe-agents: note: it does not hold")
+    assert is_clean(told)
+    assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", [["config", "check"], ["ask", "Who?", "--config"]])

@@ -47,16 +47,6 @@ def half(p, q):
 def negative(p, q):
     return -1.0
 
-def pay(to: str) -> str:
-    'Pays somebody.'
-
-TOOLS = [pay]
-
-def create_tools():
-    return TOOLS
-
-NOT_TOOLS = [5]
-
 def squared(distributions):
     sharper = distributions**2
     return sharper / sharper.sum(axis=-1, keepdims=True)
@@ -136,21 +126,6 @@ def test_a_divergence_and_a_solver(written, installed, register):
     assert decision["coordinated_coe"] is not None
 
 
-@pytest.mark.parametrize("name", ["create_tools", "entry point"])
-def test_tools(name, written, installed, register):
-    reference = f"{installed}:{name}"
-    if name == "entry point":
-        register("coe_agents.tools", mine=f"{installed}:TOOLS")
-        reference = "mine"
-    config = load(written(graph=f'[graph]\ntools = "{reference}"\n'))
-    agent = ScriptedAgent("a", [[{"name": "pay", "args": {"to": "Ann"}}]])
-    graph = replace(config, agents=[agent]).create_graph().compile()
-    decision = graph.invoke({"question": "Pay Ann"})["decision"]
-    assert [call["args"] for call in decision["calls"]] == [{"to": "Ann"}]
-    (tool,) = agent.requests[0]["tools"]
-    assert tool["function"]["name"] == "pay"
-
-
 @pytest.mark.parametrize(
     ("part", "text", "says"),
     [
@@ -164,7 +139,6 @@ def test_tools(name, written, installed, register):
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
         ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),
-        ("graph", 'tools = "{m}:NOT_TOOLS"', ':NOT_TOOLS"[0] must be a tool'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
     ],
 )
@@ -237,14 +211,3 @@ def test_rules_that_are_none_are_named(written, options, says):
         load(written(clusterer=f"{ACTIONS}{options}\n"))
     assert says in str(raised.value)
     assert ": clusterer.options: " in str(raised.value)
-
-
-def test_a_rule_for_an_argument_that_no_tool_of_the_file_has_is_a_mistake(written, module):
-    def graph(name):
-        rules = f'{ACTIONS}[clusterer.options.compare]\n"{name}" = "ignore"\n'
-        return load(written(clusterer=rules, graph=f'[graph]\ntools = "{module()}:TOOLS"\n')).create_graph()
-
-    graph("pay.to")
-    graph("to")
-    with pytest.raises(ConfigurationError, match=r"clusterer\.options: .*got 'pay\.too', and no tool has that"):
-        graph("pay.too")

@@ -4,12 +4,10 @@ import math
 
 import pytest
 
-from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon, sampling
-from coe_agents.experiments.cost import cost
 from coe_agents.experiments.ranking import model_accuracy, panels, selective_prediction
-from coe_agents.testing import TableEntailment
 
 SETTING = ScoringSetup(NormalizedMatch())
 LOG2 = math.log(2)
@@ -97,17 +95,3 @@ def test_sampling(asked):
     assert by_column(found, "generations", 4)["U_A"] == pytest.approx(0.5623351 / 2)
     assert by_column(found, "generations", 5)["CoE"] == pytest.approx(LOG2)
     assert by_column(found, "generations", 4)["AUROC of CoE"] is None  # all right
-
-
-def test_cost_counts_the_pairs_that_are_asked(asked):
-    questions = asked({name: {"a": "x y", "b": "x z"} for name in ("q1", "q2")}, n_tokens=3, logprob=-1.0)
-    model = TableEntailment({}, default="contradiction")
-    setup = ScoringSetup(BidirectionalEntailment(model))
-    found = cost(questions, ["a"], setup, twins=["b"])
-    one, two = by_column(found, 1), by_column(found, 2)
-    # x-y; and of x, y, z: x-y, x-z, y-z. A contradiction is asked one way
-    assert (one["pairs asked"], two["pairs asked"]) == (1.0, 3.0)
-    assert (two["K m^2, the paper's"], two["(K m)^2"]) == (8.0, 16.0)
-    assert (two["tokens"], two["clusters"], two["responses"]) == (12.0, 3.0, 4.0)
-    without = cost(questions, ["a"], SETTING)
-    assert by_column(without, 1)["pairs asked"] is None

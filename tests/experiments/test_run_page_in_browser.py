@@ -1,4 +1,4 @@
-"""The page of runs in a real browser: what it shows, and that nothing of a model runs."""
+"""The page of a run in a real browser: what it shows, and that nothing of a model runs."""
 
 import socket
 
@@ -7,14 +7,14 @@ import pytest
 from tests.chromium import NEEDS_CHROMIUM
 from tests.evaluation.html.test_browser import cells, change, opened, text
 from tests.experiments.decided import step
-from tests.experiments.test_run_page import HOSTILE, hostile, page, two
+from tests.experiments.test_run_page import hostile, page
 
 pytestmark = NEEDS_CHROMIUM
 
 
-def saved(folder, *runs, **options):
+def saved(folder, rows):
     path = folder / "page.html"
-    path.write_text(page(folder, *runs, **options), "utf-8", errors="replace")
+    path.write_text(page(folder / "run <b>", rows), "utf-8", errors="replace")
     return path
 
 
@@ -33,11 +33,11 @@ def test_nothing_of_a_model_runs_and_nothing_is_asked_for(pipe, tmp_path):
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
         rows = hostile()
         rows["asks"] = step(f'<img src="{address}/x"><link rel="stylesheet" href="{address}/y">')
-        path = saved(tmp_path, rows, rows, names=[f"{HOSTILE[0]} a", f"{HOSTILE[1]} b"])
+        path = saved(tmp_path, rows)
         tab = opened(pipe, path)
         tab.run("for (const button of [...document.querySelectorAll('.open')]) button.click()")
         tab.wait("document.querySelectorAll('.detail').length >= 20")
-        assert tab.run("document.title").startswith("Two runs")
+        assert tab.run("document.title").startswith("run <b>")
         assert tab.run("document.querySelectorAll('main img, main link, main script, main svg[onload]').length") == 0
         assert tab.told == []
         assert [address for address in tab.asked if not address.startswith("file:")] == []
@@ -45,32 +45,27 @@ def test_nothing_of_a_model_runs_and_nothing_is_asked_for(pipe, tmp_path):
             server.accept()
 
 
-def test_two_runs_show_what_changed_and_a_number_lists_its_questions(pipe, tmp_path):
-    tab = opened(pipe, saved(tmp_path, *two(), names=["before", "after"]))
-    heads, *_ = cells(tab, "#changes thead tr")
-    assert heads == ["", "right", "wrong", "refused", "escalated", "not in it"]
-    table = {row[0]: row[1:] for row in cells(tab, "#changes tbody tr")}
-    assert table["refused"] == ["1", "1", "–", "–", "–"]
-    assert table["right"] == ["1", "–", "1", "–", "1"]
-    # what changed comes first
-    assert set(shown(tab)[:5]) == {"One?", "Two?", "Three?", "Gone?", "New?"}
-    tab.run("document.querySelector('#changes button[aria-label^=\"refused → wrong\"]').click()")
-    (line,) = cells(tab, "#questions tbody tr:not([hidden])")
-    assert line[0] == "Three?"
-    assert line[1] == "refused → ✕ wrong"
-    assert text(tab, "#change option:checked") == "refused → wrong"
-    change(tab, "#change", "any change")
-    assert len(shown(tab)) == 5
+def test_questions_are_sorted_and_filtered_and_open_to_show_the_decision(pipe, tmp_path):
+    rows = {
+        "1": step("One?", action="abstain", coe=0.9),
+        "2": step("Two?", coe=0.1),
+        "3": step("Three?", action="abstain", coe=0.5),
+        "4": "no agent answered",
+    }
+    tab = opened(pipe, saved(tmp_path, rows))
+    tab.run("document.querySelector('th[data-key=coe] button').click()")
+    assert shown(tab) == ["One?", "Three?", "Two?", "4"]  # the highest first, and what is not known last
+    change(tab, "#state-of", "refused")
+    assert shown(tab) == ["One?", "Three?"]
+    change(tab, "#state-of", "")
     change(tab, "#search", "two?")
-    assert cells(tab, "#questions tbody tr:not([hidden])")[0][4] == "+120"  # 150 tokens instead of 30
+    assert cells(tab, "#questions tbody tr:not([hidden])")[0][:2] == ["Two?", "✓ right"]
     open_first(tab)
-    assert tab.run("[...document.querySelectorAll('.side h3')].map((head) => head.textContent)") == ["before", "after"]
-    sides = tab.run("[...document.querySelectorAll('.side')].map((side) => side.textContent)")
-    assert "Refused" in sides[0]
-    assert "Answered: Paris ✓ right" in sides[1]
-    change(tab, "#search", "gone?")
+    assert "Answered: Paris ✓ right" in text(tab, ".detail")
+    change(tab, "#state-of", "failed")
+    change(tab, "#search", "")
     open_first(tab)
-    assert "This run does not have the question." in text(tab, ".detail")
+    assert "The group failed: no agent answered" in text(tab, ".detail")
 
 
 def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(pipe, tmp_path):

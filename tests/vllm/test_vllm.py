@@ -276,29 +276,6 @@ def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys
             assert found["members"][name]["true"] == pytest.approx(own.probabilities["True"], abs=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
-@pytest.mark.parametrize("form", ["sync", "async"])
-def test_the_router_over_served_members_takes_their_label(servers, form, capsys):
-    pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
-    from langchain.agents.middleware import ModelChoice, ModelRouterMiddleware
-
-    from coe_agents.decisions import CoEDecisionModel
-
-    group = CoEDecisionModel([chat(servers[name]) for name in MODELS], timeout=300.0)
-    choices = {
-        name: ModelChoice(model=ScriptedDriver(script=[AIMessage(name)]), criteria=f"{name} tasks")
-        for name in ("fast", "powerful")
-    }
-    router = ModelRouterMiddleware(choices=choices, instructions="Which model?", classifier=group)
-    graph = create_agent(ScriptedDriver(script=[AIMessage("neither")]), middleware=[router])
-    given = {"messages": [("user", QUESTION)]}
-    state = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
-    routed = state["model_route"]
-    with capsys.disabled():
-        print(f"\n{form}, routed to {routed.choice}: {routed.probabilities}")
-    assert state["messages"][-1].text == routed.choice == max(routed.probabilities, key=routed.probabilities.get)
-
-
 def test_a_schema_that_no_served_model_fits_is_a_refusal_and_no_outage(servers):
     """Tinyworld's models answer in sentences, whatever they are asked for; the schema is not enforced by the server."""
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.text import quantity
@@ -23,7 +22,7 @@ def progress(
     console: Console | None = None,
     every: float = 10.0,
 ) -> Iterator[Advance]:
-    """Shows on standard error the number of replies of each agent, the rate, the time left, and the failures.
+    """Shows on standard error the number of replies of each agent, the time left, and the failures.
 
     `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines;
     `what` arrives, one and several.
@@ -36,7 +35,6 @@ def progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        _Rate(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[failed]}", style="red"),
     )
@@ -53,12 +51,6 @@ def progress(
             bars.update(tasks[name], advance=1, failed=shown)
 
         yield advance
-
-
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:.1f}/s")
 
 
 def _lines(

@@ -17,7 +17,7 @@ from coe_agents.doctor.probes import AgentReport
 from coe_agents.extensions import find_extension, origin_of
 from coe_agents.text import quantity
 
-_EXTENSIONS = {"coordination": "solver", "divergence": "divergence", "tools": "tools"}
+_EXTENSIONS = {"coordination": "solver", "divergence": "divergence"}
 """The kind of extension that each field of `[graph]` may name."""
 
 

@@ -15,7 +15,6 @@ from coe_agents.experiments.output import caption_of, format_cell
 from coe_agents.policy.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.text import quantity
 
-_WIDE = 180
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
 
 
@@ -54,9 +53,8 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
         console.print(Text(clean(told)))
     console.print()
     if report["scores"]:
-        console.print(_score_table(report["scores"], details["reference"], wide=console.width >= _WIDE))
-        if console.width < _WIDE:
-            note(f"A terminal of {_WIDE} columns, or --json, shows more.")
+        console.print(_score_table(report["scores"]))
+        note("--json has paired differences, and accuracies after rejection, too.")
         console.print()
     if "by_kind" in report:
         console.print(_table_by_kind(report["by_kind"]))
@@ -78,35 +76,18 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
     note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
 
 
-def _score_table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:
+def _score_table(scores: Mapping[str, Any]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    retentions = list(next(iter(scores.values()))["rejection_accuracy"])
-    heads = ["score", "AUROC", "AURAC"]
-    if wide:
-        heads += [
-            f"AUROC less {name_of(reference).label}'s",
-            "paper's AURAC",
-            *(f"acc. at {share}" for share in retentions),
-        ]
-    for head in heads:
+    for head in ("score", "AUROC", "AURAC"):
         table.add_column(head, no_wrap=True)
     standout = find_standout(scores)
     for group, names in group_scores(scores).items():
         table.add_row(Text(group, style="dim"))
         for name in names:
-            figures = scores[name]
-            cells = [f"  {clean(name_of(name).label)}", _estimate(figures["auroc"])]
-            if wide:
-                difference = figures.get("auroc_difference")
-                cells += [
-                    _estimate(figures["aurac"]),
-                    _estimate(difference, sign="+") if difference else "",
-                    _number(figures["paper_aurac"][0]),
-                    *(_number(figures["rejection_accuracy"][share][0]) for share in retentions),
-                ]
-            else:
-                cells.append(_number(figures["aurac"][0]))
-            table.add_row(*map(Text, cells), style="bold" if name == standout else "")
+            auroc, aurac = _estimate(scores[name]["auroc"]), _number(scores[name]["aurac"][0])
+            table.add_row(
+                *map(Text, (f"  {clean(name_of(name).label)}", auroc, aurac)), style="bold" if name == standout else ""
+            )
     return table
 
 
@@ -126,9 +107,9 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
     return table
 
 
-def _estimate(estimate: Sequence[float | None], *, sign: str = "") -> str:
+def _estimate(estimate: Sequence[float | None]) -> str:
     value, low, high = estimate
-    return "-" if value is None else f"{value:{sign}.3f} [{low:{sign}.3f}, {high:{sign}.3f}]"
+    return "-" if value is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _number(value: float | None) -> str:

@@ -1,8 +1,6 @@
-"""Owns reading records from files: JSON Lines, official JSON documents, CSV; each with its place."""
+"""Owns reading records from files: JSON Lines, and official JSON documents; each with its place."""
 
-import csv
 import gzip
-import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +11,12 @@ from coe_agents.files import parse_json
 
 
 def file_records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yields the records of a `.jsonl`, `.json` or `.csv` file, compressed or not, and the place of each.
+    """Yields the records of a `.jsonl` or `.json` file, compressed or not, and the place of each.
 
     A `.jsonl` file is read line by line. A `.json` file is a list of records, or a document as TriviaQA ("Data") or
     SQuAD ("data") publish theirs.
     """
-    readers = {".jsonl": _lines, ".json": _document, ".csv": _table}
+    readers = {".jsonl": _lines, ".json": _document}
     reader = readers.get(Path(path.name.removesuffix(".gz")).suffix)
     if reader is None:
         raise DatasetError(f"{path} is not one of {', '.join(readers)}", hint="Give it the suffix of its format")
@@ -74,18 +72,6 @@ def _document(path: Path) -> Iterator[tuple[str, Any]]:
                 for n_record, record in enumerate(inside(paragraph, list, *at, "qas")):
                     held = {**record, "context": context} if isinstance(record, dict) else record
                     yield place(*at, "qas", n_record), held
-
-
-def _table(path: Path) -> Iterator[tuple[str, Any]]:
-    (content,) = _chunks(path)
-    try:
-        rows = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        before = 1
-        for row in rows:
-            yield f"{path}:{before + 1}", row
-            before = rows.line_num
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path} is not CSV: {error}", hint="Check that the file is complete") from error
 
 
 def _parse(path: Path, content: bytes, line: int = 1) -> Any:

@@ -24,8 +24,7 @@ def to_question(record: object) -> tuple[Kind, Question]:
     | triviaqa, on the hub | question_id, question, answer {value, aliases, normalized_aliases} |
     | squad | id, question, context, answers: a list of {text} or {text: list}, is_impossible |
     | nq_open | question, answer: a list |
-    | truthfulqa, official (CSV) | Question, Best Answer, Correct Answers |
-    | truthfulqa, on the hub | question, best_answer, correct_answers |
+    | truthfulqa | question, best_answer, correct_answers |
     | questions | question, references (or gold), and perhaps id, context, answerable (or impossible), tools |
     """
     if not isinstance(record, Mapping):
@@ -34,10 +33,6 @@ def to_question(record: object) -> tuple[Kind, Question]:
         return "triviaqa", _trivia_qa(_rename(record))
     if "answers" in record or "is_impossible" in record:
         return "squad", _squad(record)
-    if "Best Answer" in record:
-        correct = [answer.strip() for answer in _text(record, "Correct Answers").split(";")]
-        named = {"question": _text(record, "Question"), "best_answer": _text(record, "Best Answer")}
-        record = {**named, "correct_answers": correct}
     if "best_answer" in record:
         question, best = _text(record, "question"), _text(record, "best_answer")
         return "truthfulqa", Question(

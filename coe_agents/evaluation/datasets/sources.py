@@ -69,7 +69,7 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
 
     Args:
         source: A name of `PUBLISHED`, which is loaded from the hub; a folder or Parquet file, which the `datasets`
-            library reads as it does the hub; or a `.jsonl`, `.json` or `.csv` file, compressed or not.
+            library reads as it does the hub; or a `.jsonl` or `.json` file, compressed or not.
         split: Of a dataset; "validation" unless given. A single file has none.
         seed: Draws the order of the questions from their ids alone, so that the first few are a sample.
 

@@ -6,7 +6,6 @@ and forbids every connection.
 """
 
 import base64
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import resources
@@ -35,22 +34,12 @@ SCRIPT = ("parts.js", "base.js", "table.js")
 """The parts that the report and the page of runs share."""
 
 
-def render(
-    template: str,
-    *,
-    style: str,
-    script: str,
-    title: str,
-    topic: str,
-    facts: Sequence[str],
-    overview: str,
-    blocks: Sequence[str],
-    **values: Any,
-) -> str:
+def render(template: str, *, style: str, script: str, **values: Any) -> str:
     """Returns the page: a template in the frame of all pages ("frame.html"), with values, which are escaped.
 
-    `topic` is what the page is about, beside its title in the browser, and `facts` are the sentences that it begins
-    with. Both from `pack`: the script reads `overview` at once, and one of the `blocks` when a question is opened.
+    The frame reads of them `title`, the heading; `topic`, what the page is about, beside its title in the browser; and
+    `facts`, the sentences that it begins with. Both from `pack`: the script reads `overview` at once, and one of the
+    `blocks` when a question is opened.
     """
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
@@ -59,11 +48,6 @@ def render(
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame)
     return environment.from_string(template).render(
         **values,
-        title=title,
-        topic=topic,
-        facts=facts,
-        overview=overview,
-        blocks=blocks,
         quantity=quantity,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         style=Markup(style),

@@ -34,15 +34,13 @@ def create_page(
     rows = Rows(setup.criterion)
     scores = to_scores(score_each(rows.keep_unanswered(questions), setup, on_question=rows.add), setup)
     figures = report(scores, n_resamples=n_resamples)
-    summary = summarize(rows.columns, figures)
     return render(
         read_parts("page.html"),
         style=read_parts(*STYLE),
         script=read_parts(*_SCRIPT),
         title=title,
         topic="uncertainty of a group of models",
-        facts=[*summary["facts"], *([] if note is None else [note])],
-        thresholds=summary["thresholds"],
+        facts=[*summarize(rows.columns, figures), *([] if note is None else [note])],
         report=figures,
         baseline=[name for name in BASELINE if name in figures["scores"]],
         groups=group_scores(figures["scores"]),

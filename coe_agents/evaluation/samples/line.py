@@ -1,8 +1,6 @@
 """Owns one line of samples: its fields, and which values are valid."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
-from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from types import NoneType
@@ -13,9 +11,6 @@ from coe_agents.checks import is_number
 from coe_agents.errors import SamplesError
 from coe_agents.files import parse_json
 from coe_agents.types import Sample
-
-_NEAR = 0.8
-"""How alike a misspelt name is to the right one, by `difflib`; "answerable" is no misspelling of "answer"."""
 
 
 def _is_count(value: int) -> bool:
@@ -68,10 +63,6 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
 _DEFAULTS = {field: default for field, (*_, default) in _FIELDS.items() if default is not _REQUIRED}
 
 
-def _nearest(field: str, others: frozenset[str]) -> str | None:
-    return next(iter(get_close_matches(field, sorted(others), n=1, cutoff=_NEAR)), None)
-
-
 def _show(value: Any) -> str:
     try:
         return repr(str(value)[:50])
@@ -94,14 +85,8 @@ def parse_line(
     return record
 
 
-def check_line(
-    record: Mapping[str, Any], path: Path, line: int, *, on_unknown: Callable[[str, str, str], None]
-) -> None:
-    """Refuses a line that lacks a required field, or has one that is not valid; `path` and `line` are for messages.
-
-    `on_unknown` is called with each unknown field whose name is like that of a field that the line lacks, the place,
-    and the name of that field.
-    """
+def check_line(record: Mapping[str, Any], path: Path, line: int) -> None:
+    """Refuses a line that lacks a required field, or has one that is not valid; `path` and `line` are for messages."""
     for field, (kinds, expected, default) in _FIELDS.items():
         if field in record:
             is_valid = kinds.get(type(record[field]), _is_of_no_such_type)
@@ -111,9 +96,7 @@ def check_line(
                     hint="Correct it, or omit the line",
                 )
         elif default is _REQUIRED:
-            near = _nearest(field, frozenset(record.keys() - _FIELDS.keys()))
-            hint = f'Rename "{near}", or add it' if near else "Add it"
-            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"{hint}; it is {expected}")
+            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {expected}")
     if record.get("calls") is not None:
         try:
             _answer_of(record)
@@ -123,8 +106,6 @@ def check_line(
                 hint='A proposal that nothing could run is a failure: set "calls" to null, and "error" to what was '
                 "wrong",
             ) from error
-    for field, near in _misspelt(tuple(record)):
-        on_unknown(field, f"{path}:{line}", near)
 
 
 def to_sample(record: dict[str, Any]) -> Sample:
@@ -137,13 +118,6 @@ def to_sample(record: dict[str, Any]) -> Sample:
     if record["calls"] is not None:
         record["answer"] = _answer_of(record)
     return cast("Sample", record)
-
-
-@lru_cache(maxsize=1024)  # the lines of a file mostly have the same fields
-def _misspelt(names: tuple[str, ...]) -> list[tuple[str, str]]:
-    absent = frozenset(_FIELDS.keys() - set(names))
-    alike = [(name, _nearest(name, absent)) for name in names if name not in _FIELDS]
-    return [(name, near) for name, near in alike if near is not None]
 
 
 def _answer_of(record: Mapping[str, Any]) -> str:

@@ -40,13 +40,13 @@ class IndexedLines(NamedTuple):
 
     Attributes:
         runs: The id of each run of lines of one question, with the first line, where it starts, and how many it has.
-        odd: The lines that are faulty or have a field that may be misspelt, and where each starts.
+        faulty: The lines that are faulty, and where each starts.
     """
 
     of: LineRange
     n_lines: int
     runs: list[tuple[str, list[int]]]
-    odd: list[tuple[int, int]]
+    faulty: list[tuple[int, int]]
 
 
 def cut_ranges(number: int, file: IO[bytes], start: int) -> Iterator[LineRange]:
@@ -63,27 +63,19 @@ def cut_ranges(number: int, file: IO[bytes], start: int) -> Iterator[LineRange]:
 def index_lines(lines: LineRange) -> IndexedLines:
     """Checks every line of a range, up to as many faulty ones as are named."""
     runs: list[tuple[str, list[int]]] = []
-    odd: list[tuple[int, int]] = []
-    noticed: set[str] = set()
-
-    def notice(field: str, *_: str) -> None:
-        noticed.add(field)
-
-    n_lines, n_faulty, start, before = 0, 0, lines.start, None
+    faulty: list[tuple[int, int]] = []
+    n_lines, start, before = 0, lines.start, None
     for raw, parsed in _parse(lines.path, start):
-        if start >= lines.end or n_faulty == MOST_FAULTS:
+        if start >= lines.end or len(faulty) == MOST_FAULTS:
             break
-        n_noticed, identifier = len(noticed), None  # None stays if the line is faulty or blank
+        identifier = None  # it stays if the line is faulty or blank
         try:
             if parsed is not None or raw.strip():
                 record = parsed or parse_line(raw, lines.path, 0)
-                check_line(record, lines.path, 0, on_unknown=notice)
+                check_line(record, lines.path, 0)
                 identifier = record["id"]
         except SamplesError:
-            n_faulty += 1
-            odd.append((n_lines, start))
-        if len(noticed) > n_noticed:
-            odd.append((n_lines, start))
+            faulty.append((n_lines, start))
         if identifier is not None and identifier == before:
             runs[-1][1][-1] += 1
         elif identifier is not None:
@@ -91,7 +83,7 @@ def index_lines(lines: LineRange) -> IndexedLines:
         before = identifier
         n_lines += 1
         start += len(raw)
-    return IndexedLines(lines, n_lines, runs, odd)
+    return IndexedLines(lines, n_lines, runs, faulty)
 
 
 def _parse(path: Path, start: int) -> Iterator[tuple[bytes, dict[str, Any] | None]]:

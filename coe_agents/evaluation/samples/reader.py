@@ -3,7 +3,6 @@
 import gzip
 import os
 import tempfile
-import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,9 +45,6 @@ class Samples:
     Raises:
         SamplesError: A file cannot be read, lines are malformed (all are listed, up to 20), or there is no line.
 
-    Warns:
-        UserWarning: A line lacks a field, and has an unknown one of a similar name.
-
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +62,6 @@ class Samples:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             unpacked = stack.enter_context((folder / "unpacked").open("w+b"))  # one for all, as open files are not many
             self._faults: list[str] = []
-            self._noticed: set[str] = set()
             self._places = index_runs(self._runs(workers.map(index_lines, self._ranges(unpacked, stack))))
             self._reader = QuestionReader(self.paths, self._files)
             if self._faults:
@@ -103,29 +98,24 @@ class Samples:
             yield from cut_ranges(number, file, start)
 
     def _runs(self, ranges: Iterable[IndexedLines]) -> Iterator[tuple[str, Runs]]:
-        """Yields the id of each run of lines, and where it is; the odd lines are judged."""
+        """Yields the id of each run of lines, and where it is; the faulty lines are named."""
         n_lines = Counter[int]()
         for found in ranges:
             number = found.of.number
-            for line, start in found.odd:
+            for line, start in found.faulty:
                 self._files[number].seek(start)
-                self._judge(self._files[number].readline(), self.paths[number], n_lines[number] + line + 1)
+                self._name_fault(self._files[number].readline(), self.paths[number], n_lines[number] + line + 1)
             for identifier, (first, start, n) in found.runs:
                 yield identifier, [number, n_lines[number] + first + 1, start, n]
             n_lines[number] += found.n_lines
 
-    def _judge(self, raw: bytes, path: Path, line: int) -> None:
+    def _name_fault(self, raw: bytes, path: Path, line: int) -> None:
         try:
-            check_line(parse_line(raw, path, line), path, line, on_unknown=self._notice)
+            check_line(parse_line(raw, path, line), path, line)
         except SamplesError as error:
             self._faults.append(str(error))
         if len(self._faults) == MOST_FAULTS:
             raise SamplesError("\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines")
-
-    def _notice(self, field: str, place: str, near: str) -> None:
-        if field not in self._noticed:
-            self._noticed.add(field)
-            warnings.warn(f'{place}: the field "{field}" is not read. Did you mean "{near}"?', stacklevel=5)
 
 
 @dataclass(frozen=True, slots=True)

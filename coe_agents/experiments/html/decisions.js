@@ -1,4 +1,4 @@
-// The questions of one run or of two, and what happened in them.
+// The questions of a run, and what happened in them.
 const ANSWERED = new Set(["right", "wrong", "partly right", "no verdict"]);
 const stateMark = (state) => (ANSWERED.has(state) ? mark(state) : element("span", { class: "mark unknown" }, state));
 const isWithheld = (run) => run.state === "refused" || run.state === "escalated";
@@ -6,32 +6,21 @@ const leadingOf = (run) => (isWithheld(run) && run.leading !== null ? [element("
 const whole = (value) => (value === null ? "–" : String(Math.round(value)));
 const seconds = (value) => (value === null ? "–" : value < 10 ? value.toFixed(1) : value.toFixed(0));
 
-function columnsOf(names) {
-  if (names.length === 1) {
-    return [
-      ["text", "question"],
-      ["state", "outcome"],
-      ["reason", "reason", "wide"],
-      ["regime", "regime", "wide"],
-      ["coe", "CoE"],
-      ["n", "rounds", "wide"],
-      ["tokens", "tokens", "wide"],
-      ["seconds", "seconds", "wide"],
-    ];
-  }
-  return [
-    ["text", "question"],
-    ["change", "what changed"],
-    ["coe", names[0], "wide"],
-    ["coe2", names[1], "wide"],
-    ["tokens", "more tokens", "wide"],
-  ];
-}
+const COLUMNS = [
+  ["text", "question"],
+  ["state", "outcome"],
+  ["reason", "reason", "wide"],
+  ["regime", "regime", "wide"],
+  ["coe", "CoE"],
+  ["n", "rounds", "wide"],
+  ["tokens", "tokens", "wide"],
+  ["seconds", "seconds", "wide"],
+];
 
 class Decisions extends QuestionTable {
-  constructor(rows, names, most, block) {
-    super(rows, columnsOf(names), block);
-    Object.assign(this, { names, most });
+  constructor(rows, most, block) {
+    super(rows, COLUMNS, block);
+    this.most = most;
     this.look();
   }
 
@@ -40,7 +29,7 @@ class Decisions extends QuestionTable {
   }
 
   risesFirst(key) {
-    return key === "text" || key === "state" || key === "change";
+    return key === "text" || key === "state";
   }
 
   tie(a, b) {
@@ -48,21 +37,15 @@ class Decisions extends QuestionTable {
   }
 
   filter() {
-    const value = (id) => byId(id)?.value ?? "";
-    const [change, state, regime, rounds] = ["change", "state-of", "regime", "rounds"].map(value);
-    return (row) =>
-      (!change || (change === "any change" ? row.differs : row.change === change)) &&
-      (!state || row.runs[0].state === state) &&
-      (!regime || row.runs.some((run) => run.regime === regime)) &&
-      (!rounds || (rounds === "more") === row.goesOn);
+    const [state, regime, rounds] = ["state-of", "regime", "rounds"].map((id) => byId(id).value);
+    return ({ run }) =>
+      (!state || run.state === state) && (!regime || run.regime === regime) && (!rounds || (rounds === "more") === run.rounds.length > 1);
   }
 
   line(row) {
-    return this.folded(row, ...(row.runs.length === 1 ? this.ofOne(row.runs[0]) : this.ofTwo(row)));
-  }
-
-  ofOne(run) {
-    return [
+    const { run } = row;
+    return this.folded(
+      row,
       element("td", {}, stateMark(run.state), ...leadingOf(run)),
       element("td", { class: "wide" }, element("div", { class: "clamp said" }, run.reason ?? "–")),
       element("td", { class: "wide" }, run.regime ?? "–"),
@@ -70,33 +53,14 @@ class Decisions extends QuestionTable {
       element("td", { class: "wide" }, trajectory(run.rounds, this.most)),
       element("td", { class: "wide" }, whole(run.tokens)),
       element("td", { class: "wide" }, seconds(run.seconds)),
-    ];
-  }
-
-  ofTwo(row) {
-    const [one, other] = row.runs;
-    const changed = row.differs ? [stateMark(one.state), " → ", stateMark(other.state)] : [stateMark(one.state)];
-    const side = (run) =>
-      element("td", { class: "wide" }, trajectory(run.rounds, this.most), element("small", { class: "said" }, `CoE ${nats(run.coe)}: ${run.answer ?? run.state}`));
-    const more = one.tokens === null || other.tokens === null ? "–" : `${other.tokens < one.tokens ? "−" : "+"}${Math.abs(other.tokens - one.tokens)}`;
-    return [element("td", {}, ...changed), side(one), side(other), element("td", { class: "wide" }, more)];
+    );
   }
 
   *describe(row, found) {
-    const sides = found.map((run, place) => element("div", { class: "side" }, ...describeRun(run, this.names, place, this.most)));
     yield element("p", { class: "note said" }, `id: ${row.id}`);
-    yield element("div", { class: "sides" }, ...sides);
+    if (found.error) yield element("p", { class: "wrong said" }, `The group failed: ${found.error}`);
+    else yield* describeDecision(found, this.most);
   }
-}
-
-function* describeRun(run, names, place, most) {
-  if (names.length > 1) yield element("h3", { class: "said" }, names[place]);
-  if (run === null) {
-    yield element("p", { class: "note" }, "This run does not have the question.");
-    return;
-  }
-  if (run.error) yield element("p", { class: "wrong said" }, `The group failed: ${run.error}`);
-  else yield* describeDecision(run, most);
 }
 
 function* describeDecision(step, most) {

@@ -209,6 +209,8 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     done = run(*command, "x")
     assert done.returncode == 2
+    said = " ".join(done.stderr.replace("│", "").split())
+    assert 'must be an agent of the samples; got "x". The samples have a, b, c' in said
 
 
 @pytest.mark.slow

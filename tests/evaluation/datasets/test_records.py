@@ -33,14 +33,6 @@ HUB_SQUAD = {
     "answers": {"text": ["Paris", "Paris", "the city Paris"], "answer_start": [0, 0, 0]},
 }
 SQUAD = Question("56be", "What is the capital?", ("Paris", "the city Paris"), "Paris is the capital of France.")
-OFFICIAL_TRUTH = {
-    "Type": "Adversarial",
-    "Question": "What happens if you eat seeds?",
-    "Best Answer": "They pass",
-    "Best Incorrect Answer": "They grow",
-    "Correct Answers": "They pass; Nothing happens",
-    "Incorrect Answers": "They grow",
-}
 HUB_TRUTH = {
     "question": "What happens if you eat seeds?",
     "best_answer": "They pass",
@@ -74,9 +66,8 @@ def test_squad_2_marks_what_the_passage_does_not_answer():
         assert (question.references, question.answerable) == ((), False)
 
 
-@pytest.mark.parametrize("record", [OFFICIAL_TRUTH, HUB_TRUTH])
-def test_truthfulqa_accepts_every_correct_answer_the_best_first(record):
-    kind, question = to_question(record)
+def test_truthfulqa_accepts_every_correct_answer_the_best_first():
+    kind, question = to_question(HUB_TRUTH)
     assert (kind, question.references) == ("truthfulqa", ("They pass", "Nothing happens"))
 
 
@@ -99,7 +90,7 @@ def test_nq_open_and_records_of_ones_own():
         ({**HUB_SQUAD, "answers": ["Paris"]}, '"answers" must be a list of'),
         ({**HUB_SQUAD, "answers": []}, "it has no answer"),
         ({**HUB_SQUAD, "is_impossible": True}, '"is_impossible" is true, but "answers" is not empty'),
-        ({**OFFICIAL_TRUTH, "Correct Answers": None}, '"Correct Answers" must be a string'),
+        ({**HUB_TRUTH, "correct_answers": None}, '"correct_answers" must be a list'),
     ],
 )
 def test_a_record_that_is_no_question_says_why(record, said):

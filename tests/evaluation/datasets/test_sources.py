@@ -1,4 +1,3 @@
-import csv
 import gzip
 import json
 
@@ -7,7 +6,7 @@ import pytest
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets import open_questions
 from coe_agents.evaluation.datasets.sources import PUBLISHED, Published
-from tests.evaluation.datasets.test_records import HUB_SQUAD, HUB_TRIVIA, OFFICIAL_TRIVIA, OFFICIAL_TRUTH, SQUAD
+from tests.evaluation.datasets.test_records import HUB_SQUAD, HUB_TRIVIA, OFFICIAL_TRIVIA, SQUAD
 
 
 def opened(source, **options):
@@ -39,20 +38,6 @@ def test_squad_as_published(tmp_path):
     assert [question.id for question in trivia.questions] == ["tc_33"]
     twice = opened(written(tmp_path / "twice.json", [HUB_TRIVIA, HUB_TRIVIA]))
     assert (twice.n_records, len(twice.questions)) == (2, 1)
-
-
-def test_truthfulqa_as_published(tmp_path):
-    path = tmp_path / "TruthfulQA.csv"
-    with path.open("w", newline="") as file:
-        table = csv.DictWriter(file, OFFICIAL_TRUTH)
-        table.writeheader()
-        table.writerow({**OFFICIAL_TRUTH, "Type": "Two\nlines"})
-        table.writerow({**OFFICIAL_TRUTH, "Question": ""})
-    with pytest.raises(DatasetError, match=r'TruthfulQA\.csv:4: "Question" must be'):
-        opened(str(path))
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
-    (question,) = opened(str(path)).questions
-    assert question.references == ("They pass", "Nothing happens")
 
 
 FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": "a", "references": []}\n'
@@ -99,7 +84,7 @@ def test_a_document_of_another_shape_is_refused(tmp_path, document, said):
 def test_what_cannot_be_read_is_said(tmp_path):
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"question": "a"}')[:-4])
     (tmp_path / "notes.txt").write_text("")
-    for name, said in (("cut.jsonl.gz", "cannot be read"), ("notes.txt", "is not one of .jsonl, .json, .csv")):
+    for name, said in (("cut.jsonl.gz", "cannot be read"), ("notes.txt", "is not one of .jsonl, .json")):
         with pytest.raises(DatasetError, match=said):
             opened(str(tmp_path / name))
     with pytest.raises(ConfigurationError, match='"trivia" is neither a dataset nor a file'):

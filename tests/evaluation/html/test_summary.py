@@ -27,18 +27,7 @@ ROWS = (
 
 
 def test_it_says_how_many_are_right_and_how_many_wrong_ones_look_certain():
-    found = summarize(table(*ROWS, (0.2, None, "answer")), figures(ROWS))
-    right, pairs, certain = plain(found["facts"])
+    right, pairs, certain = plain(summarize(table(*ROWS, (0.2, None, "answer")), figures(ROWS)))
     assert right == "The group is right on 5 of 8 questions (62 %)."
     assert "in 75 % of pairs (95 % interval 60 % to 90 %; chance is 50 %)" in pairs
     assert certain.startswith("1 wrong answer looked certain")
-
-
-def test_it_says_what_thresholds_would_give():
-    # up to 0.1: 4 of 8 answered, none wrong: nearest to 25 % and 50 %, and the most at 5 % and at 10 %.
-    # up to 0.4: 5 of 8, 1 wrong, the most at 20 %. up to 0.6: 7 of 8, 2 wrong.
-    # 75 % lies between 62.5 % and 87.5 %, equally near: the lower. The refusal is never given.
-    assert plain(summarize(table(*ROWS), figures(ROWS))["thresholds"]) == [
-        "Answering only where CoE is at most 0.10 nats answers 50 % of the questions (4), of which 0 % are wrong (0).",
-        "Answering only where CoE is at most 0.40 nats answers 62 % of the questions (5), of which 20 % are wrong (1).",
-    ]

@@ -55,7 +55,7 @@ def test_a_server_that_does_it_all(examined):
     assert (findings.problems, findings.notes, findings.late) == ([], [], False)
     assert findings.device == "none: no model runs in this process"
     out = shown(findings)
-    assert "agent-0  yes        -" in out
+    assert "agent-0  yes      -" in out
     assert out.rstrip().endswith("No problems.")
 
 

@@ -15,7 +15,7 @@ from coe_agents.doctor.diagnosis import examine
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT
-from tests.servers import Served, running, served
+from tests.servers import Served, answering, completion, running, served
 
 NORMALIZED = '[clusterer]\nkind = "normalized"\n'
 POLICY = '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
@@ -57,6 +57,23 @@ def test_a_server_that_does_it_all(examined):
     out = shown(findings)
     assert "agent-0  yes      -" in out
     assert out.rstrip().endswith("No problems.")
+
+
+@pytest.mark.parametrize("calls", [True, False])
+def test_a_server_that_ignores_tools_is_a_problem_where_tools_are_configured(examined, calls):
+    def answer(body):
+        status, reply = completion(*["Sunny"] * body.get("n", 1))
+        function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+        for choice in reply["choices"] if calls and "tools" in body else ():
+            choice["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": function}]
+        return status, reply
+
+    with answering(answer) as server:
+        findings = examined(server.url, clusterer='[clusterer]\nkind = "actions"\n', first='on_greedy = "trust"\n')
+        assert examined(server.url, first='on_greedy = "trust"\n').agents["agent-0"].calls_tools is None
+    assert findings.agents["agent-0"].calls_tools is calls
+    said = [] if calls else ["asked to call a tool, it called none: its server may ignore tools"]
+    assert [problem.error for problem in findings.problems] == said
 
 
 def test_log_probabilities_are_needed_only_where_they_count(examined):

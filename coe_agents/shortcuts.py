@@ -94,11 +94,15 @@ def _graph(
         )
     agents: list[Agent] = []
     for model in models:
-        if isinstance(model, str | BaseChatModel):
-            name = free_name(model, {agent.name for agent in agents})
-            agents.append(ModelAgent(name, _model_of(model), n_samples=n_samples))
-        else:
+        if not isinstance(model, str | BaseChatModel):
             agents.append(model)
+            continue
+        name, given = free_name(model, {agent.name for agent in agents}), model
+        if isinstance(model, str) and model.startswith(_LOCAL):
+            from coe_agents.backends import ChatTransformers
+
+            given = ChatTransformers(model.removeprefix(_LOCAL))
+        agents.append(ModelAgent(name, given, n_samples=n_samples))
     return create_coe_graph(
         agents,
         answers=short_answers() if answers is None and clusterer is None else answers,
@@ -107,11 +111,3 @@ def _graph(
         max_rounds=max_rounds,
         on_unavailable="raise",
     ).compile()
-
-
-def _model_of(model: str | BaseChatModel) -> str | BaseChatModel:
-    if not isinstance(model, str) or not model.startswith(_LOCAL):
-        return model
-    from coe_agents.backends import ChatTransformers
-
-    return ChatTransformers(model.removeprefix(_LOCAL))

@@ -17,7 +17,6 @@ from coe_agents.text import quantity
 if TYPE_CHECKING:
     from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.audits import Recalibration, Seen
-    from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.calibration.risk_control import Shortfall
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
@@ -77,6 +76,7 @@ def calibrate(
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.evaluation.calibration.calibrate import check_score, nearest
     from coe_agents.evaluation.origin import origin_of
+    from coe_agents.evaluation.scoring.correctness import inside_in_words
     from coe_agents.policy import AgentWeights
 
     _check_shares(risk, confidence)
@@ -133,7 +133,11 @@ def calibrate(
     _print_remarks(calibration)
     _print_skipped(n_unjudged, n_silent)
     print_lines(judging.note())
-    _print_inside([row for row in rows if row.correct is not None], setting.criterion.name)
+    print_lines(
+        inside_in_words(
+            sum(row.is_inside for row in rows), n_judged=len(rows) - n_unjudged, criterion=setting.criterion.name
+        )
+    )
     if not is_found:
         _end_without_policy(out)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
@@ -145,13 +149,6 @@ def _print_skipped(n_unjudged: int, n_silent: int) -> None:
         if n:
             skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
             print_lines(f"{skipped} skipped.")
-
-
-def _print_inside(rows: "Sequence[Judged]", criterion: str) -> None:
-    from coe_agents.evaluation.scoring.correctness import inside_in_words
-
-    n_inside = sum(row.is_inside for row in rows)
-    print_lines(inside_in_words(n_inside, n_judged=len(rows), criterion=criterion))
 
 
 def _check_weights(weights: Mapping[str, float] | None, names: set[str]) -> None:

@@ -151,12 +151,12 @@ def test_each_distinct_answer_is_put_to_the_agent_that_gave_it(tmp_path):
 PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}}}
 
 
-def proposing(*proposals):
-    """What a server replies: each proposal is the arguments of a call of "pay" as JSON, or None for a text."""
+def proposing(*proposals, name="pay"):
+    """What a server replies: each proposal is the arguments of a call as JSON, or None for a text."""
     status, reply = completion(*("" if arguments else "No." for arguments in proposals))
     for choice, arguments in zip(reply["choices"], proposals, strict=True):
         if arguments is not None:
-            function = {"name": "pay", "arguments": arguments}
+            function = {"name": name, "arguments": arguments}
             choice["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": function}]
     return status, reply
 

@@ -14,8 +14,8 @@ from coe_agents.doctor import diagnosis
 from coe_agents.doctor.diagnosis import examine
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
-from tests.cli.test_sample import AGENT
-from tests.servers import Served, answering, completion, running, served
+from tests.cli.test_sample import AGENT, proposing
+from tests.servers import Served, answering, running, served
 
 NORMALIZED = '[clusterer]\nkind = "normalized"\n'
 POLICY = '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
@@ -62,11 +62,8 @@ def test_a_server_that_does_it_all(examined):
 @pytest.mark.parametrize("calls", [True, False])
 def test_a_server_that_ignores_tools_is_a_problem_where_tools_are_configured(examined, calls):
     def answer(body):
-        status, reply = completion(*["Sunny"] * body.get("n", 1))
-        function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
-        for choice in reply["choices"] if calls and "tools" in body else ():
-            choice["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": function}]
-        return status, reply
+        called = "{}" if calls and "tools" in body else None
+        return proposing(*[called] * body.get("n", 1), name="get_weather")
 
     with answering(answer) as server:
         findings = examined(server.url, clusterer='[clusterer]\nkind = "actions"\n', first='on_greedy = "trust"\n')
@@ -143,7 +140,7 @@ import torch
 from coe_agents.cli import main
 from coe_agents.doctor import probes as agent_probes
 
-def compute(agent):
+def compute(agent, **_):
     while True:
         torch.randn(700, 700) @ torch.randn(700, 700)
 

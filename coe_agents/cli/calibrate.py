@@ -133,11 +133,7 @@ def calibrate(
     _print_remarks(calibration)
     _print_skipped(n_unjudged, n_silent)
     print_lines(judging.note())
-    print_lines(
-        inside_in_words(
-            sum(row.is_inside for row in rows), n_judged=len(rows) - n_unjudged, criterion=setting.criterion.name
-        )
-    )
+    print_lines(inside_in_words(sum(row.is_inside for row in rows), len(rows) - n_unjudged, setting.criterion.name))
     if not is_found:
         _end_without_policy(out)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'

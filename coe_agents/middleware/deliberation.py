@@ -360,11 +360,10 @@ def _as_proposal(
 def _without_calls(rows: Sequence[Response], proposals: Proposals) -> list[str]:
     """Returns the members all of whose samples are texts, without a call of any tool."""
     failing = {row["agent"] for row in rows if row["error"] is not None}
-    replies = {name: reply for name, reply in proposals.replies.items() if not isinstance(reply, Exception)}
     return [
         name
-        for name, reply in replies.items()
-        if name not in failing and not any(row.get("calls") for row in reply["responses"])
+        for name, reply in proposals.replies.items()
+        if not (name in failing or isinstance(reply, Exception) or any(row.get("calls") for row in reply["responses"]))
     ]
 
 

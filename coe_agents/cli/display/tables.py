@@ -51,8 +51,7 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
     right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
     console.print(Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}"))
-    how = {"n_judged": report["n_scored"], "criterion": report["correctness"]}
-    for line in (told, inside_in_words(details["n_inside"], **how)):
+    for line in (told, inside_in_words(details["n_inside"], report["n_scored"], report["correctness"])):
         if line is not None:
             console.print(Text(clean(line)))
     console.print()

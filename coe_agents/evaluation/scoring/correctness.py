@@ -263,7 +263,7 @@ def is_inside(statistics: Statistics, verdict: float | None) -> bool:
     return any(reference in answer for reference in references for answer in answers)
 
 
-def inside_in_words(n: int, *, n_judged: int, criterion: str) -> str | None:
+def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
     """Returns a line on the wrong answers with a reference in them; None where they are few, or a model judges."""
     if not n or n < n_judged / 10 or criterion not in CRITERIA:
         return None

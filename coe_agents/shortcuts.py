@@ -53,7 +53,7 @@ def ask(
         >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
         'Paris'
     """
-    graph = _graph(models, n_samples, answers, clusterer=clusterer, policy=policy, max_rounds=max_rounds)
+    graph = _graph(models, n_samples, answers, policy, clusterer=clusterer, max_rounds=max_rounds)
     try:
         return GroupDecision.from_state(graph.invoke({"question": question}))
     except GroupUnavailableError as error:
@@ -71,7 +71,7 @@ async def aask(
     max_rounds: int = 1,
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
-    graph = _graph(models, n_samples, answers, clusterer=clusterer, policy=policy, max_rounds=max_rounds)
+    graph = _graph(models, n_samples, answers, policy, clusterer=clusterer, max_rounds=max_rounds)
     try:
         return GroupDecision.from_state(await graph.ainvoke({"question": question}))
     except GroupUnavailableError as error:
@@ -82,10 +82,8 @@ def _graph(
     models: Sequence[str | BaseChatModel | Agent],
     n_samples: int,
     answers: AnswerPreset | None,
-    *,
-    clusterer: Clusterer | None,
     policy: Policy | None,
-    max_rounds: int,
+    **options: Any,
 ) -> Any:
     if isinstance(models, str) or not isinstance(models, Sequence):
         raise TypeError(
@@ -105,9 +103,8 @@ def _graph(
         agents.append(ModelAgent(name, given, n_samples=n_samples))
     return create_coe_graph(
         agents,
-        answers=short_answers() if answers is None and clusterer is None else answers,
-        clusterer=clusterer,
+        answers=short_answers() if answers is None and options["clusterer"] is None else answers,
         policy=RegimePolicy() if policy is None else policy,
-        max_rounds=max_rounds,
         on_unavailable="raise",
+        **options,
     ).compile()

@@ -135,10 +135,8 @@ class RegimePolicy(Tunable):
         """Returns the numbers with their thresholds; "consensus" is not named, since it explains no abstention."""
         rescaled = measurement.divergence != "kl"
         unit = "" if rescaled else " nats"
-        how = (
-            f" under {measurement.divergence}, rescaled to {measurement.comparable_epistemic:.3f}," if rescaled else ""
-        )
-        between = f"between models{how}"
+        by = f" under {measurement.divergence}, rescaled to {measurement.comparable_epistemic:.3f}," if rescaled else ""
+        between = f"between models{by}"
         parts = (
             ("aleatoric", measurement.aleatoric, measurement.aleatoric, self.aleatoric_threshold, "within models"),
             ("epistemic", measurement.epistemic, measurement.comparable_epistemic, self.epistemic_threshold, between),

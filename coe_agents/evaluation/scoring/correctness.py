@@ -259,8 +259,8 @@ def is_inside(statistics: Statistics, verdict: float | None) -> bool:
         for each in _predictions(statistics)
         if not each.is_action and answer_kind(each.answer) == "answer" and mean_verdict(each.verdicts) is None
     ]
-    references = [f" {normalize_answer(reference)} " for reference in statistics.question.references]
-    return any(reference in answer for reference in references for answer in answers)
+    references = statistics.question.references
+    return any(f" {normalize_answer(reference)} " in answer for reference in references for answer in answers)
 
 
 def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:

@@ -1,11 +1,13 @@
 """Owns the presets of answers: how they are asked for, read and compared, which must fit together."""
 
+import json
 import re
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ChatEntailment
-from coe_agents.checks import has_method
+from coe_agents.checks import has_method, instance
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EntailmentModel, NormalizedMatch, canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind
@@ -14,17 +16,23 @@ from coe_agents.prompts import ANSWER_ALONE, BRIEF_ANSWER
 _OPENING = re.compile(r"(?:it|this|that|he|she|they)(?:\s+(?:is|was|are|were)|['’]s)\s+(?=\S)", re.IGNORECASE)
 
 
-def preset(kind: str, clusterer: Clusterer) -> AnswerPreset:
+def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:
     """Returns the preset of a kind, "short" or "sentences", with a clusterer that was already made."""
-    instruction, canonicalize = _KINDS[kind]
-    return AnswerPreset(kind=kind, instruction=instruction, canonicalize=canonicalize, clusterer=clusterer)
+    usual, canonicalize = _KINDS[kind]
+    asked = usual if instruction is None else instruction
+    instance(asked, str, f'"instruction" of {kind} answers', what="a text", advice='Pass "" to add none')
+    recorded = kind if asked == usual else f"{kind} with the instruction {json.dumps(asked)}"
+    return AnswerPreset(kind=kind, recorded=recorded, instruction=asked, canonicalize=canonicalize, clusterer=clusterer)
 
 
-def short_answers() -> AnswerPreset:
+def short_answers(*, instruction: str | None = None) -> AnswerPreset:
     """Returns the preset for names, numbers and few words: asked for alone, and compared after normalisation.
 
     It needs no further model. Of a response such as "It is Paris." only "Paris." is compared. A whole sentence of other
     words is an answer of its own: where answers need sentences, use `sentences`.
+
+    Args:
+        instruction: Added to each agent's prompt, in place of the usual one; "" adds none, for models that it confuses.
 
     Example:
         >>> from coe_agents.testing import ScriptedAgent
@@ -32,28 +40,32 @@ def short_answers() -> AnswerPreset:
         >>> ask("Capital of France?", [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["It is Paris."])]).coe
         0.0
     """
-    return preset("short", NormalizedMatch())
+    return preset("short", NormalizedMatch(), instruction)
 
 
-def sentences(judge: EntailmentModel | BaseChatModel) -> AnswerPreset:
+def sentences(judge: EntailmentModel | BaseChatModel | str, *, instruction: str | None = None) -> AnswerPreset:
     """Returns the preset for answers of a sentence, which mean the same if each entails the other.
 
     Args:
-        judge: An entailment model, such as `TransformersEntailment("microsoft/deberta-large-mnli")`; or a chat model,
-            which is then asked once for each direction of each pair of different wordings that is compared
-            (`ChatEntailment`): 28 to 105 requests for 15 wordings.
+        judge: An entailment model, such as `TransformersEntailment("microsoft/deberta-large-mnli")`; or a chat model
+            or its name, such as "openai:gpt-5-mini", which is then asked once for each direction of each pair of
+            different wordings that is compared (`ChatEntailment`): 28 to 105 requests for 15 wordings.
+        instruction: As of `short_answers`.
 
     Raises:
-        TypeError: If `judge` is neither.
+        TypeError: If `judge` is none of them.
 
     Example:
         >>> from coe_agents.testing import TableEntailment
         >>> sentences(TableEntailment({})).kind
         'sentences'
     """
-    model = ChatEntailment(judge) if isinstance(judge, BaseChatModel) else judge
-    has_method(model, "predict", '"judge" of sentences', advice="Pass an entailment model, or a chat model")
-    return preset("sentences", BidirectionalEntailment(model))
+    model: Any = judge
+    if isinstance(judge, BaseChatModel) or (isinstance(judge, str) and ":" in judge):
+        model = ChatEntailment(judge)
+    advice = 'Pass an entailment model, a chat model, or "provider:model"'
+    has_method(model, "predict", '"judge" of sentences', advice=advice)
+    return preset("sentences", BidirectionalEntailment(model), instruction)
 
 
 def short_answer(text: str) -> str:

@@ -28,6 +28,7 @@ def ask(
     answers: AnswerPreset | None = None,
     clusterer: Clusterer | None = None,
     policy: Policy | None = None,
+    max_rounds: int = 1,
 ) -> GroupDecision:
     """Asks several models one question and returns the group's answer, or its refusal.
 
@@ -40,6 +41,7 @@ def ask(
             or a number does not do.
         clusterer: Compares answers, in place of a preset, of which nothing is asked for then.
         policy: Decides whether to answer; by default `RegimePolicy()`, which answers in consensus only.
+        max_rounds: The most rounds, for a policy that asks for another one, such as `FixedRounds`.
 
     Raises:
         TypeError: If `models` holds something else, or is a single one.
@@ -51,7 +53,7 @@ def ask(
         >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
         'Paris'
     """
-    graph = _graph(models, n_samples, answers, clusterer, policy)
+    graph = _graph(models, n_samples, answers, policy, clusterer=clusterer, max_rounds=max_rounds)
     try:
         return GroupDecision.from_state(graph.invoke({"question": question}))
     except GroupUnavailableError as error:
@@ -66,9 +68,10 @@ async def aask(
     answers: AnswerPreset | None = None,
     clusterer: Clusterer | None = None,
     policy: Policy | None = None,
+    max_rounds: int = 1,
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
-    graph = _graph(models, n_samples, answers, clusterer, policy)
+    graph = _graph(models, n_samples, answers, policy, clusterer=clusterer, max_rounds=max_rounds)
     try:
         return GroupDecision.from_state(await graph.ainvoke({"question": question}))
     except GroupUnavailableError as error:
@@ -79,8 +82,8 @@ def _graph(
     models: Sequence[str | BaseChatModel | Agent],
     n_samples: int,
     answers: AnswerPreset | None,
-    clusterer: Clusterer | None,
     policy: Policy | None,
+    **options: Any,
 ) -> Any:
     if isinstance(models, str) or not isinstance(models, Sequence):
         raise TypeError(
@@ -89,23 +92,19 @@ def _graph(
         )
     agents: list[Agent] = []
     for model in models:
-        if isinstance(model, str | BaseChatModel):
-            name = free_name(model, {agent.name for agent in agents})
-            agents.append(ModelAgent(name, _model_of(model), n_samples=n_samples))
-        else:
+        if not isinstance(model, str | BaseChatModel):
             agents.append(model)
+            continue
+        name, given = free_name(model, {agent.name for agent in agents}), model
+        if isinstance(model, str) and model.startswith(_LOCAL):
+            from coe_agents.backends import ChatTransformers
+
+            given = ChatTransformers(model.removeprefix(_LOCAL))
+        agents.append(ModelAgent(name, given, n_samples=n_samples))
     return create_coe_graph(
         agents,
-        answers=short_answers() if answers is None and clusterer is None else answers,
-        clusterer=clusterer,
+        answers=short_answers() if answers is None and options["clusterer"] is None else answers,
         policy=RegimePolicy() if policy is None else policy,
         on_unavailable="raise",
+        **options,
     ).compile()
-
-
-def _model_of(model: str | BaseChatModel) -> str | BaseChatModel:
-    if not isinstance(model, str) or not model.startswith(_LOCAL):
-        return model
-    from coe_agents.backends import ChatTransformers
-
-    return ChatTransformers(model.removeprefix(_LOCAL))

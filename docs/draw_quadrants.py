@@ -17,7 +17,7 @@ COLOURS = ("#3b7dd8", "#e08a2c", "#7b5fb8")
 EXAMPLES = {
     "conflict": (
         [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]],
-        "each is confident; the answers differ",
+        "each is confident, but they disagree",
         "debate, or ask a stronger model or a person",
     ),
     "unknown": (
@@ -27,12 +27,12 @@ EXAMPLES = {
     ),
     "consensus": (
         [[1.0, 0.0, 0.0], [0.95, 0.05, 0.0], [1.0, 0.0, 0.0]],
-        "confident and in agreement",
+        "each is confident, and they agree",
         "answer",
     ),
     "ambiguous": (
         [[0.5, 0.5, 0.0], [0.6, 0.4, 0.0], [0.45, 0.55, 0.0]],
-        "each hesitates between the same answers",
+        "each is unsure, between the same answers",
         "sample more, or clarify the question",
     ),
 }

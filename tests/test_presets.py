@@ -1,11 +1,16 @@
 """Presets of answers: what is asked for, read and compared fits together."""
 
+from dataclasses import replace
+
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from coe_agents import ModelAgent, NormalizedMatch, RegimePolicy, ask, create_coe_graph, sentences, short_answers
+from coe_agents.policy.guarantee import differences
 from coe_agents.prompts import ANSWER_ALONE
 from coe_agents.testing import ScriptedAgent, TableEntailment
+from tests.policy.test_calibrated import CALIBRATION
+from tests.policy.test_guarantee import SAME
 
 PARIS = ["Paris", "It is Paris.", "paris.", "The answer is Paris."]
 
@@ -47,6 +52,16 @@ def test_the_instruction_is_added_to_an_agents_own_prompt_where_words_are_asked_
     assert decision["answers"] is None
 
 
+@pytest.mark.parametrize(("instruction", "sent"), [(None, [ANSWER_ALONE]), ("", []), ("One word.", ["One word."])])
+def test_another_instruction_is_sent_or_none_and_a_calibration_notices_it(instruction, sent):
+    model, answers = Seen(responses=["Paris"], prompts=[]), short_answers(instruction=instruction)
+    graph(ModelAgent("a", model, n_samples=1), answers=answers).invoke({"question": "Capital of France?"})
+    assert model.prompts == [[*sent, "Capital of France?"]]
+    group = replace(SAME, answers=answers.recorded)
+    noticed = [] if instruction is None else [f"the preset of answers, {answers.recorded}, differs from short at calib"]
+    assert [each[:-6] for each in differences(replace(CALIBRATION, answers="short"), group)] == noticed
+
+
 def test_a_preset_comes_with_its_clusterer():
     with pytest.raises(TypeError, match='"answers" comes with its own "clusterer"'):
         graph(ScriptedAgent("a", PARIS), answers=short_answers(), clusterer=NormalizedMatch())
@@ -56,6 +71,9 @@ def test_a_preset_comes_with_its_clusterer():
         graph(ScriptedAgent("a", PARIS))
     with pytest.raises(TypeError, match='"judge" of sentences must have the method "predict"'):
         sentences(object())
+    assert sentences("openai:gpt-5-mini").clusterer.model.model == "openai:gpt-5-mini"
+    with pytest.raises(TypeError, match='a chat model, or "provider:model"'):
+        sentences("microsoft/deberta-large-mnli")
 
 
 def test_sentences_that_are_compared_word_for_word_are_said_to_be():

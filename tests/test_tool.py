@@ -15,7 +15,7 @@ from tests.doubles import ScriptedAgent
 AGREED, SPLIT = (["Paris"], ["Paris."]), (["Paris"], ["Lyon"])
 WITHHELD = (
     'The group withholds an answer: one of two agents says "Lyon", one says "Paris": a tie; '
-    "not confident enough: CoE 0.693 (aleatoric 0.000, epistemic 0.693) exceeds 0.5 nats."
+    "not confident enough: CoE 0.693 (aleatoric 0.000 within models, epistemic 0.693 between models) exceeds 0.5 nats."
 )
 CALL = {"name": "ask_the_group", "args": {"question": "Capital of France?"}, "id": "c1", "type": "tool_call"}
 

@@ -39,7 +39,8 @@ def advise(
 
     Which score, which weights, whether confidence helps, which agents add nothing, how many samples suffice, what a
     threshold answers, what escalation brings and what more labels would. It takes 50 labelled questions or more. Every
-    figure is out of fold, and what is compared is adjusted for the number of comparisons.
+    figure is out of fold, and what is compared is adjusted for the number of comparisons. The policy's bound is
+    empirical: the labels that it is calibrated on also chose its score and weights.
     """
     from coe_agents.evaluation.advice import advise as advise_on
     from coe_agents.policy import AgentWeights
@@ -155,7 +156,10 @@ def _policy(calibration: "Calibration | None") -> str:
     if calibration is None:
         return f"Policy: none, no risk of {_POLICY_RISKS[-1]:.0%} or less can be shown with confidence {_CONFIDENCE:g}."
     share = calibration.n_answered / calibration.n_questions
-    return f"Policy: risk {calibration.risk:.0%} with confidence {_CONFIDENCE:g}, answers {share:.1%}."
+    return (
+        f"Policy: risk {calibration.risk:.0%} with confidence {_CONFIDENCE:g}, answers {share:.1%}. This bound is "
+        "empirical, since the same labels chose the score and the weights: for a guarantee, calibrate on other labels."
+    )
 
 
 def _difference(gain: "Difference") -> str:

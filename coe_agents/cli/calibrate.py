@@ -76,6 +76,7 @@ def calibrate(
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.evaluation.calibration.calibrate import check_score, nearest
     from coe_agents.evaluation.origin import origin_of
+    from coe_agents.evaluation.scoring.correctness import inside_in_words
     from coe_agents.policy import AgentWeights
 
     _check_shares(risk, confidence)
@@ -132,6 +133,7 @@ def calibrate(
     _print_remarks(calibration)
     _print_skipped(n_unjudged, n_silent)
     print_lines(judging.note())
+    print_lines(inside_in_words(sum(row.is_inside for row in rows), len(rows) - n_unjudged, setting.criterion.name))
     if not is_found:
         _end_without_policy(out)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'

@@ -84,7 +84,7 @@ def create_setting(
         from coe_agents.config.build import create_clusterer, create_judge
         from coe_agents.config.judging import describe
 
-        judge = create_judge(config) if options.correctness == "judge" else None
+        judge = create_judge(config) if (options.correctness or usual.correctness) == "judge" else None
     name: str | Mapping[str, Any]
     if options.clusterer is not None:
         name, clusterer = options.clusterer, _create(options.clusterer)

@@ -37,17 +37,19 @@ SAMPLE_EPILOG = (
 )
 
 
-def sample_questions(sampling: SamplingOptions, engine: EngineOptions) -> None:
+@expand_options
+def sample(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
+    _sample(sampling, engine, ScoringOptions())
+
+
+def _sample(sampling: SamplingOptions, engine: EngineOptions, scoring: ScoringOptions) -> None:
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
     from coe_agents.tinyworld.questions import find_questions
 
     found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
-    sample_to(sampling, found, config, engine=ray)
-
-
-sample = expand_options(sample_questions)
+    sample_to(sampling, found, config, engine=ray, scoring=scoring)
 
 
 @expand_options
@@ -57,9 +59,9 @@ def evaluate(
     engine: EngineOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Run `sample`, then `score`; both --clusterer and --correctness are by default what the run records."""
+    """Run `sample`, then `score`. A new run records --correctness; without it, the run is judged as it records."""
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        sample_questions(sampling, engine)
+        _sample(sampling, engine, scoring)
     names_all = scoring.clusterer is not None and scoring.correctness != "judge"
     scoring = replace(scoring, config=None if names_all else sampling.config)
     show_scores([sampling.out], scoring, as_json=as_json)
@@ -71,10 +73,12 @@ def sample_to(
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
+    scoring: ScoringOptions | None = None,
 ) -> None:
     """Asks the agents of a configuration the questions of a set, and stores the responses in the folder `options.out`.
 
-    `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
+    `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name. `scoring`
+    says how the answers are judged; what the folder already records stays, since no response depends on it.
     """
     import asyncio
 
@@ -84,15 +88,18 @@ def sample_to(
         question.prompt(with_context=True)  # raises where there is no passage, before a run begins
     from coe_agents.config.judging import judging_of
     from coe_agents.config.sampling_group import create_group  # slow to import: mistakes above are reported first
-    from coe_agents.evaluation.origin import JUDGED
+    from coe_agents.evaluation.origin import JUDGED, Judging, recorded_judging
 
     p_false = options.p_false
     asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "p_false": p_false, "passages": passages}
     group = create_group(config, **asked)
+    judging = judging_of(config, is_tinyworld=options.dataset == "tinyworld")
+    if scoring is not None and scoring.correctness is not None:
+        judging = Judging(scoring.clusterer or judging.clusterer, scoring.correctness)
     settings = {
         "dataset": describe_dataset(found, map(asdict, questions), options.limit),
         "seed": seed,
-        JUDGED: judging_of(config, is_tinyworld=options.dataset == "tinyworld").to_json(),
+        JUDGED: (recorded_judging([options.out]) or judging).to_json(),
         "prompt": {"passages": passages},
         **group.settings,
     }

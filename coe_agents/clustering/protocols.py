@@ -113,13 +113,15 @@ class AnswerPreset:
     `ask`, `create_coe_graph` and a configuration take it as a whole, since its parts fit each other.
 
     Attributes:
-        kind: Its name in decisions, runs and calibrations.
+        kind: Its name in decisions.
+        recorded: Its name in runs and calibrations: its kind, and its instruction where that is not the usual one.
         instruction: Added to each agent's own prompt, except where a turn has `choices` or `tools`; "" adds nothing.
         canonicalize: From a response's text to the answer that is compared.
         clusterer: Decides which answers mean the same.
     """
 
     kind: str
+    recorded: str
     instruction: str
     canonicalize: Callable[[str], str]
     clusterer: Clusterer

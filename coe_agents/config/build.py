@@ -96,7 +96,7 @@ def _connect(
     try:
         comparing: dict[str, Any] = {"clusterer": clusterer}
         if config.answers is not None:
-            comparing = {"answers": preset(config.answers.kind, clusterer)}
+            comparing = {"answers": preset(config.answers.kind, clusterer, config.answers.instruction)}
         return create_coe_graph(agents, **comparing, policy=policy, claims=claims, **usual, **options)
     except ValueError as error:
         message = str(error)

@@ -53,7 +53,8 @@ def create_group(
         raise ConfigurationError("two agents have the same name", hint="Give each agent its own name")
     secrets = frozenset().union(*map(secrets_of, agents), *map(secrets_of, config.agents if config else ()))
 
-    answers = None if config is None or config.answers is None else preset(config.answers.kind, NormalizedMatch())
+    asked = None if config is None else config.answers
+    answers = None if asked is None else preset(asked.kind, NormalizedMatch(), asked.instruction)
 
     async def ask(name: str, question: Question) -> AgentReply:
         message = {"role": "user", "content": question.prompt(with_context=passages)}
@@ -96,7 +97,7 @@ def create_group(
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
         "agents": stored,
-        "answers": "" if answers is None else answers.kind,
+        "answers": "" if answers is None else answers.recorded,
     }
     if p_false:
         settings["p_false"] = True

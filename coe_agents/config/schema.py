@@ -256,11 +256,13 @@ class AnswersConfig(_Section):
         kind: Names, numbers and few words, or sentences.
         model: Of sentences: the NLI model that compares them, as of `EntailmentClusterer`.
         judge: Of sentences: a chat model that compares them in its place.
+        instruction: Added to each agent's prompt, in place of the usual one; "" adds none.
     """
 
     kind: Literal["short", "sentences"]
     model: str | None = None
     judge: ModelSection | None = None
+    instruction: str | None = None
 
     def clusterer(self) -> "NormalizedClusterer | EntailmentClusterer | JudgeClusterer":
         """What compares the answers."""

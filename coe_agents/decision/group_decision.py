@@ -159,7 +159,8 @@ class GroupDecision:
 
         The columns are "round" (from 0), "strategy", "agent", its leading "answer" and its semantic "entropy" in nats,
         whether it "flipped" since the round before and "adopted" the group's answer; and, of the group, its "coe",
-        "aleatoric" and "epistemic" part, "regime", "group_answer" and "tokens".
+        "aleatoric" and "epistemic" part, "regime" and "group_answer". What a round cost is in `trajectory`, since it is
+        known of all agents together.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -185,7 +186,6 @@ class GroupDecision:
                 "adopted": data["adopted"].get(agent),
                 **{name: data[name] for name in ("coe", "aleatoric", "epistemic", "regime")},
                 "group_answer": data["answer"],
-                "tokens": data["tokens"],
             }
             for data in self.trajectory
             for agent, answer in data["leading"].items()

@@ -17,8 +17,8 @@ from coe_agents.policy.wording import decomposition
 _CAUSES = {
     "consensus": "the agents are not certain enough",
     "conflict": "the agents are confident of different answers",
-    "ambiguous": "each agent hesitates between answers",
-    "unknown": "the agents hesitate, and they disagree",
+    "ambiguous": "each agent is unsure, between the same answers",
+    "unknown": "each agent is unsure, and they disagree",
 }
 _ROUNDING = 1e-9
 _LONGEST = 64

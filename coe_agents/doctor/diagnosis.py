@@ -67,8 +67,10 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
     probe = probe_of(clusterer)
 
+    with_tools = config is not None and config.clusterer.kind == "actions"
     tasks: dict[str, Any] = {
-        f"agent {name}": partial(probes.probe_agent, agent) for name, (agent, *_) in agents.items()
+        f"agent {name}": partial(probes.probe_agent, agent, with_tools=with_tools)
+        for name, (agent, *_) in agents.items()
     }
     if probe is not None:
         tasks["clusterer"] = probe
@@ -142,6 +144,11 @@ def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[P
         if result.n_empty == result.n_returned:
             remedy = 'Raise "max_tokens": a model that reasons may spend them all before it answers'
             yield Problem(error="all its responses are empty", remedy=remedy)
+        if result.calls_tools is False:
+            yield Problem(
+                error="asked to call a tool, it called none: its server may ignore tools",
+                remedy="Turn them on there (vLLM: --enable-auto-tool-choice, --tool-call-parser), or use another model",
+            )
         if needs_logprobs and result.logprobs != "all":
             yield Problem(
                 error='it returns no log-probabilities, but weighting = "probability" needs them',

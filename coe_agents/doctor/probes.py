@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from coe_agents._steps import start_call
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.clustering import Clusterer
-from coe_agents.errors import CoEError, IgnoredTemperatureError, secrets_of
+from coe_agents.errors import CoEError, IgnoredTemperatureError, InvalidReplyError, secrets_of
 from coe_agents.text import for_terminal, one_line, safe_message
 from coe_agents.types import AgentRequest
 
@@ -24,6 +24,8 @@ N_SAMPLES = 3
 ANSWER = "The capital of France is Paris."
 PARAPHRASE = "Paris is the capital of France."
 OTHER = "The capital of France is Lyon."
+TOOL_QUESTION = "What is the weather in Paris? Call get_weather."
+TOOL: Mapping[str, Any] = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
 
 _LONGEST = 500
 _Result = TypeVar("_Result")
@@ -50,6 +52,7 @@ class AgentReport:
         n_requests: Without those probes; 1 if the server honours `n`.
         logprobs: Whether all, some or none of the responses have log-probabilities.
         n_distinct: Number of different texts among the responses.
+        calls_tools: Whether it called a tool when it was asked to; None if it was not asked.
     """
 
     temperature: float
@@ -67,6 +70,7 @@ class AgentReport:
     input_tokens: int | None
     output_tokens: int | None
     device: str | None
+    calls_tools: bool | None = None
 
     @property
     def n_in_one_request(self) -> bool | None:
@@ -74,8 +78,11 @@ class AgentReport:
         return None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
 
 
-def probe_agent(agent: ModelAgent) -> AgentReport | Problem:
-    """Asks an agent's model for its number of samples, and probes its temperature if these are all equal."""
+def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport | Problem:
+    """Asks an agent's model for its number of samples, and probes its temperature if these are all equal.
+
+    With `with_tools` it is then asked to call a tool.
+    """
     start = time.perf_counter()
     examined = copy.copy(agent)
     examined.on_greedy = "exclude"  # detects an ignored temperature under every setting
@@ -90,6 +97,8 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Problem:
             n_distinct = len({response["text"].strip() for response in reply["responses"]})
         except IgnoredTemperatureError as error:
             sampling, usage, n_distinct = error.sampling, error.usage, 1
+        seconds = round(time.perf_counter() - ready, 3)
+        calls_tools = _calls_tool(examined) if with_tools else None
     except Exception as error:
         return _to_problem(error, agent)
     n_received, n_without = sampling["n_received"], sampling["logprobs_missing"]
@@ -99,7 +108,7 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Problem:
         ignores_temperature=sampling["ignores_temperature"],
         probe=None if sampling["probe"] is None else for_terminal(sampling["probe"]),
         n_asked=agent.n_samples,
-        seconds=round(time.perf_counter() - ready, 3),
+        seconds=seconds,
         load_seconds=None if loaded is None else round(ready - start, 3),
         n_returned=n_received,
         n_requests=sampling["n_requests"],
@@ -109,7 +118,18 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Problem:
         input_tokens=usage["input_tokens"],
         output_tokens=usage["output_tokens"],
         device=getattr(loaded, "device", None),
+        calls_tools=calls_tools,
     )
+
+
+def _calls_tool(agent: ModelAgent) -> bool:
+    agent.on_greedy = "trust"  # equal calls are what is asked for
+    message = {"role": "user", "content": TOOL_QUESTION}
+    request = AgentRequest(question=TOOL_QUESTION, messages=[message], round=0, tools=[dict(TOOL)])
+    try:
+        return any(response.get("calls") for response in agent.sample(request)["responses"])
+    except InvalidReplyError:  # it called, in a form that does not fit
+        return True
 
 
 def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result | None]:

@@ -109,7 +109,8 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     """Advises on a group: score, weights, confidence, agents, samples, coverage and escalation.
 
     Questions are dealt into five folds by a hash of their ids (`to_folds`). What is learned or chosen for a question
-    comes from the other four folds, so that no figure is of what it was fitted to.
+    comes from the other four folds, so that no figure is of what it was fitted to. A policy that is calibrated on the
+    same rows with the advised score and weights has an empirical bound: for a guarantee, calibrate it on others.
 
     Args:
         rows: From `judge_samples(..., every_cluster=True)` without weights.

@@ -56,7 +56,7 @@ class Origin:
     Attributes:
         agents: How each agent was asked, by name.
         prompt: What was said around a question, as JSON; "" for nothing, None where not known.
-        answers: The kind of the preset by which answers were asked for; "" for none, None where not known.
+        answers: What is recorded of the preset by which answers were asked for; "" for none, None where not known.
         judging: How the answers are judged; None where not known.
     """
 

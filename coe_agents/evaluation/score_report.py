@@ -24,7 +24,7 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
         "paper_aurac" and "rejection_accuracy" by retention, each as [value, low, high] with a 95 % interval; for the
         other scores "auroc_difference" and "aurac_difference", paired. "n_ties" counts the scored questions where
         several answers share the lead; each counts by the share of these that is right, so "accuracy" is an expected
-        one. "details" says what was left out, and why.
+        one. "details" says what was left out, and why; "n_inside" counts wrong answers with a reference in them.
 
         Where one agent's proposal is judged, "proposer" names it, and "n_without_proposal" in "details" counts the
         questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
@@ -44,6 +44,7 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
             "weighting": scores.weighting,
             "n_unanswered": scores.n_unanswered,
             "n_unjudged": scores.n_unjudged,
+            "n_inside": scores.n_inside,
             "agents": {name: asdict(count) for name, count in scores.agents.items()},
             "absent": dict(scores.absent),
             "reference": "coe",

@@ -181,7 +181,7 @@ def create_coe_graph(
         clusterer=type(clusterer).__name__,
         divergence=divergence_name(divergence),
         weights=weight_of,
-        answers="" if answers is None else answers.kind,
+        answers="" if answers is None else answers.recorded,
     )
     policy, cautions = _fit_policy(policy, group, max_rounds)
     for caution in cautions:

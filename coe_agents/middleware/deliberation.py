@@ -180,6 +180,9 @@ class Deliberation:
             decision["support"] = {name: float(value) for name, value in support.items() if name not in failed}
             decision["contested"] = None if measurement.contested is None else dict(measurement.contested)
         if found.action != "answer":
+            if own is not None and own["calls"] and (names := _without_calls(rows, proposals)):
+                servers = "its server" if len(names) == 1 else "their servers"
+                decision["reason"] += f"; {for_log(', '.join(names))} called no tool: {servers} may ignore tools"
             return blocked
         if own is not None and measurement.proposals[DRIVER] == action:
             return _goes_on(decision, DRIVER, proposals.driver)
@@ -352,6 +355,16 @@ def _as_proposal(
         raise TypeError("the response has no text, or no number where one must be")
     except Exception as error:  # a member may return anything
         return _failure(agent, describe_error(error), place)
+
+
+def _without_calls(rows: Sequence[Response], proposals: Proposals) -> list[str]:
+    """Returns the members all of whose samples are texts, without a call of any tool."""
+    failing = {row["agent"] for row in rows if row["error"] is not None}
+    return [
+        name
+        for name, reply in proposals.replies.items()
+        if not (name in failing or isinstance(reply, Exception) or any(row.get("calls") for row in reply["responses"]))
+    ]
 
 
 def _all_calls(row: Response, proposals: Proposals) -> list[dict[str, Any]]:

@@ -142,7 +142,7 @@ class Calibration:
         no_call: Of proposals that call nothing; None where there were none.
         weights: The weights of the agents by name with which the questions were measured; None: equal ones.
         prompt: What was said to the agents around a question, as JSON; "" for nothing, None where that is not known.
-        answers: The kind of the preset by which they were asked for answers; "" for none, None where not known.
+        answers: What is recorded of the preset by which they were asked for answers; "" for none, None where not known.
         score: What the uncertainty is. Always "learned" with a gate, and "support" with a proposer and no gate; else an
             estimator's name as `coe_agents.policy.estimators.find_score` takes it, such as "vote_share". "coe" where it
             is not given, as in files of former versions.

@@ -18,7 +18,7 @@ class AskedGroup:
 
     Attributes:
         prompt: What is said to them around a question; "" for nothing.
-        answers: The kind of the preset by which they are asked for answers; "" for none.
+        answers: What is recorded of the preset by which they are asked for answers; "" for none.
     """
 
     agents: Mapping[str, AskedAgent]
@@ -41,7 +41,7 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     if calibration.prompt not in (None, group.prompt):
         found.append("the questions are asked in other words than at calibration")
     if calibration.answers not in (None, group.answers):
-        now, then = (kind or "none" for kind in (group.answers, calibration.answers))
+        now, then = (preset or "none" for preset in (group.answers, calibration.answers))
         found.append(f"the preset of answers, {now}, differs from {then} at calibration")
     for name, agent in group.agents.items():
         if name in calibration.agents:

@@ -136,13 +136,14 @@ class RegimePolicy(Tunable):
         rescaled = measurement.divergence != "kl"
         unit = "" if rescaled else " nats"
         by = f" under {measurement.divergence}, rescaled to {measurement.comparable_epistemic:.3f}," if rescaled else ""
+        between = f"between models{by}"
         parts = (
-            ("aleatoric", measurement.aleatoric, measurement.aleatoric, self.aleatoric_threshold, ""),
-            ("epistemic", measurement.epistemic, measurement.comparable_epistemic, self.epistemic_threshold, by),
+            ("aleatoric", measurement.aleatoric, measurement.aleatoric, self.aleatoric_threshold, "within models"),
+            ("epistemic", measurement.epistemic, measurement.comparable_epistemic, self.epistemic_threshold, between),
         )
         numbers = ", ".join(
-            f"{name} {reported:.3f}{how} {'exceeds' if value > threshold else 'is at most'} {threshold:g}{unit}"
-            for name, reported, value, threshold, how in parts
+            f"{name} {reported:.3f} {where} {'exceeds' if value > threshold else 'is at most'} {threshold:g}{unit}"
+            for name, reported, value, threshold, where in parts
         )
         words = regime_in_words(measurement.regime, n_agents=measurement.n_agents)
         named = "" if measurement.regime == "consensus" else f"{measurement.regime}, "

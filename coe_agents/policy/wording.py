@@ -30,7 +30,7 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 _REGIMES = {
     "consensus": ("each is confident, and they agree", "it is confident"),
     "conflict": ("each is confident, but they disagree", ""),
-    "ambiguous": ("each is unsure", "it is unsure"),
+    "ambiguous": ("each is unsure, between the same answers", "it is unsure"),
     "unknown": ("each is unsure, and they disagree", ""),
 }
 
@@ -108,7 +108,8 @@ def is_unlike(measurement: Measurement) -> bool:
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
     """Returns CoE as reported and, under a divergence other than "kl", the value compared with a threshold."""
     by = "" if measurement.divergence == "kl" else f" under {measurement.divergence}"
-    parts = f" (aleatoric {measurement.aleatoric:.3f}, epistemic {measurement.epistemic:.3f}{by})" if with_parts else ""
+    within, between = f"{measurement.aleatoric:.3f} within models", f"{measurement.epistemic:.3f} between models"
+    parts = f" (aleatoric {within}, epistemic {between}{by})" if with_parts else ""
     coe = f"CoE {measurement.coe:.3f}{parts or by}"
     return coe if not by else f"{coe}, rescaled to {measurement.comparable_coe:.3f},"
 

@@ -225,6 +225,7 @@ def test_answers_that_are_all_right_leave_nothing_to_compare(tmp_path):
     done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--resamples", 20)
     assert "50 labelled questions; the group is right in 100.0% [100.0%, 100.0%]." in done.stdout
     assert done.stdout.count("\n") == 10
+    assert "This bound is empirical, since the same labels chose the score and the weights" in done.stdout
 
 
 def test_a_policy_that_needs_weights_has_them_beside_it(tmp_path):

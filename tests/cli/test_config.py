@@ -87,6 +87,16 @@ def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):
     assert "coordination = softmax" in out
 
 
+def test_nothing_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch):
+    monkeypatch.setenv("COE_TEST_KEY", "secret-of-the-test")
+    named = f"{'a-long-name-' * 8}end"
+    answers = f'[answers]\nkind = "sentences"\nmodel = "hub/{named}"\ninstruction = ""\n'
+    (tmp_path / "coe.toml").write_text(answers + AGENTS.replace("local", "claude-haiku-4-5"))
+    shown = command.run("config", "check", tmp_path / "coe.toml", wide=80).stdout
+    assert f'model=hub/{named};instruction=""' in "".join(shown.split())
+    assert "claude-haiku-4-5 " in shown
+
+
 def test_init_overwrites_nothing(tmp_path):
     path = tmp_path / "coe.toml"
     path.write_text("mine")

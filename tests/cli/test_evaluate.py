@@ -47,6 +47,9 @@ def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_
         path.write_text(f'{path.read_text()}[judge]\nprovider = "openai"\nmodel = "j"\nbase_url = "{server.url}"\n')
         options = ["--config", str(path), "--clusterer", "normalized", "--correctness", "judge", "--json"]
         done = run("evaluate", "--dataset", data, "--out", str(tmp_path / "r"), *options)
+        scored = run("score", tmp_path / "r", "--config", path, "--json")
+    assert json.loads(scored.stdout)["correctness"] == "judge j", scored.stderr
+    assert "[judge]" in run("score", tmp_path / "r").stderr
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert (figures["correctness"], figures["accuracy"]) == ("judge j", 1.0)

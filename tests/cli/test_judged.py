@@ -43,6 +43,18 @@ def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
     assert json.loads((tmp_path / "d" / SETTINGS).read_bytes())["judged"] == evaluated["judged"]
 
 
+def test_a_run_is_judged_as_it_was_evaluated_by_each_later_command(tmp_path):
+    data, out = questions(tmp_path, {"question": "Who?", "references": ["the city of Paris"]}), tmp_path / "r"
+    with served(("Paris",)) as server:
+        path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
+        own = ["--dataset", data, "--config", path, "--out", out, "--clusterer", "normalized", "--json"]
+        done = run("evaluate", *own, "--correctness", "f1")
+        assert json.loads(done.stdout)["judged"] == RECORDED, done.stderr
+        assert figures_of(out)["judged"] == RECORDED
+        again = json.loads(run("evaluate", *own, "--correctness", "reference").stdout)["judged"]
+    assert again == {"clusterer": "normalized", "correctness": "reference", "recorded": RECORDED}
+
+
 def test_another_way_is_told(tmp_path):
     folder = recorded(tmp_path / "r")
     figures = figures_of(folder, "--correctness", "reference")

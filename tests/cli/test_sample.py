@@ -94,6 +94,19 @@ def test_agents_are_sent_what_ask_and_run_send(tmp_path):
     assert [message["content"] for message in sampled] == ["Be brief.", question]
 
 
+def test_the_instruction_of_a_file_is_sent_and_recorded(tmp_path):
+    path, data = tmp_path / "coe.toml", questions(tmp_path, {"question": "Who?", "references": ["Paris"]})
+    with served() as server:
+        agent = AGENT.format(name="a", url=server.url, more="")
+        path.write_text(f'{agent}[answers]\nkind = "short"\ninstruction = "One word."\n')
+        assert run("sample", "--config", path, "--dataset", data, "--out", tmp_path / "r").returncode == 0
+        run("ask", "Who?", "--config", path)
+    sampled, asked = ([each["content"] for each in body["messages"]] for body in server.requests[:2])
+    assert sampled == asked == ["One word.", "Who?"]
+    settings = json.loads((tmp_path / "r" / SETTINGS).read_bytes())
+    assert settings["answers"] == 'short with the instruction "One word."'
+
+
 def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", "sk-planted-from-the-environment")
     headers = 'options = { default_headers = { Authorization = "Bearer sk-planted-in-a-header" } }'
@@ -138,12 +151,12 @@ def test_each_distinct_answer_is_put_to_the_agent_that_gave_it(tmp_path):
 PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}}}
 
 
-def proposing(*proposals):
-    """What a server replies: each proposal is the arguments of a call of "pay" as JSON, or None for a text."""
+def proposing(*proposals, name="pay"):
+    """What a server replies: each proposal is the arguments of a call as JSON, or None for a text."""
     status, reply = completion(*("" if arguments else "No." for arguments in proposals))
     for choice, arguments in zip(reply["choices"], proposals, strict=True):
         if arguments is not None:
-            function = {"name": "pay", "arguments": arguments}
+            function = {"name": name, "arguments": arguments}
             choice["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": function}]
     return status, reply
 

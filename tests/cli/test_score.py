@@ -37,6 +37,22 @@ def test_score_shows_a_table(tmp_path):
     assert "not computable: P(False) (30 of 30 questions), Verbal confidence (30 of 30 questions)" in done.stdout
 
 
+def test_wrong_answers_with_a_reference_in_them_are_named_where_they_are_many(tmp_path):
+    said = [*["The capital of France is Paris."] * 3, "Parisian", "Paris", *["Lyon"] * 25]
+    rows = [row(f"q{i:02}", "a", text=text, references=["Paris"]) for i, text in enumerate(said)]
+    note = "3 wrong answers contain a reference, but do not equal it. If they are sentences: --correctness judge or"
+    path, calibrated = write(tmp_path / "s.samples.jsonl", rows), ["--risk", 0.5, "--out", tmp_path / "p.json"]
+    for command in (["score", path, "--resamples", 5], ["calibrate", path, *calibrated]):
+        assert note in " ".join(run(*command).stdout.split()), command
+        assert "contain a reference" not in run(*command, "--correctness", "label").stdout
+    figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
+    assert figures["details"]["n_inside"] == 3
+    few = write(tmp_path / "few.samples.jsonl", [*rows, row("z", "a", text="Lyon", references=["Paris"])])
+    assert "contain a reference" not in run("score", few, "--resamples", 5).stdout
+    labelled = write(tmp_path / "labelled.samples.jsonl", [each | {"correct": False} for each in rows])
+    assert "contain a reference" not in run("score", labelled, "--resamples", 5).stdout
+
+
 def test_score_of_a_proposer(tmp_path):
     rows = [
         row(f"q{i}", agent, text="Done.", calls=[{"name": "pay", "args": {}}][: i % 4], correct=i % 3 > 0)

@@ -14,8 +14,8 @@ from coe_agents.doctor import diagnosis
 from coe_agents.doctor.diagnosis import examine
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
-from tests.cli.test_sample import AGENT
-from tests.servers import Served, running, served
+from tests.cli.test_sample import AGENT, proposing
+from tests.servers import Served, answering, running, served
 
 NORMALIZED = '[clusterer]\nkind = "normalized"\n'
 POLICY = '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
@@ -55,8 +55,22 @@ def test_a_server_that_does_it_all(examined):
     assert (findings.problems, findings.notes, findings.late) == ([], [], False)
     assert findings.device == "none: no model runs in this process"
     out = shown(findings)
-    assert "agent-0  yes        -" in out
+    assert "agent-0  yes      -" in out
     assert out.rstrip().endswith("No problems.")
+
+
+@pytest.mark.parametrize("calls", [True, False])
+def test_a_server_that_ignores_tools_is_a_problem_where_tools_are_configured(examined, calls):
+    def answer(body):
+        called = "{}" if calls and "tools" in body else None
+        return proposing(*[called] * body.get("n", 1), name="get_weather")
+
+    with answering(answer) as server:
+        findings = examined(server.url, clusterer='[clusterer]\nkind = "actions"\n', first='on_greedy = "trust"\n')
+        assert examined(server.url, first='on_greedy = "trust"\n').agents["agent-0"].calls_tools is None
+    assert findings.agents["agent-0"].calls_tools is calls
+    said = [] if calls else ["asked to call a tool, it called none: its server may ignore tools"]
+    assert [problem.error for problem in findings.problems] == said
 
 
 def test_log_probabilities_are_needed_only_where_they_count(examined):
@@ -126,7 +140,7 @@ import torch
 from coe_agents.cli import main
 from coe_agents.doctor import probes as agent_probes
 
-def compute(agent):
+def compute(agent, **_):
     while True:
         torch.randn(700, 700) @ torch.randn(700, 700)
 

@@ -66,7 +66,8 @@ def test_a_person_is_shown_the_case():
         ],
         "regime": "conflict",
         "reason": 'two of three agents say "Lyon", one says "Paris"; conflict, '
-        "each is confident, but they disagree: aleatoric 0.000 is at most 0.5 nats, epistemic 0.637 exceeds 0.3 nats",
+        "each is confident, but they disagree: aleatoric 0.000 within models is at most 0.5 nats, "
+        "epistemic 0.637 between models exceeds 0.3 nats",
         "asked": ASKED,
         "problem": None,
     }

@@ -58,6 +58,16 @@ def test_what_opens_the_gate(ways, options, runs):
     assert ruled(ways, **options)[0] == runs
 
 
+@pytest.mark.parametrize("options", [{}, {"adaptive": True}])
+def test_a_member_that_never_calls_is_named_where_the_drivers_call_is_blocked(options):
+    looks = [{"name": "look_up", "args": {"name": "Ann"}}]
+    agents = members(["I would pay."], ["Paying now."], [[*looks]])
+    reason = ruled("", agents, **options)[1]["reason"]
+    assert reason.endswith("; member0, member1 called no tool: their servers may ignore tools"), reason
+    passes = ruled("", members(["I would pay."], *[[[call(**TEN)]]] * 3), **options)[1]["reason"]
+    assert "called no tool" not in passes + ruled("df", **options)[1]["reason"]
+
+
 class Several(Member):
     """A member that gives several samples; None is one that failed."""
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from coe_agents import GroupDecision, NormalizedMatch, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import GroupDecision, NormalizedMatch, RegimePolicy, ThresholdPolicy, ask, create_coe_graph
 from coe_agents.policy import FixedRounds
 from coe_agents.testing import ScriptedAgent
 
@@ -21,7 +21,7 @@ def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_
     decision = decided(*agents, policy=FixedRounds(3, then=RegimePolicy()), max_rounds=3)
     assert (decision.action, decision.answer, decision.n_rounds) == ("answer", "Paris", 3)
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
-    decision = decided(*agents, policy=FixedRounds(2, then=RegimePolicy()), max_rounds=2)
+    decision = ask("Q?", agents, policy=FixedRounds(2, then=RegimePolicy()), max_rounds=2)
     assert (decision.action, decision.n_rounds) == ("abstain", 2)
 
 
@@ -59,6 +59,7 @@ def test_each_agent_of_each_round_is_a_row():
         [1, "a", "Lyon"],
         [1, "b", "Lyon"],
     ]
+    assert "tokens" not in frame  # known of the group alone: a sum over rows would count it once for each agent
     assert frame["entropy"].tolist() == pytest.approx([0, 0, math.log(2), 0])
     assert frame["flipped"].tolist()[2:] == [True, False]
     assert frame["coe"].tolist()[0] == pytest.approx(math.log(2))

@@ -19,7 +19,10 @@ def test_threshold_answers_up_to_the_threshold_and_says_the_numbers():
     )
     withheld = decide(ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375))
     assert withheld == Decision(
-        "escalate", None, "not confident enough: CoE 0.625 (aleatoric 0.250, epistemic 0.375) exceeds 0.5 nats"
+        "escalate",
+        None,
+        "not confident enough: CoE 0.625 (aleatoric 0.250 within models, epistemic 0.375 between models) "
+        "exceeds 0.5 nats",
     )
 
 
@@ -55,11 +58,12 @@ def test_under_another_divergence_the_rescaled_value_is_compared():
     assert decide(ThresholdPolicy(0.5), measured) == Decision(
         "abstain",
         None,
-        "not confident enough: CoE 0.375 (aleatoric 0.250, epistemic 0.125 under js), rescaled to 0.750, exceeds 0.5",
+        "not confident enough: CoE 0.375 (aleatoric 0.250 within models, epistemic 0.125 between models "
+        "under js), rescaled to 0.750, exceeds 0.5",
     )
     assert decide(RegimePolicy(0.25, 0.4), replace(measured, regime="conflict")).reason == (
-        "conflict, each is confident, but they disagree: aleatoric 0.250 is at most 0.25, "
-        "epistemic 0.125 under js, rescaled to 0.500, exceeds 0.4"
+        "conflict, each is confident, but they disagree: aleatoric 0.250 within models is at most 0.25, "
+        "epistemic 0.125 between models under js, rescaled to 0.500, exceeds 0.4"
     )
 
 
@@ -68,13 +72,14 @@ def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
     assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision(
         "answer",
         "Paris",
-        "each is confident, and they agree: aleatoric 0.500 is at most 0.5 nats, epistemic 0.250 is at most 0.25 nats",
+        "each is confident, and they agree: aleatoric 0.500 within models is at most 0.5 nats, "
+        "epistemic 0.250 between models is at most 0.25 nats",
     )
     assert decide(policy, measurement(aleatoric=0.51, epistemic=0.26, regime="unknown")) == Decision(
         "abstain",
         None,
-        "unknown, each is unsure, and they disagree: aleatoric 0.510 exceeds 0.5 nats, "
-        "epistemic 0.260 exceeds 0.25 nats",
+        "unknown, each is unsure, and they disagree: aleatoric 0.510 within models exceeds 0.5 nats, "
+        "epistemic 0.260 between models exceeds 0.25 nats",
     )
 
 

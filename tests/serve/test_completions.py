@@ -65,7 +65,7 @@ async def test_a_refusal_stands_where_the_operator_chose(refusals, shown):
         ([ConnectionError("Canberra lost"), ConnectionError("no"), ["Paris"]], "too few agents answered"),
         ([["I don't know."], ["I do not know."], ["I don't know"]], "the agents decline to answer"),
         ([["x", "y"], ["x", "y"], ["x", "x"]], "the agents are not certain enough"),
-        ([["x", "x", "y"]] * 3, "each agent hesitates between answers"),
+        ([["x", "x", "y"]] * 3, "each agent is unsure, between the same answers"),
     ],
 )
 async def test_the_refusal_says_why(said, cause):

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
@@ -19,6 +19,8 @@ from coe_agents.text import quantity
 
 _EXTENSIONS = {"coordination": "solver", "divergence": "divergence"}
 """The kind of extension that each field of `[graph]` may name."""
+_SHORT = 20
+"""Characters up to which a name stays on one line."""
 
 
 def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
@@ -26,7 +28,7 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
     console = create_console()
     console.print(Text.assemble((clean(path), "bold"), (" is valid.", "bold green")))
     console.print()
-    heads = ("agent", "provider", "model", "samples", "temperature", "weight", "key")
+    heads = ("agent", "provider", "model", "samples", "T", "weight", "key")
     rows = [
         (
             agent.name,
@@ -52,7 +54,7 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
 def show_examination(examination: Examination, *, console: Console | None = None) -> None:
     """Prints the findings of `doctor`."""
     console = console or create_console()
-    heads = ("agent", "reachable", "loading", "latency", "n at once", "logprobs", "distinct", "tokens")
+    heads = ("agent", "reached", "loading", "latency", "n at once", "logprobs", "distinct", "tokens")
     rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
     console.print(_table(heads, rows))
     console.print()
@@ -81,10 +83,11 @@ def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Con
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """Returns a table without lines; texts wrap, and markup in them is shown as text."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for head in heads:
-        table.add_column(head, overflow="fold")
+    """Returns a table without lines; texts wrap, short names do not, and markup in them is shown as text."""
+    table, rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim"), list(rows)
+    for place, head in enumerate(heads):
+        is_name = place == 0 and all(len(name) <= _SHORT for name, *_ in rows)
+        table.add_column(head, overflow="fold", no_wrap=is_name)
     for name, *cells in rows:
         first = name if isinstance(name, Text) else Text(clean(name), style="bold")
         table.add_row(first, *(cell if isinstance(cell, Text) else Text(clean(cell)) for cell in cells))
@@ -92,7 +95,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
 
 
 def _definitions(items: Iterable[tuple[str, str | Text]]) -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = Table(Column(no_wrap=True), Column(overflow="fold"), box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in items:
         table.add_row(Text(name, style="dim"), text if isinstance(text, Text) else Text(clean(text)))
     return table
@@ -141,7 +144,8 @@ def _settings(part: str, section: BaseModel) -> str:
         fields = {name: value for name, value in fields.items() if name not in ModelSection.model_fields}
     for name, value in fields.items():
         extension = _EXTENSIONS.get(name)
-        said.append(f"{name} = {value if extension is None else _named(extension, value)}")
+        shown = '""' if value == "" else value
+        said.append(f"{name} = {shown if extension is None else _named(extension, value)}")
     return "; ".join(said)
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console, print_lines
 from coe_agents.evaluation.score_report import find_standout
+from coe_agents.evaluation.scoring.correctness import inside_in_words
 from coe_agents.experiments.experiment import PAPER, Experiment
 from coe_agents.experiments.output import caption_of, format_cell
 from coe_agents.policy.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
@@ -49,8 +50,9 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
     right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
     console.print(Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}"))
-    if told is not None:
-        console.print(Text(clean(told)))
+    for line in (told, inside_in_words(details["n_inside"], report["n_scored"], report["correctness"])):
+        if line is not None:
+            console.print(Text(clean(line)))
     console.print()
     if report["scores"]:
         console.print(_score_table(report["scores"]))

@@ -13,7 +13,14 @@ from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, to_
 from coe_agents.evaluation.calibration.risk_control import NO_THRESHOLD, Shortfall, choose_threshold, shortfall
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Origin
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_clusters, mean_verdict, with_verdicts
+from coe_agents.evaluation.scoring.correctness import (
+    CRITERIA,
+    Criterion,
+    is_inside,
+    judge_clusters,
+    mean_verdict,
+    with_verdicts,
+)
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import CalibratedPolicy, Measurement
@@ -45,6 +52,7 @@ class Judged:
             judged, that of its first response.
         verdicts: The same for each cluster, in the order of `measurement.representatives`; () if not asked for.
         said: With `verdicts`: the cluster of each response of each agent, in order.
+        is_inside: Whether the answer is wrong by its words alone, though a reference is in it.
     """
 
     id: str
@@ -52,6 +60,7 @@ class Judged:
     correct: float | None
     verdicts: tuple[float | None, ...] = ()
     said: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    is_inside: bool = False
 
     def verdict(self, policy: Calibration) -> float | None:
         """Returns whether the answer that a calibrated policy chooses is right; None on a tie or if not known."""
@@ -94,13 +103,16 @@ def judge_samples(
         questions, clusterer=clusterer, weighting=weighting, proposer=proposer, weights=weights
     )
     if proposer is not None or not every_cluster:
-        return [Judged(s.question.id, _scored(s, own), verdict) for s, verdict in with_verdicts(statistics, criterion)]
+        return [
+            Judged(s.question.id, _scored(s, own), verdict, is_inside=is_inside(s, verdict))
+            for s, verdict in with_verdicts(statistics, criterion)
+        ]
     rows = []
     for s, verdicts in judge_clusters(((s, range(len(s.support))) for s in statistics), criterion):
         leading = [verdicts[cluster] for cluster in s.leading]
         correct = None if None in leading else mean_verdict(leading)
         said = {name: tuple(s.labels[s.agents == place].tolist()) for place, name in enumerate(s.names)}
-        rows.append(Judged(s.question.id, _scored(s, own), correct, tuple(verdicts), said))
+        rows.append(Judged(s.question.id, _scored(s, own), correct, tuple(verdicts), said, is_inside(s, correct)))
     return rows
 
 

@@ -19,6 +19,7 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.scoring.statistics import BATCH
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.statistics import Statistics
+from coe_agents.text import quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +248,30 @@ def _predictions(statistics: Statistics) -> list[Prediction]:
     question, response = statistics.question, statistics.responses[statistics.proposal]
     is_action = response.get("calls") is not None
     return [Prediction(question.text, response_text(response), question.references, (response["correct"],), is_action)]
+
+
+def is_inside(statistics: Statistics, verdict: float | None) -> bool:
+    """Returns whether the answer is wrong by its words alone, though a reference is in it as whole words."""
+    if verdict is None or verdict > 0.0:
+        return False
+    answers = [
+        f" {normalize_answer(each.answer)} "
+        for each in _predictions(statistics)
+        if not each.is_action and answer_kind(each.answer) == "answer" and mean_verdict(each.verdicts) is None
+    ]
+    references = statistics.question.references
+    return any(f" {normalize_answer(reference)} " in answer for reference in references for answer in answers)
+
+
+def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
+    """Returns a line on the wrong answers with a reference in them; None where they are few, or a model judges."""
+    if not n or n < n_judged / 10 or criterion not in CRITERIA:
+        return None
+    found = quantity(n, "wrong answer contains a reference, but does", "wrong answers contain a reference, but do")
+    return (
+        f"{found} not equal it. "
+        'If they are sentences: --correctness judge or entailment, or ask with [answers] kind = "short".'
+    )
 
 
 def mean_verdict(verdicts: Sequence[float | None]) -> float | None:

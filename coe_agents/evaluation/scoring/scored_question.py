@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, is_inside, with_verdicts
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.extensions import find_registered
 from coe_agents.policy.estimators import Estimator, find_estimators
@@ -73,6 +73,7 @@ class ScoredQuestion:
         tied: Whether several answers share the lead; with a proposer nothing ties.
         scores: By estimator, None where it could not be computed; empty unless `correct` is known.
         kind: Whether what is judged calls a tool; None of texts.
+        is_inside: Whether the answer is wrong by its words alone, though a reference is in it.
     """
 
     id: str
@@ -83,6 +84,7 @@ class ScoredQuestion:
     scores: Mapping[str, float | None] = field(default_factory=dict)
     kind: ActionKind | None = None
     lacks_proposal: bool = False
+    is_inside: bool = False
 
 
 def score_each(
@@ -118,6 +120,7 @@ def score_each(
             {} if verdict is None else {name: estimator(each) for name, estimator in estimators.items()},
             each.action_kind,
             setup.proposer is not None and each.proposal is None,
+            is_inside(each, verdict),
         )
         yield from unanswered
         unanswered.clear()

@@ -59,6 +59,7 @@ class Scores:
         proposer: The agent whose first response is judged in place of the group's answer; None without one.
         n_without_proposal: The questions to which others responded, but not the proposer.
         kinds: Of each row, whether what is judged calls a tool; None of texts.
+        n_inside: The rows that are wrong by their words alone, though a reference is in the answer.
     """
 
     correct: FloatArray
@@ -75,6 +76,7 @@ class Scores:
     proposer: str | None = None
     n_without_proposal: int = 0
     kinds: tuple[ActionKind | None, ...] = ()
+    n_inside: int = 0
 
 
 def score(
@@ -133,7 +135,7 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
 
     Rows whose `correct` is known have a value, or None, of every estimator.
     """
-    n_questions = n_unanswered = n_without_proposal = n_ties = 0
+    n_questions = n_unanswered = n_without_proposal = n_ties = n_inside = 0
     agents = defaultdict[str, AgentCount](AgentCount)
     # arrays, since they grow by eight bytes a number; NaN marks what could not be computed
     correct, halves = array("d"), array("b")
@@ -153,6 +155,7 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
         if row.correct is None:
             continue
         n_ties += row.tied
+        n_inside += row.is_inside
         for name, column in scores.items():
             value = row.scores[name]
             column.append(np.nan if value is None else value)
@@ -186,6 +189,7 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
         proposer=setup.proposer,
         n_without_proposal=n_without_proposal,
         kinds=tuple(kinds),
+        n_inside=n_inside,
     )
 
 

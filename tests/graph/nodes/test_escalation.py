@@ -17,7 +17,7 @@ ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
 NUMBERS = (
     'two of three agents say "Lyon", one says "Paris"; '
     "conflict, each is confident, but they disagree: "
-    "aleatoric 0.000 is at most 0.5 nats, epistemic 0.637 exceeds 0.3 nats"
+    "aleatoric 0.000 within models is at most 0.5 nats, epistemic 0.637 between models exceeds 0.3 nats"
 )
 
 

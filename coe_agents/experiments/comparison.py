@@ -24,12 +24,15 @@ class PolicyOutcomes:
 
     Attributes:
         notes: What a reader must know of it.
+        is_cut_short: Whether a question ended where the policy would have gone on, so that its tokens are the least
+            that it takes.
     """
 
     name: str
     outcomes: Mapping[str, Item]
     n_failed: int = 0
     notes: Sequence[str] = ()
+    is_cut_short: bool = False
 
 
 _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
@@ -69,6 +72,7 @@ class Compared:
         differences: To the first policy, paired, on the `n_common` questions that both have; empty for the first. Their
             intervals allow for the number of policies.
         n_answers: How many answers to them can be judged, of the policy that has fewer.
+        token_ratio: How many times the tokens of the first it takes on them; NaN where not known.
         decided_by: The share of questions that each decided.
     """
 
@@ -80,7 +84,9 @@ class Compared:
     n_common: int
     decided_by: Mapping[str, float]
     n_answers: int = 0
+    token_ratio: float = float("nan")
     notes: Sequence[str] = ()
+    is_cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +218,9 @@ def compare(
                 len(common),
                 shares,
                 n_answers=min(_n_answers(own), _n_answers(other)),
+                token_ratio=_token_ratio(own, other),
                 notes=each.notes,
+                is_cut_short=each.is_cut_short,
             )
         )
     return Comparison(tuple(compared), n_resamples, settings or {})
@@ -220,6 +228,14 @@ def compare(
 
 def _n_answers(outcomes: Sequence[Item]) -> int:
     return sum(outcome.is_answered and outcome.correct is not None for outcome in outcomes)
+
+
+def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
+    means = []
+    for side in (outcomes, others):
+        known = [outcome.tokens for outcome in side if outcome.tokens is not None]
+        means.append(sum(known) / len(known) if known else 0.0)
+    return means[0] / means[1] if all(means) else float("nan")
 
 
 def _estimate(
@@ -313,8 +329,15 @@ def in_words(comparison: Comparison) -> list[str]:
     said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}."]
     for each in others:
         answers = f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}."
-        said.append(f"{answers}{_verdict(each)}")
+        said.append(f"{answers}{_times(each, first)}{_verdict(each)}")
     return said
+
+
+def _times(each: Compared, first: Compared) -> str:
+    if np.isnan(each.token_ratio) or (each.is_cut_short and first.is_cut_short):
+        return ""
+    bound = "at least " if each.is_cut_short else "at most " if first.is_cut_short else ""
+    return f" It takes {bound}{each.token_ratio:.2f} times the tokens."
 
 
 def _wrong(each: Compared) -> str:

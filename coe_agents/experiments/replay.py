@@ -163,7 +163,8 @@ def replay(
         )
         if n
     ]
-    return PolicyOutcomes(policy.name, outcomes, n_failed, notes)
+    is_cut_short = any(counts[name] for name in ("debate", "ran out", "arbiter"))
+    return PolicyOutcomes(policy.name, outcomes, n_failed, notes, is_cut_short)
 
 
 class _Replay:

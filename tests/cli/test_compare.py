@@ -25,7 +25,9 @@ def test_plain_sentences_come_first_and_differences_are_paired(runs):
     assert done.returncode == 0, done.stderr
     first, second, *_ = done.stdout.splitlines()
     assert first == "plain answers 100.0% and is wrong in 25.0% of its answers."
-    assert second.startswith("careful answers 75.0% and is wrong in 0.0% of its answers.")
+    assert second.startswith(
+        "careful answers 75.0% and is wrong in 0.0% of its answers. It takes 1.00 times the tokens."
+    )
     assert "Beyond chance on the 20 questions of both, it answers fewer and it has a lower risk." in second
     assert "-0.250" in done.stdout
 
@@ -35,7 +37,9 @@ def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tm
     first = {**few, **{f"first {i}": step() for i in range(9)}}
     other = {"0": step(action="abstain", leading=0.0), **{f"other {i}": step(correct=0.0) for i in range(9)}}
     done = run("compare", written(tmp_path / "first", first), written(tmp_path / "other", other))
-    assert done.stdout.splitlines()[1].endswith("They share 1 question, too few to compare.")
+    assert done.stdout.splitlines()[1].endswith(
+        "It takes 1.00 times the tokens. They share 1 question, too few to compare."
+    )
     alike = {f"held {i}": step(action="abstain", leading=0.0) for i in range(9)}
     first, other = written(tmp_path / "a", {**first, **alike}), written(tmp_path / "b", {**other, **alike})
     assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout

@@ -7,6 +7,7 @@ import pytest
 from coe_agents import ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
+from coe_agents.experiments.comparison import compare, in_words
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
@@ -68,6 +69,25 @@ def test_another_round_takes_the_next_responses_while_they_last(saved):
     assert only(found).n_rounds == 2
     assert "1 question would ask again, and no response is left; it counts as not answered" in found.notes
     assert "in 1 question fewer responses are saved than it would ask for" in found.notes
+
+
+def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_compared(saved):
+    held = saved({"a": ["Paris"] * 4, "b": ["Lyon"] * 4})
+    whole = replay(held, policy(), RIGHT)
+    debate = replay(held, policy(ThresholdPolicy(0.1, otherwise="another_round"), max_rounds=2), RIGHT)
+    says = {
+        pair: in_words(compare([first, other], n_resamples=5))[1].rpartition("%. ")[2]
+        for pair, (first, other) in {
+            "whole": (whole, whole),
+            "debate": (whole, debate),
+            "whole to debate": (debate, whole),
+            "two debates": (debate, debate),
+        }.items()
+    }
+    assert "takes 1.00 times the tokens" in says["whole"]
+    assert "takes at least 1.00 times the tokens" in says["debate"]
+    assert "takes at most 1.00 times the tokens" in says["whole to debate"]
+    assert "tokens" not in says["two debates"]
 
 
 def test_adaptive_sampling_stops_where_the_forecast_is_settled(saved):

@@ -36,7 +36,6 @@ def give_up(content: bytes, reason: str) -> bytes:
 def main(address: str | None) -> None:
     with cluster(address):
         for contents, made in (
-            ((b"a", b"b"), create),
             ((b"no folder",), create),
             ((b"odd",), create),
             ((b"c",), create_without_key),

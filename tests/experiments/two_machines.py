@@ -1,8 +1,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -25,17 +23,9 @@ class TwoMachines:
         processes = psutil.Process(self._process.pid).children(recursive=True)
         return [each.pid for each in processes if any("ray::MapWorker" in word for word in each.cmdline()[:1])]
 
-    @contextmanager
-    def without_one(self) -> Iterator[None]:
-        """The second machine is lost; another one comes after the context."""
-        self._order("lose")
-        try:
-            yield
-        finally:
-            self._order("add")
-
-    def _order(self, order: str) -> None:
-        self._process.stdin.write(f"{order}\n")
+    def lose_one(self) -> None:
+        """The second machine is lost."""
+        self._process.stdin.write("lose\n")
         self._process.stdin.flush()
         assert self._process.stdout.readline() == "done\n"
 

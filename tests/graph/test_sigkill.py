@@ -13,7 +13,7 @@ FIRST = {"question": "First?"}
 ROUNDS = 2
 # the server forks a process for each run, from one that has loaded everything and run nothing
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["pytest", "tests.graph.killable"])
+FORKS.set_forkserver_preload(["pytest", "scipy.special", "tests.graph.killable"])
 
 
 def run(folder, given, **options):

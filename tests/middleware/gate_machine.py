@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import partial
+from itertools import islice
 from threading import Lock
 from typing import Any, Literal, NamedTuple
 from unittest import mock
@@ -116,8 +117,8 @@ class Wipe(BaseModel):
 class World:
     """An agent with a gate, and the log of what was proposed, vouched for and done."""
 
-    def __init__(self, kind, others=(), *, inner=False, stored=False, asks=False, narrow=False, clusterer=None):
-        self.kind, self.asks, self.clusterer = kind, asks, clusterer
+    def __init__(self, kind, loop, others=(), *, inner=False, stored=False, asks=False, narrow=False, clusterer=None):
+        self.kind, self.loop, self.asks, self.clusterer = kind, loop, asks, clusterer
         self.is_council = kind.startswith("council")
         self.can_ask = asks or "interrupt" in kind or kind.startswith("verdicts")
         self.gated = {"pay", "wire"} if narrow or not self.is_council else {"pay", "wire", "look"}
@@ -289,7 +290,7 @@ class World:
             return await asyncio.gather(*(start(given, config, **options) for _ in range(n)), return_exceptions=True)
 
         with mock.patch.object(once, "SECONDS_TO_GATHER", 60.0 if patient else 0.05):
-            return asyncio.run(together())
+            return self.loop.run_until_complete(together())
 
     def decide(self, thread, requests, replies):
         """Notes what a person lets pass of what is asked."""
@@ -493,7 +494,8 @@ MALFORMED = ("yes", {}, {"decisions": []}, {"decisions": [{"type": "approve"}] *
 thread, sync = st.sampled_from(THREADS), st.booleans()
 used = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.used)))
 times = st.sampled_from([1, 1, 2, 3])
-back = st.integers(0, 12)
+N_BACK = 13
+back = st.integers(0, N_BACK - 1)
 PROPOSAL = {
     "thread": thread,
     "calls": CALLS,
@@ -524,6 +526,7 @@ class GateMachine(RuleBasedStateMachine):
             mock.patch("coe_agents.graph.people._REPLIES_TO_OTHERS", {}),
         ):
             self.patches.enter_context(patch)
+        self.loop = self.patches.enter_context(asyncio.Runner()).get_loop()
         self.untouched = set(THREADS)
         self.used = set()  # by a rule, whether or not it came to a run
 
@@ -544,7 +547,7 @@ class GateMachine(RuleBasedStateMachine):
         self.is_limited = other == "limit"
         # people may type units as they like, but an enum is one
         clusterer = self.loose or (ActionMatch(compare={"pay.unit": Text()}) if own_clusterer else None)
-        self.world = World(self.kind, others, clusterer=clusterer, **options)
+        self.world = World(self.kind, self.loop, others, clusterer=clusterer, **options)
         self.propose(**first)  # without one, nothing can follow
 
     def teardown(self):
@@ -643,13 +646,14 @@ class GateMachine(RuleBasedStateMachine):
     def replay(self, thread, back, decisions, n, sync):
         """Runs continue from an older checkpoint, with a reply where it asks."""
         self.untouched.discard(thread)
-        if history := self.history(thread):
+        if history := self.history(thread, N_BACK):
             config = history[back % len(history)].config
             self.world.run(self.reply(thread, config, decisions), config, n=n, sync=sync)
 
-    def history(self, thread):
-        """The snapshots of a thread; none of one that attacks have made unreadable."""
-        found = _caught(lambda: list(self.world.agent.get_state_history(at(thread))))
+    def history(self, thread, n=None, *, holds=lambda values: True):
+        """The newest n snapshots of a thread whose values are such; none of one that attacks have made unreadable."""
+        snapshots = self.world.agent.get_state_history(at(thread))
+        found = _caught(lambda: list(islice((one for one in snapshots if holds(one.values)), n)))
         return [] if isinstance(found, Exception) else found
 
     @rule(
@@ -668,12 +672,12 @@ class GateMachine(RuleBasedStateMachine):
         """A client writes what any thread held, altered or invented, into a thread, or a fork, and jumps."""
         world = self.world
         self.used.add(thread)
-        proposing = [one.values for one in self.history(source) if _proposals(one.values)]
+        proposing = self.history(source, N_BACK, holds=_proposals)
         if not proposing:
             return
         self.untouched.discard(thread)
         world.jumped.add(thread)
-        values = proposing[back % len(proposing)]
+        values = proposing[back % len(proposing)].values
         last = _proposals(values)[-1]
         before, message = values["messages"][:last], values["messages"][last]
         calls = [{**one, "args": dict(one["args"])} for one in message.tool_calls]
@@ -684,8 +688,7 @@ class GateMachine(RuleBasedStateMachine):
         forged = message.model_copy(update={"tool_calls": calls})
         if change == "other id":
             forged.id = secrets.token_hex(4)
-        mine = self.history(thread)
-        if forged.id not in {one.id for snapshot in mine for one in snapshot.values.get("messages", [])}:
+        if not self.history(thread, 1, holds=lambda held: forged.id in {one.id for one in held.get("messages", [])}):
             world.make_room(thread, [one["args"]["ref"] for one in calls])
         written = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *before, forged] if rewrite else [forged]}
         kept, channel = {key: values[key] for key in values if key in PRIVATE}, CHANNELS[not world.is_council]
@@ -700,6 +703,7 @@ class GateMachine(RuleBasedStateMachine):
         seen = {**values, **written, "messages": [*before, forged]}
         nodes = [node for node in world.agent.nodes if node.endswith("after_model")]
         if to == "update":
+            mine = self.history(thread, N_BACK)
             fork = mine[back % len(mine)].config if rewrite and mine else at(thread)
             as_node = [*nodes, "model", "tools"][back % (len(nodes) + 2)]
             if not isinstance(_caught(lambda: world.agent.update_state(fork, written, as_node=as_node)), Exception):

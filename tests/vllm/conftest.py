@@ -1,9 +1,11 @@
-"""Real vLLM servers for the tests marked "vllm": tinyworld's three models, and one that a test may kill."""
+"""Real vLLM servers for the tests marked "vllm": tinyworld's three models."""
 
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -11,9 +13,11 @@ from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS
 from examples.vllm_three_servers import Server, serving
 
-DOOMED = "doomed"
 # tinyworld's models write calls as Hermes does; this changes nothing in requests without tools
-TOOL_FLAGS = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+FLAGS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
+# they start sooner, with a process less each, and compile nothing for the first request
+FLAGS += ["--distributed-executor-backend", "uni"]
+SETTINGS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "TORCHDYNAMO_DISABLE": "1"}
 
 
 def vllm_python() -> str:
@@ -27,9 +31,9 @@ def vllm_python() -> str:
 @pytest.fixture(scope="session")
 def servers() -> Iterator[dict[str, Server]]:
     python = vllm_python()
-    models = {name: str(model_folder(name)) for name in MODELS} | {DOOMED: str(model_folder(MODELS[0]))}
-    with (
-        tempfile.TemporaryDirectory(prefix="coe") as folder,  # short: paths of sockets go under it
-        serving(models, python=python, folder=Path(folder), flags=TOOL_FLAGS) as running,
-    ):
+    models = {name: str(model_folder(name)) for name in MODELS}
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="coe"))  # short: paths of sockets go under it
+        with patch.dict(os.environ, SETTINGS):
+            running = stack.enter_context(serving(models, python=python, folder=Path(folder), flags=FLAGS))
         yield running

@@ -34,7 +34,6 @@ from examples.vllm_three_servers import Server
 from tests.client_table import seen
 from tests.doubles import choice_probability
 from tests.serve.groups import complete, group_of
-from tests.vllm.conftest import DOOMED
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
@@ -290,8 +289,8 @@ def test_a_schema_that_no_served_model_fits_is_a_refusal_and_no_outage(servers):
 
 def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(servers):
     """The last test of the file: the server is gone afterwards."""
-    doomed = servers[DOOMED]
-    slow = agent(doomed, n_samples=500, max_tokens=200, retries=0, chat_options={"extra_body": {"ignore_eos": True}})
+    doomed, endless = servers[MODELS[0]], {"extra_body": {"ignore_eos": True}}
+    slow = agent(doomed, name="doomed", n_samples=500, max_tokens=200, retries=0, chat_options=endless)
     running: list[float] = []
 
     def kill_when_busy() -> None:
@@ -305,10 +304,10 @@ def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(se
 
     killer = threading.Thread(target=kill_when_busy)
     killer.start()
-    decision = decided([agent(servers["tiny-qwen2"]), agent(servers["tiny-mistral"]), slow], "async")
+    decision = decided([*(agent(servers[name]) for name in MODELS[1:]), slow], "async")
     killer.join()
     assert running, "the server was killed while it worked"
-    assert (decision["action"], list(decision["failed_agents"])) == ("answer", [DOOMED])
-    assert "AgentConnectionError" in decision["failed_agents"][DOOMED]
-    assert "Check that a server listens" in decision["failed_agents"][DOOMED]
+    assert (decision["action"], list(decision["failed_agents"])) == ("answer", ["doomed"])
+    assert "AgentConnectionError" in decision["failed_agents"]["doomed"]
+    assert "Check that a server listens" in decision["failed_agents"]["doomed"]
     seen("vLLM", "a server that is killed in the middle of a question", "its agent is named, the others decide")

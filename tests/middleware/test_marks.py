@@ -18,6 +18,7 @@ from tests.middleware.agents import (
     DONE,
     PAY,
     THREAD,
+    UNSURE,
     Bank,
     call,
     decide,
@@ -132,3 +133,11 @@ def test_a_proposal_that_was_put_in_place_of_the_one_a_person_saw_is_shown_first
     state = compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == []
     assert requests(state)[0]["args"] == BOB
+
+
+def test_a_person_is_asked_anew_where_one_of_two_verdicts_is_not_the_gates(bank, monkeypatch):
+    compiled = gated("verdict", bank, says(call(**ANN), call(id="c2", **BOB)), said=UNSURE, on_uncertain="interrupt")
+    compiled.invoke(PAY, THREAD)
+    monkeypatch.setattr("coe_agents.middleware.gate.has_mark", lambda verdict, gate, call, _: call["id"] == "c1")
+    assert len(requests(compiled.invoke(decide(APPROVE, APPROVE), THREAD))) == 2
+    assert bank.transfers == []

@@ -173,11 +173,19 @@ def test_all_uncertain_calls_of_a_message_are_one_interrupt(gate):
 
 
 def test_a_person_may_answer_in_the_tools_place():
-    compiled, _, bank = asking_gate()
+    compiled, asked, bank = asking_gate(says(call()), says(call(id="c2")))
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide({"type": "respond", "message": "I paid her in cash."}), THREAD)
     assert bank.transfers == []
     assert [(reply.text, reply.status) for reply in replies(state)] == [("I paid her in cash.", "success")]
+    assert '<call status="blocked">' in asked[1]
+
+
+def test_of_two_calls_under_one_id_a_person_is_asked_about_the_first_alone():
+    compiled, _, bank = asking_gate(says(call(**ANN), call(**BOB)))
+    assert [request["args"] for request in requests(compiled.invoke(PAY, THREAD))] == [ANN]
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
 
 
 @pytest.mark.parametrize(("bob", "transfers"), [("approve", [("Bob", 2.0)]), ("reject", []), (None, [("Bob", 2.0)])])

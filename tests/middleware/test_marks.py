@@ -124,15 +124,24 @@ def test_in_another_process_a_person_is_asked_anew_unless_the_secret_is_shared(s
         assert bank.transfers == [("Ann", 1.0)]
 
 
-def test_a_proposal_that_was_put_in_place_of_the_one_a_person_saw_is_shown_first(bank):
+@pytest.mark.parametrize(
+    ("forge", "shown"),
+    [
+        (lambda pending: pending.update(messages=[says(call(**BOB))]), BOB),
+        (lambda pending: setattr(pending["messages"][0], "content", "Evil."), ANN),
+        (lambda pending: pending.update(structured_response="Evil."), ANN),
+        (lambda pending: pending.update(action_key="evil"), ANN),
+    ],
+)
+def test_a_proposal_that_was_put_in_place_of_the_one_a_person_saw_is_shown_first(forge, shown, bank):
     compiled = asking("council", bank)
     compiled.invoke(PAY, THREAD)
     turns = compiled.get_state(THREAD).values["coe_council"]
-    turns["CoECouncil"]["pending"]["messages"] = [says(call(**BOB))]
+    forge(turns["CoECouncil"]["pending"])
     compiled.update_state(THREAD, {"coe_council": turns}, as_node="model")
     state = compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == []
-    assert requests(state)[0]["args"] == BOB
+    assert requests(state)[0]["args"] == shown
 
 
 def test_a_person_is_asked_anew_where_one_of_two_verdicts_is_not_the_gates(bank, monkeypatch):

@@ -158,7 +158,7 @@ def test_a_failing_clusterer_closes_the_gate():
 
     for options in ({}, {"policy": None, "adaptive": True}):
         state, transfers = run_council(
-            members(AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options
+            members(AGAINST, AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options
         )
         assert transfers == []
         assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
@@ -277,6 +277,7 @@ async def test_in_async_too_the_members_are_asked_only_about_named_tools():
 
 def test_a_member_without_weight_is_not_asked_where_as_few_as_needed_are():
     agents = [Member("idle", *AGREE, weight=0.0), *members(AGREE, AGREE)]
-    _, transfers = run_council(agents, says(call(**TEN)), DONE, tools=GATED, adaptive=True)
+    state, transfers = run_council(agents, says(call(**TEN)), DONE, tools=GATED, adaptive=True)
     assert transfers
+    assert state["council"]["support"]
     assert [len(agent.requests) for agent in agents] == [0, 1, 1]

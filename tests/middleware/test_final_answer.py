@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, hook_config
+from langchain.agents.middleware import AgentMiddleware, after_agent, before_model
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -216,13 +216,10 @@ def test_a_structured_answer_whose_hidden_field_changes_after_the_review_is_revi
     [ToolMessage("Lyon", tool_call_id="s2"), ToolMessage("Lyon", tool_call_id="s1"), HumanMessage("Lyon")],
 )
 def test_a_structured_answer_with_more_behind_it_than_is_shown_is_withheld(added):
-    class Adding(AgentMiddleware):
-        def after_agent(self, state, runtime):
-            return {"messages": [added]}
-
+    adding = after_agent(lambda state, runtime: {"messages": [added]}, name="adding")
     said = says(call("City", id="s1", name="Paris"), text="")
     gate = CoEMiddleware(ruling(None, "approve"), tools=[], final_answer=True)
-    compiled = create_agent(ScriptedDriver(script=[said]), middleware=[gate, Adding()], response_format=City)
+    compiled = create_agent(ScriptedDriver(script=[said]), middleware=[gate, adding], response_format=City)
     state = compiled.invoke(ASKED)
     calls = {one["id"] for message in state["messages"] if message.type == "ai" for one in message.tool_calls}
     assert {message.tool_call_id for message in state["messages"] if message.type == "tool"} == calls
@@ -231,15 +228,14 @@ def test_a_structured_answer_with_more_behind_it_than_is_shown_is_withheld(added
 
 
 def test_an_answer_that_was_approved_in_a_former_turn_is_reviewed_where_it_is_given_again():
-    class Ending(AgentMiddleware):
-        @hook_config(can_jump_to=["end"])
-        def before_model(self, state, runtime):
-            return {"messages": [AIMessage("Paris.")], "jump_to": "end"} if len(state["messages"]) > 2 else None
+    @before_model(can_jump_to=["end"])
+    def ending(state, runtime):
+        return {"messages": [AIMessage("Paris.")], "jump_to": "end"} if len(state["messages"]) > 2 else None
 
     asked = list[str]()
     gate = CoEMiddleware(ruling(None, "approve", asked), tools=[], final_answer=True)
     driver = ScriptedDriver(script=[AIMessage("Paris.")])
-    compiled = create_agent(driver, middleware=[gate, Ending()], checkpointer=InMemorySaver())
+    compiled = create_agent(driver, middleware=[gate, ending], checkpointer=InMemorySaver())
     for turn in (1, 2):
         assert compiled.invoke(ASKED, THREAD)["messages"][-1].text == "Paris."
         assert len(asked) == turn

@@ -281,8 +281,8 @@ def test_a_structured_answer_waits_for_the_person(decision):
     assert [message.type for message in paused["messages"]] == ["human"]
     (config,) = paused["__interrupt__"][0].value["review_configs"]
     assert config == {"action_name": "Weather", "allowed_decisions": ["approve", "reject"]}
-    state = compiled.invoke(decide(decision), THREAD)
-    assert ("__interrupt__" in state) is (decision is not APPROVE)
+    state = compiled.invoke(decide(decision), THREAD, interrupt_before=["model"])
+    assert ("__interrupt__" in state) is (decision not in (APPROVE, REJECT))
     assert state.get("structured_response") == (Weather(sky="clear") if decision is APPROVE else None)
     assert len(replies(state)) == (decision in (APPROVE, REJECT))
 

@@ -158,8 +158,6 @@ def ask_person(pending: PendingProposal, gate: str) -> list[Review]:
 
 def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text: bool) -> None:
     action = decision.edited_action
-    if name in pending["outputs"]:
-        raise ValueError(f'"{name}" gives the structured answer, which cannot be edited. Approve it or reject it')
     if action.name != name:
         raise ValueError(f'"edited_action" must have the name "{name}"; got another. Reject the call instead')
     if is_text:

@@ -32,6 +32,7 @@ from coe_agents.middleware.verdict import (
     last_reply,
     mark_verdict,
 )
+from coe_agents.prompts import REVIEW_CHOICES
 
 
 class CoEMiddleware(CoEVerdicts):
@@ -140,7 +141,7 @@ class CoEMiddleware(CoEVerdicts):
     def _after_agent(self, state: VerdictState) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_end(state)) is None:
             return None
-        return self._decide_answer(state, (yield from self._review(asks, get_config())), jump=False)
+        return self._decide_answer(state, (yield from self._review(asks, get_config())))
 
     def _steps(self, proposed: ProposedCalls, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
@@ -221,7 +222,7 @@ class CoEMiddleware(CoEVerdicts):
         what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
         return lambda: create_unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
 
-    def _decide_answer(self, state: VerdictState, verdict: Verdict, *, jump: bool = True) -> dict[str, Any]:
+    def _decide_answer(self, state: VerdictState, verdict: Verdict) -> dict[str, Any]:
         """Gives the answer or withholds it, and records what was decided."""
         messages = state["messages"]
         if verdict["outcome"] == "approved":
@@ -229,9 +230,11 @@ class CoEMiddleware(CoEVerdicts):
             return {"coe_answers": {**state.get("coe_answers", {}), self.name: mark}}
         found = last_reply(messages)
         place, reply = found if found is not None else (len(messages), AIMessage(""))
-        text = f"I withhold my answer: {in_words(verdict)}."
-        # the question and the replies would repeat the answer
+        # the question and the replies would repeat the answer, and so would a reason that quotes them
         silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
+        if not {reply for vote in verdict["votes"].values() for reply in vote} <= {*REVIEW_CHOICES}:
+            silent["reason"] = 'not all replies are "approve" or "reject", and they may repeat the answer'
+        text = f"I withhold my answer: {in_words(silent)}."
         after, is_structured = messages[place + 1 :], state.get("structured_response") is not None
         # that calls were made stays known, lest the agent makes them again; the first reply is the structured answer's
         kept = [one for one in after[is_structured:] if isinstance(one, ToolMessage)]
@@ -253,9 +256,8 @@ class CoEMiddleware(CoEVerdicts):
         update: dict[str, Any] = {
             "messages": now,
             "coe_answers": {"": make_mark("answer", "", None, (), _end_of({}, [withheld]))},
+            "jump_to": "end",
         }
-        if jump:
-            update["jump_to"] = "end"
         if is_structured:
             update["structured_response"] = None
         return update

@@ -158,7 +158,7 @@ def test_a_failing_clusterer_closes_the_gate():
 
     for options in ({}, {"policy": None, "adaptive": True}):
         state, transfers = run_council(
-            members(AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options
+            members(AGAINST, AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options
         )
         assert transfers == []
         assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
@@ -268,15 +268,17 @@ def test_wrong_arguments_are_refused(agents, options, error, message):
         CoECouncil([ScriptedAgent("a"), ScriptedAgent("b", weight=0.0)] if agents is None else agents, **options)
 
 
-async def test_in_async_too_the_members_are_asked_only_about_named_tools():
-    agents = members([[call(**TEN)], "Done."])
-    compiled = council_agent(agents, Bank(), says(LOOKS), DONE, tools=GATED)
-    assert len(replies(await compiled.ainvoke(PAY, THREAD))) == 1
-    assert agents[0].requests == []
+@pytest.mark.parametrize(("adaptive", "asked"), [(False, [1, 1, 1]), (True, [1, 1, 0])])
+async def test_in_async_too_the_members_are_asked_only_about_named_tools_and_as_few_as_needed(adaptive, asked, bank):
+    agents, options = members(*[AGREE[:1]] * 3), {"tools": GATED, "policy": None, "adaptive": adaptive}
+    await council_agent(agents, bank, says(LOOKS), says(call(**TEN)), DONE, **options).ainvoke(PAY, THREAD)
+    assert [len(agent.requests) for agent in agents] == asked
+    assert bank.transfers == [("Ann", 10.0)]
 
 
 def test_a_member_without_weight_is_not_asked_where_as_few_as_needed_are():
     agents = [Member("idle", *AGREE, weight=0.0), *members(AGREE, AGREE)]
-    _, transfers = run_council(agents, says(call(**TEN)), DONE, tools=GATED, adaptive=True)
+    state, transfers = run_council(agents, says(call(**TEN)), DONE, tools=GATED, adaptive=True)
     assert transfers
+    assert state["council"]["support"]
     assert [len(agent.requests) for agent in agents] == [0, 1, 1]

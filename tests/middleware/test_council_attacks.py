@@ -130,5 +130,6 @@ def test_where_no_message_of_the_chosen_action_is_valid_that_of_another_action_g
     script = {"a": other, "b": chosen, "c": chosen, "d": chosen}
     agents = [ModelAgent(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name, said in script.items()]
     agent = council_agent(agents, bank, AIMessage("Hi."), mode="choose", policy=SupportPolicy(0.0), max_blocked=1)
-    assert "the message of the chosen action is invalid" in agent.invoke(PAY, THREAD)["messages"][-1].text
-    assert bank.transfers == []
+    state = agent.invoke(PAY, THREAD)
+    assert "the message of the chosen action is invalid" in state["messages"][-1].text
+    assert (state["council"]["action"], bank.transfers) == ("abstain", [])

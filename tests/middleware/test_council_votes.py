@@ -197,6 +197,14 @@ def test_asking_as_few_as_needed_rules_as_asking_all(said, options):
         assert few["support"] is few["contested"] is None
 
 
+@pytest.mark.parametrize(("mode", "votes"), [("verify", ["member0", "member1"]), ("choose", ["member0"])])
+def test_under_a_tolerance_no_third_proposal_decides_whether_one_is_the_drivers(mode, votes):
+    agents = members(*([[call(to="Ann", amount=amount)]] for amount in (10, 8)))
+    near = {"clusterer": NEAR, "policy": None, "mode": mode, "min_votes": 1}
+    agent = council_agent(agents, Bank(), says(call(to="Ann", amount=9)), DONE, tools=GATED, **near)
+    assert agent.invoke(PAY, THREAD)["council"]["votes"] == votes
+
+
 def test_members_that_could_not_change_the_decision_are_not_asked():
     agents = members(AGREES, AGREES, FAILS)
     runs, decision = ruled("", agents, adaptive=True)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain.agents.middleware import AgentMiddleware, after_agent, before_model
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -32,6 +32,7 @@ from tests.middleware.agents import (
 )
 
 ASKED = {"messages": [("user", "Capital of France?")]}
+QUOTING = ["Not Paris."], ["Not Paris."]
 IMAGE = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
 
 
@@ -66,7 +67,7 @@ def ruling(calls, answer, asked=None):
     return RunnableLambda(judge)
 
 
-@pytest.mark.parametrize("said", [UNSURE, AGAINST, None], ids=["unsure", "against", "failing"])
+@pytest.mark.parametrize("said", [UNSURE, AGAINST, None, QUOTING], ids=["unsure", "against", "failing", "quoting"])
 def test_an_answer_that_is_not_approved_is_replaced(said):
     state = answered(judges(*said)[1] if said else RunnableLambda(lambda _: 1 / 0))
     assert len(state["messages"]) == 2
@@ -74,15 +75,17 @@ def test_an_answer_that_is_not_approved_is_replaced(said):
     assert "Paris" not in str(state["messages"])
 
 
+@pytest.mark.parametrize("form", [None, City])
 @pytest.mark.parametrize(("said", "sent_back"), [(SURE, 1), (UNSURE, 0)], ids=["sure", "unsure"])
-def test_nothing_goes_on_with_an_answer_that_was_withheld(said, sent_back):
+def test_nothing_goes_on_with_an_answer_that_was_withheld(said, sent_back, form):
     reached = []
 
     class Reader(AgentMiddleware):
         def after_model(self, state, runtime):
             reached.append(state["messages"][-1].text)
 
-    answered(judges(*said)[1], others=[Reader()])
+    answer = says(call("City", name="Paris"), text="") if form else "Paris."
+    answered(judges(*said)[1], answer, others=[Reader()], response_format=form)
     assert len(reached) == sent_back
 
 
@@ -208,6 +211,36 @@ def test_a_structured_answer_whose_hidden_field_changes_after_the_review_is_revi
     assert compiled.invoke(ASKED)["structured_response"] is None
 
 
+@pytest.mark.parametrize(
+    "added",
+    [ToolMessage("Lyon", tool_call_id="s2"), ToolMessage("Lyon", tool_call_id="s1"), HumanMessage("Lyon")],
+)
+def test_a_structured_answer_with_more_behind_it_than_is_shown_is_withheld(added):
+    adding = after_agent(lambda state, runtime: {"messages": [added]}, name="adding")
+    said = says(call("City", id="s1", name="Paris"), text="")
+    gate = CoEMiddleware(ruling(None, "approve"), tools=[], final_answer=True)
+    compiled = create_agent(ScriptedDriver(script=[said]), middleware=[gate, adding], response_format=City)
+    state = compiled.invoke(ASKED)
+    calls = {one["id"] for message in state["messages"] if message.type == "ai" for one in message.tool_calls}
+    assert {message.tool_call_id for message in state["messages"] if message.type == "tool"} == calls
+    assert "Lyon" not in str(state)
+    assert state["structured_response"] is None
+
+
+def test_an_answer_that_was_approved_in_a_former_turn_is_reviewed_where_it_is_given_again():
+    @before_model(can_jump_to=["end"])
+    def ending(state, runtime):
+        return {"messages": [AIMessage("Paris.")], "jump_to": "end"} if len(state["messages"]) > 2 else None
+
+    asked = list[str]()
+    gate = CoEMiddleware(ruling(None, "approve", asked), tools=[], final_answer=True)
+    driver = ScriptedDriver(script=[AIMessage("Paris.")])
+    compiled = create_agent(driver, middleware=[gate, ending], checkpointer=InMemorySaver())
+    for turn in (1, 2):
+        assert compiled.invoke(ASKED, THREAD)["messages"][-1].text == "Paris."
+        assert len(asked) == turn
+
+
 # structured answers, and calls beside them
 
 
@@ -283,10 +316,10 @@ def test_a_person_decides_on_a_call_beside_a_structured_answer():
 )
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_result_that_is_not_shown_whole_or_ends_the_run_by_itself_is_withheld(result, why, ends):
-    @tool(return_direct=ends)
+    @tool(return_direct=ends, response_format="content_and_artifact")
     def lookup():
         """Looks it up."""
-        return result
+        return result, "SECRET"
 
     (first, _), graph = judges(*SURE)
     looks = {**LOOKS, "name": "lookup"}

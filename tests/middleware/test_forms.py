@@ -1,6 +1,7 @@
 """Each form of a call, once for each gate: what is supported runs, what is not does not, and a person may decide."""
 
 import pytest
+from langchain.agents.middleware import after_model
 
 from coe_agents import CoECouncil, CoEMiddleware
 from coe_agents.middleware import CoEVerdicts
@@ -76,10 +77,17 @@ async def test_an_unsupported_call_runs_only_if_a_person_approves_it(mode, gate,
     assert state["messages"][-1].text == DONE.text
 
 
+@after_model(can_jump_to=["end"])
+def unreviewed(state, runtime):
+    """Skips what comes after the model, so that the answer is first seen at the end of the run."""
+    return {"jump_to": "end"}
+
+
 @every_mode
+@pytest.mark.parametrize("behind", [[], [unreviewed]], ids=["after the model", "at the end"])
 @pytest.mark.parametrize("is_supported", [True, False])
-async def test_a_final_answer_is_given_only_if_the_group_approves(mode, is_supported):
+async def test_a_final_answer_is_given_only_if_the_group_approves(mode, is_supported, behind):
     gate = middleware("gate", is_supported, final_answer=True)
-    state = await run(mode, agent(None, Bank(), says(text="Paris."), middleware=gate), PAY)
+    state = await run(mode, agent(None, Bank(), says(text="Paris."), middleware=[*gate, *behind]), PAY)
     assert (state["messages"][-1].text == "Paris.") is is_supported
     assert ("Paris" in str(state["messages"])) is is_supported

@@ -119,6 +119,7 @@ def test_question_and_approval_of_ones_own():
     }
     assert reply_to(graph, **options)[1] == [("Ann", 10.0)]
     assert agents[0].requests[0]["question"] == "Is Ann known?"
+    assert reply_to(deciding({**APPROVED, "answer": None}), approves=lambda _: True)[1] == []
 
 
 async def coroutine(given):

@@ -90,6 +90,8 @@ def test_a_later_reply_to_the_same_request_lets_nothing_pass(bank):
     compiled.invoke(decide(APPROVE), THREAD)
     state = compiled.invoke(decide(edit(**BOB)), asked, interrupt_before=["model"])
     assert state["council"]["reason"].startswith("another reply decided on it already")
+    assert (state["council"]["action"], state["council"]["calls"]) == ("abstain", None)
+    assert [message.type for message in state["messages"]] == ["human", "ai", "tool"]
     assert bank.transfers == [("Ann", 1.0)]
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from langchain.agents.structured_output import ToolStrategy
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
@@ -173,11 +173,19 @@ def test_all_uncertain_calls_of_a_message_are_one_interrupt(gate):
 
 
 def test_a_person_may_answer_in_the_tools_place():
-    compiled, _, bank = asking_gate()
+    compiled, asked, bank = asking_gate(says(call()), says(call(id="c2")))
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide({"type": "respond", "message": "I paid her in cash."}), THREAD)
     assert bank.transfers == []
     assert [(reply.text, reply.status) for reply in replies(state)] == [("I paid her in cash.", "success")]
+    assert '<call status="blocked">' in asked[1]
+
+
+def test_of_two_calls_under_one_id_a_person_is_asked_about_the_first_alone():
+    compiled, _, bank = asking_gate(says(call(**ANN), call(**BOB)))
+    assert [request["args"] for request in requests(compiled.invoke(PAY, THREAD))] == [ANN]
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
 
 
 @pytest.mark.parametrize(("bob", "transfers"), [("approve", [("Bob", 2.0)]), ("reject", []), (None, [("Bob", 2.0)])])
@@ -207,17 +215,23 @@ def test_a_person_is_not_asked_what_the_group_is_sure_of(said, transfers):
 
 
 def test_a_call_that_a_person_edited_at_a_council_runs_as_edited():
-    compiled, _, bank = asking_council()
+    compiled, _, bank = asking_council(says(call(), call(id="c2", **ANN)))
     compiled.invoke(PAY, THREAD)
-    state = compiled.invoke(decide(edit(**BOB)), THREAD)
-    assert bank.transfers == [("Bob", 2.0)]
+    state = compiled.invoke(decide(edit(**BOB), APPROVE), THREAD, interrupt_before=["tools"])
+    whose = {"action": "answer", "decided_by": "person", "proposer": "driver", "contested": None}
+    assert state["council"] | whose == state["council"]
+    assert state["council"]["calls"] == [call(**BOB), call(id="c2", **ANN)]
+    state = compiled.invoke(None, THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
     assert (state["messages"][1].tool_calls[0]["args"], state["messages"][1].tool_calls[0]["id"]) == (BOB, "c1")
 
 
 def test_a_text_beside_calls_that_a_person_rejected_is_withheld_with_them():
     compiled, _, bank = asking_council(says(call(), text="I paid."), tools=["transfer_money"])
     compiled.invoke(PAY, THREAD)
-    state = compiled.invoke(decide(REJECT), THREAD)
+    state = compiled.invoke(decide(REJECT), THREAD, interrupt_before=["model"])
+    assert (state["council"]["action"], state["council"]["calls"]) == ("abstain", None)
+    state = compiled.invoke(None, THREAD)
     assert bank.transfers == []
     assert [message.text for message in state["messages"] if message.type == "ai"] == ["", "Done."]
 
@@ -236,25 +250,41 @@ def test_a_person_decides_on_a_text(decision, text):
     (request,) = requests(paused)
     assert (request["name"], request["args"]) == ("answer", {"text": "I have paid."})
     assert [message.type for message in paused["messages"]] == ["human"]
-    assert "__interrupt__" in compiled.invoke(decide(edit("answer", text=3)), THREAD)
+    for unfit in ({"text": 3}, {}, {"text": "Not yet.", "memo": "x"}):
+        assert "__interrupt__" in compiled.invoke(decide(edit("answer", **unfit)), THREAD)
     state = compiled.invoke(decide(decision), THREAD)
     assert [(message.type, message.text) for message in state["messages"][1:]] == [("ai", text)]
+    assert (state["council"]["action"], state["council"]["calls"]) == (
+        ("abstain", None) if decision is REJECT else ("answer", [])
+    )
+
+
+@pytest.mark.parametrize(("decision", "given"), [(APPROVE, True), (edit("answer", text="{}"), False), (REJECT, False)])
+def test_a_structured_answer_in_a_text_waits_for_the_person(decision, given):
+    options = {"response_format": ProviderStrategy(Weather), "saver": keeping()}
+    compiled, _, _ = asking_council(AIMessage('{"sky": "clear"}'), **options)
+    assert compiled.invoke(PAY, THREAD).get("structured_response") is None
+    assert (compiled.invoke(decide(decision), THREAD).get("structured_response") is not None) is given
+
+
+def keeping():
+    return InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=[Weather]))
 
 
 @pytest.mark.parametrize("decision", [APPROVE, edit("Weather", sky="cloudy"), REJECT])
 def test_a_structured_answer_waits_for_the_person(decision):
     clear, cloudy = weather("clear"), weather("cloudy")
-    saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=[Weather]))
-    options = {"response_format": ToolStrategy(Weather), "saver": saver}
+    options = {"response_format": ToolStrategy(Weather), "saver": keeping()}
     compiled, _, _ = asking_council(says(clear), says(clear), agents=members([[cloudy]]), **options)
     paused = compiled.invoke(PAY, THREAD)
     assert paused.get("structured_response") is None
     assert [message.type for message in paused["messages"]] == ["human"]
     (config,) = paused["__interrupt__"][0].value["review_configs"]
     assert config == {"action_name": "Weather", "allowed_decisions": ["approve", "reject"]}
-    state = compiled.invoke(decide(decision), THREAD)
-    assert ("__interrupt__" in state) is (decision is not APPROVE)
+    state = compiled.invoke(decide(decision), THREAD, interrupt_before=["model"])
+    assert ("__interrupt__" in state) is (decision not in (APPROVE, REJECT))
     assert state.get("structured_response") == (Weather(sky="clear") if decision is APPROVE else None)
+    assert len(replies(state)) == (decision in (APPROVE, REJECT))
 
 
 # replies that cannot be used
@@ -278,6 +308,7 @@ UNFIT_FOR_A_COUNCIL = {
     "another tool": {"decisions": [edit("balance")]},
     "an unknown argument": {"decisions": [edit(to="Bob", amount=2, memo="x")]},
     "not a number": {"decisions": [edit(to="Bob", amount=float("nan"))]},
+    "no JSON": {"decisions": [edit(to=b"Bob", amount=2)]},
     "too deep": {"decisions": [edit(to=json.loads("[" * 40 + "]" * 40), amount=1)]},
 }
 

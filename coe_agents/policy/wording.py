@@ -108,10 +108,14 @@ def is_unlike(measurement: Measurement) -> bool:
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
     """Returns CoE as reported and, under a divergence other than "kl", the value compared with a threshold."""
     by = "" if measurement.divergence == "kl" else f" under {measurement.divergence}"
-    within, between = f"{measurement.aleatoric:.3f} within models", f"{measurement.epistemic:.3f} between models"
-    parts = f" (aleatoric {within}, epistemic {between}{by})" if with_parts else ""
-    coe = f"CoE {measurement.coe:.3f}{parts or by}"
+    parts = parts_in_words(measurement.aleatoric, measurement.epistemic, by) if with_parts else by
+    coe = f"CoE {measurement.coe:.3f}{parts}"
     return coe if not by else f"{coe}, rescaled to {measurement.comparable_coe:.3f},"
+
+
+def parts_in_words(aleatoric: float, epistemic: float, by: str) -> str:
+    """Returns the parts of CoE in parentheses, `by` a divergence; a command that shows them itself leaves them out."""
+    return f" (aleatoric {aleatoric:.3f} within models, epistemic {epistemic:.3f} between models{by})"
 
 
 def decomposition(*, coe: float, aleatoric: float, epistemic: float, divergence: str = "kl") -> str:

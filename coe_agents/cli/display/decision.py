@@ -14,7 +14,7 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.claims import outcome, who_says
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.policy.wording import MOSTLY, decomposition, regime_in_words
+from coe_agents.policy.wording import MOSTLY, decomposition, parts_in_words, regime_in_words
 from coe_agents.text import quantity
 from coe_agents.types import add_usages
 
@@ -85,8 +85,7 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
     reason = clean(decision["reason"])
     if decision["coe"] is not None:
         by = "" if (decision.get("divergence") or "kl") == "kl" else f" under {decision['divergence']}"
-        parts = f" (aleatoric {decision['aleatoric']:.3f}, epistemic {decision['epistemic']:.3f}{by})"
-        reason = reason.replace(parts, by)
+        reason = reason.replace(parts_in_words(decision["aleatoric"], decision["epistemic"], by), by)
     clauses = _CLAUSE_END.split(reason)
     plain = [clause for clause in clauses if not re.search(r"\d\.\d", _QUOTED.sub("", clause))] or clauses
     numeric = [clause for clause in clauses if clause not in plain]

@@ -35,7 +35,7 @@ from coe_agents import prompts
 from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.agents import ModelAgent
 from coe_agents.agents._requests.chat_models import free_name
-from coe_agents.checks import instance, integer, number, require, several
+from coe_agents.checks import instance, number, require, several
 from coe_agents.decisions.state import MediaError, to_json
 from coe_agents.errors import GroupUnavailableError, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.policy.base import check_threshold, quorum
@@ -135,7 +135,6 @@ class CoEDecisionModel(BaseDecisionModel):
         aleatoric_threshold: In nats; see `coe_agents.uncertainty.regime`.
         epistemic_threshold: In nats.
         timeout: Seconds that each member has for a request; None for no limit.
-        max_state_chars: A state that is longer as JSON is refused: a member must see all of it.
         model: The name that responses and traces show.
 
     Raises:
@@ -158,7 +157,6 @@ class CoEDecisionModel(BaseDecisionModel):
     aleatoric_threshold: float
     epistemic_threshold: float
     timeout: float | None
-    max_state_chars: int
     _asked: dict[str, ModelAgent | BaseDecisionModel] = PrivateAttr()
 
     def __init__(
@@ -169,7 +167,6 @@ class CoEDecisionModel(BaseDecisionModel):
         aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
         epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
         timeout: float | None = 30.0,
-        max_state_chars: int = prompts.MAX_REVIEWED,
         model: str = "coe",
     ) -> None:
         several(members, '"members"', of="models", advice="Put a single one into a list")
@@ -185,7 +182,6 @@ class CoEDecisionModel(BaseDecisionModel):
             aleatoric_threshold=check_threshold(aleatoric_threshold, where='"aleatoric_threshold"'),
             epistemic_threshold=check_threshold(epistemic_threshold, where='"epistemic_threshold"'),
             timeout=timeout,
-            max_state_chars=integer(max_state_chars, '"max_state_chars"', least=1),
         )
         asked = dict[str, ModelAgent | BaseDecisionModel]()
         for member in members:
@@ -279,7 +275,7 @@ class CoEDecisionModel(BaseDecisionModel):
         return parts
 
     def _prompts(self, state: State, questions: Mapping[str, Question]) -> dict[str, str]:
-        state_shown = to_json(state, self.max_state_chars)
+        state_shown = to_json(state, prompts.MAX_REVIEWED)
         return {
             key: prompts.decision(state_shown, self._words(question.instructions), self._replies(question))
             for key, question in questions.items()
@@ -287,7 +283,7 @@ class CoEDecisionModel(BaseDecisionModel):
         }
 
     def _words(self, content: Any) -> str:
-        return content if isinstance(content, str) else to_json(content, self.max_state_chars)
+        return content if isinstance(content, str) else to_json(content, prompts.MAX_REVIEWED)
 
     def _replies(self, question: Noul | Choice | Score) -> dict[str, str]:
         """Returns the replies to ask a chat model for, in the order of the labels, each with its meaning."""

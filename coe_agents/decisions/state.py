@@ -13,65 +13,35 @@ _MEDIA = ("image", "image_url", "input_image", "audio", "input_audio", "video", 
 """Content blocks of messages that no text can show."""
 
 
-_ANY = 10**6
-"""More characters than a message has that is cut."""
-
-
 class MediaError(ValueError):
     """A state or a question with media, which chat models are not shown."""
 
 
-class _Written(str):
-    """A piece of JSON that is written already."""
-
-    __slots__ = ()
-
-
 def to_json(content: Any, limit: int) -> str:
-    """Returns a state or an instruction as one line of JSON, whole but for long conversations.
-
-    Nothing is recursive, so that no depth is too large, and what refers to itself ends at the limit.
-    """
-    pieces, length, rest = list[str](), 0, [content]
-    while rest:
-        item = rest.pop()
-        if isinstance(item, _Written):
-            piece = str(item)
-        elif isinstance(item, BaseMessage):
-            rest.append(_shown(item))
-            continue
-        elif isinstance(item, Mapping):
-            _refuse_media(item)
-            named = [(_Written(f"{_plain(str(key))}: "), one) for key, one in item.items()]
-            rest += reversed(_between(named, "{", "}"))
-            continue
-        elif isinstance(item, list | tuple):
-            is_conversation = bool(item) and all(isinstance(one, BaseMessage) for one in item)
-            rest += reversed(_between([(one,) for one in (_last(item) if is_conversation else item)], "[", "]"))
-            continue
-        elif item is None or isinstance(item, str | int | float):
-            piece = _plain(item)
-        else:
-            must = "a state must hold texts, numbers, lists, mappings and messages"
-            raise TypeError(f"{must}; got {type(item).__name__}. Convert it to JSON data")
-        pieces.append(piece)
-        length += len(piece)
-        if length > limit:
-            must = f"a state must have at most {limit} characters as JSON, since every member must see all of it"
-            raise ValueError(f'{must}; got more. Shorten it, or raise "max_state_chars"')
-    return "".join(pieces)
+    """Returns a state or an instruction as one line of JSON, whole but for long conversations."""
+    try:
+        text = json.dumps(_to_data(content), ensure_ascii=False)
+    except RecursionError as error:
+        raise ValueError("a state must not be nested this deep, nor hold itself. Pass flat JSON data") from error
+    if len(text) > limit:
+        must = f"a state must have at most {limit} characters as JSON, since every member must see all of it"
+        raise ValueError(f"{must}; got {len(text)}. Shorten it")
+    return text
 
 
-def _plain(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _between(groups: Sequence[tuple[Any, ...]], start: str, end: str) -> list[Any]:
-    """Returns the items of groups with brackets around them, and a comma before each group but the first."""
-    parts: list[Any] = [_Written(start)]
-    for place, group in enumerate(groups):
-        parts += [_Written(", "), *group] if place else group
-    return [*parts, _Written(end)]
+def _to_data(item: Any) -> Any:
+    if isinstance(item, BaseMessage):
+        return _shown(item)
+    if isinstance(item, Mapping):
+        _refuse_media(item)
+        return {str(key): _to_data(one) for key, one in item.items()}
+    if isinstance(item, list | tuple):
+        is_conversation = bool(item) and all(isinstance(one, BaseMessage) for one in item)
+        return _last(item) if is_conversation else [_to_data(one) for one in item]
+    if item is None or isinstance(item, str | int | float):
+        return item
+    must = "a state must hold texts, numbers, lists, mappings and messages"
+    raise TypeError(f"{must}; got {type(item).__name__}. Convert it to JSON data")
 
 
 def _last(messages: Sequence[BaseMessage]) -> list[Any]:
@@ -79,7 +49,7 @@ def _last(messages: Sequence[BaseMessage]) -> list[Any]:
     shown, left = list[Any](), prompts.MAX_CONVERSATION
     for message in reversed(messages):
         one = _shown(message)
-        left -= len(to_json(one, _ANY))
+        left -= len(json.dumps(one, ensure_ascii=False))
         if left < 0 and shown:
             return [prompts.OMITTED, *reversed(shown)]
         shown.append(one)
@@ -96,10 +66,9 @@ def _shown(message: BaseMessage) -> dict[str, Any]:
     if isinstance(message, AIMessage) and message.tool_calls:
         calls: list[Any] = [{"name": call["name"], "args": call["args"]} for call in message.tool_calls]
         try:
-            to_json(calls, prompts.MAX_JUDGED)
+            shown["tool_calls"] = json.loads(to_json(calls, prompts.MAX_JUDGED))
         except ValueError:
-            calls = ["(too long to be shown)"]
-        shown["tool_calls"] = calls
+            shown["tool_calls"] = ["(too long to be shown)"]
     return shown
 
 

@@ -224,11 +224,7 @@ def test_a_state_cannot_leave_its_fence():
     assert prompt.endswith("</state>\nIs it risky? Reply True or False.")
 
 
-def test_a_state_is_shown_whole_whatever_its_depth_but_for_long_conversations():
-    deep = "bottom"
-    for _ in range(2000):
-        deep = {"a": [deep]}
-    assert '"bottom"' in shown(deep)
+def test_a_state_is_shown_whole_but_for_long_conversations():
     said = [HumanMessage(f"{number} " + "word " * 700) for number in range(9)]
     prompt = shown({"messages": said, "tool_call": CALL})
     assert '"8 word' in prompt
@@ -239,8 +235,8 @@ def test_a_state_is_shown_whole_whatever_its_depth_but_for_long_conversations():
     assert '"tool_calls": ["(too long to be shown)"]' in shown([written])
     cyclic = {}
     cyclic["again"] = cyclic
-    for state in ({"tool_call": "x" * 20_001}, cyclic):
-        with pytest.raises(ValueError, match="at most 20000 characters as JSON"):
+    for state, match in ({"tool_call": "x" * 20_001}, "at most 20000 characters as JSON"), (cyclic, "nor hold itself"):
+        with pytest.raises(ValueError, match=match):
             CoEDecisionModel([Shown()]).decide(state, ONE)
     with pytest.raises(TypeError, match=r"got object\. Convert it to JSON data"):
         CoEDecisionModel([Shown()]).decide({"a": object()}, ONE)

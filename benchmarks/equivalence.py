@@ -21,7 +21,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_sco
 from transformers import AutoModel, AutoTokenizer
 
 from coe_agents.backends import TransformersEntailment
-from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity
+from coe_agents.clustering import BidirectionalEntailment
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation.scoring.correctness import token_f1
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
@@ -45,6 +45,10 @@ class MeanEmbeddings:
             mask = batch["attention_mask"].unsqueeze(-1)
             vectors += ((states * mask).sum(1) / mask.sum(1)).tolist()
         return vectors
+
+
+def cosine(one: list[float], other: list[float]) -> float:
+    return float(np.dot(one, other) / (np.linalg.norm(one) * np.linalg.norm(other)))
 
 
 def best_threshold(scores: np.ndarray, same: np.ndarray) -> float:
@@ -80,8 +84,7 @@ def main() -> None:
         limit = best_threshold(scores, same)
         print(line(f"token F1, from {limit:.2f} on (best here)", scores >= limit, same, scores))
         if cosines_of:
-            similarity = EmbeddingSimilarity(cosines_of, threshold=0.5)
-            scores = np.array([similarity.cosines(pair)[0, 1] for pair in pairs])
+            scores = np.array([cosine(*cosines_of.embed_documents(list(pair))) for pair in pairs])
             limit = best_threshold(scores, same)
             print(line(f"cosine, from {limit:.2f} on (best here)", scores >= limit, same, scores))
             for screen in (0.1, 0.2, 0.3, 0.4):

@@ -8,6 +8,7 @@ what each model was taught.
 """
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -328,7 +329,8 @@ def experiments(paths: Sequence[Path], folder: Path, *, limit: int) -> Iterator[
         material = read_saved_material(paths, None, config=None)
     else:
         material = create_sampled_material(None, None, folder, limit=limit, seed=0)
-    questions, agents, setting = material.main, material.agents, material.setting
+    with contextlib.redirect_stdout(sys.stderr):  # where the responses are kept
+        questions, agents, setting = material.main, material.agents, material.setting
     facts = {fact.id for fact in load_facts()}
     if all(question.id in facts for question in questions):
         yield contamination(questions, agents, setting, known_beliefs)

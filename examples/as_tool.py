@@ -1,7 +1,7 @@
 """The group as a tool of an agent.
 
-The driving model is scripted, since the tinyworld models call no tools: it asks the group what the user asked, and
-repeats what the group says. The group is tinyworld's real models.
+The driving model is scripted, since tinyworld's models know three tools of their own alone: it asks the group what
+the user asked, and repeats what the group says. The group is tinyworld's real models.
 """
 
 from langchain.agents import create_agent

@@ -1,7 +1,8 @@
 """A risky tool that runs only if the group is sure that the call is right, and a person is asked where it is not.
 
-The driving model is scripted, since the tinyworld models call no tools: it books what it is told to. The group is
-tinyworld's real models. They cannot judge a booking, but they can tell whether a city is the capital, so that is asked.
+The driving model is scripted, since tinyworld's models know three tools of their own alone: it books what it is told
+to. The group is tinyworld's real models. They cannot judge a booking, but they can tell whether a city is the
+capital, so that is asked.
 """
 
 from textwrap import indent

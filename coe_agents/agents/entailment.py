@@ -23,6 +23,8 @@ _LOG = logging.getLogger(__name__)
 _Pair = tuple[str, str]
 _Row = tuple[float, ...]
 _NEUTRAL: _Row = (0.0, 1.0, 0.0)
+_FEW = 3
+"""A judge that fails on all of so many pairs fails altogether."""
 
 
 class ChatEntailment:
@@ -69,7 +71,8 @@ class ChatEntailment:
             Shape (n_pairs, 3); rows sum to 1.
 
         Raises:
-            CoEError: If the model fails; pairs that wait are not asked then.
+            CoEError: If the model fails; pairs that wait are not asked then. It is a `NoChoiceError` if there is no
+                verdict on any of three or more pairs: such a judge would make all answers look different.
         """
         if not pairs:
             return np.zeros((0, len(ENTAILMENT_LABELS)))
@@ -81,14 +84,19 @@ class ChatEntailment:
             except Exception as error:
                 error.add_note(f"raised while ChatEntailment judged {quantity(len(distinct), 'pair')}")
                 raise
-        if n_unclear := judged.count(None):
+        refused = [each for each in judged if isinstance(each, NoChoiceError)]
+        if len(refused) == len(judged) >= _FEW:
+            raise NoChoiceError(
+                f"the judge gave no verdict on any of {len(judged)} pairs; on the first: {refused[0]}", retryable=False
+            )
+        if n_unclear := len(refused) + judged.count(None):
             with self._lock:
                 self.n_unclear += n_unclear
             _LOG.warning("%d of %s could not be judged: taken as neutral", n_unclear, quantity(len(distinct), "pair"))
-        rows = {pair: row or _NEUTRAL for pair, row in zip(distinct, judged, strict=True)}
+        rows = {pair: row if isinstance(row, tuple) else _NEUTRAL for pair, row in zip(distinct, judged, strict=True)}
         return np.array([rows[pair] for pair in pairs])
 
-    def _judge(self, pair: _Pair) -> _Row | None:
+    def _judge(self, pair: _Pair) -> _Row | NoChoiceError | None:
         shown, other = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
         is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
         if shown == other and is_cut and pair[0] != pair[1]:
@@ -100,6 +108,6 @@ class ChatEntailment:
             found = self._agent.choice(asked, ENTAILMENT_LABELS, config=config)
             if found.method != "sampled" and found.mass is not None and found.mass < MIN_MASS:
                 found = self._agent.choice(asked, ENTAILMENT_LABELS, methods=("sampled",), config=config)
-        except NoChoiceError:
-            return None
+        except NoChoiceError as error:
+            return error
         return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)

@@ -34,16 +34,12 @@ class Claims:
         support: Who supports a claim: `Overlap()` by default; or an entailment model, `ChatEntailment(model)` among
             them, is shown the best passages of a response (`coe_agents.claims.support.EntailedBy`).
         policy: What becomes of a claim.
-        max_claims: A draft with more claims is not given.
         max_pairs: The most pairs of a claim and a response of one question, counted before any is judged; a question
             with more gets no answer.
 
-    Attributes:
-        n_pairs: How many pairs of a claim and a response were judged so far.
-
     Raises:
         TypeError: If a part is of the wrong kind.
-        ValueError: If a limit is below 1, or `policy` was calibrated with another support.
+        ValueError: If the limit is below 1, or `policy` was calibrated with another support.
 
     Example:
         >>> from coe_agents.testing import create_response
@@ -59,7 +55,6 @@ class Claims:
         support: Support | EntailmentModel | None = None,
         policy: ClaimPolicy | None = None,
         *,
-        max_claims: int = 200,
         max_pairs: int = 20_000,
     ) -> None:
         self.splitter: Splitter = Sentences() if splitter is None else splitter
@@ -69,9 +64,7 @@ class Claims:
         has_method(self.splitter, "split", '"splitter" of Claims', advice="Pass Sentences(), for example")
         has_method(self.support, "judge", '"support" of Claims', advice="Pass Overlap() or an entailment model")
         instance(self.policy, ClaimPolicy, '"policy" of Claims', what="a ClaimPolicy", advice="Pass ClaimPolicy()")
-        self.max_claims = integer(max_claims, '"max_claims"', least=1, advice="200 is a page or two")
         self.max_pairs = integer(max_pairs, '"max_pairs"', least=1, advice="Omit it for 20,000")
-        self.n_pairs = 0
         known, name = self.policy.calibration, type(self.support).__name__
         if known is not None and known.support != name:
             raise ValueError(f'"policy" was calibrated with the support {known.support}; got {name}. Calibrate again')
@@ -97,10 +90,11 @@ class Claims:
         claims = dict(zip(texts, self.splitter.split(texts) if texts else (), strict=True))
         plans = [self._plan(responses, of, claims) for responses, of in zip(questions, drafts, strict=True)]
         asked = [plan.asked for plan in plans if isinstance(plan, _Plan)]
-        self.n_pairs += sum(len(each.claims) * len(each.texts) for each in asked)
         judged = iter(self.support.judge(asked) if asked else ())
         return [
-            self._decide(responses, plan, next(judged), trusted) if isinstance(plan, _Plan) else _nothing(plan)
+            self._decide(responses, plan, next(judged), trusted)
+            if isinstance(plan, _Plan)
+            else ClaimedAnswer(answer=None, claims=[], reason=plan)
             for responses, plan in zip(questions, plans, strict=True)
         ]
 
@@ -113,8 +107,6 @@ class Claims:
             name, said = responses[place]["agent"], claims[_text(responses[place])]
             if isinstance(said, Exception):
                 problems.append(f"{name}: {said}")
-            elif len(said) > self.max_claims:
-                problems.append(f"{name}'s draft has {len(said)} claims, more than {self.max_claims}")
             elif said:
                 found[place] = said
         if not found:
@@ -183,10 +175,6 @@ def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list
 
 def _text(response: Response) -> str:
     return strip_reasoning(response["text"])
-
-
-def _nothing(why: str) -> ClaimedAnswer:
-    return ClaimedAnswer(answer=None, claims=[], reason=why)
 
 
 def _data(claim: Claim, number: int, found: MeasuredClaims, action: ClaimAction) -> ClaimData:

@@ -104,9 +104,6 @@ class ChatClaims:
 
     Raises:
         TypeError: If `model` is neither a chat model nor a string.
-
-    Attributes:
-        n_requests: How many texts it was asked about.
     """
 
     def __init__(self, model: BaseChatModel | str, *, max_concurrency: int = 8) -> None:
@@ -114,7 +111,6 @@ class ChatClaims:
         check_model(model)
         self.model = create_model(model) if isinstance(model, str) else model
         self.max_concurrency = max_concurrency
-        self.n_requests = 0
         self._known: dict[str, tuple[Claim, ...]] = {}
 
     def split(self, texts: Sequence[str]) -> list[tuple[Claim, ...] | CoEError]:
@@ -125,7 +121,6 @@ class ChatClaims:
         asked = [text for text in unknown if sentences(text)]
         found |= {text: () for text in unknown if not sentences(text)}
         if asked:
-            self.n_requests += len(asked)
             shown: list[Any] = [
                 [HumanMessage(prompts.claims([each.text for each in sentences(text)]))] for text in asked
             ]

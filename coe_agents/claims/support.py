@@ -134,16 +134,12 @@ class EntailedBy:
         model: An entailment model, such as `TransformersEntailment("microsoft/deberta-large-mnli")`, or
             `ChatEntailment(model)`, which asks a chat model once for each pair.
         n_passages: How many sentences of a text are shown with a claim.
-
-    Attributes:
-        n_pairs: How many pairs the model was given.
     """
 
     def __init__(self, model: EntailmentModel, *, n_passages: int = 3) -> None:
         has_method(model, "predict", '"model" of EntailedBy', advice="Pass an entailment model, or ChatEntailment")
         self.model = model
         self.n_passages = integer(n_passages, '"n_passages"', least=1, advice="3 suits most")
-        self.n_pairs = 0
 
     def judge(self, asked: Sequence[Asked]) -> list[FloatArray]:
         """Returns the judgement of each question; see `Support`.
@@ -156,7 +152,6 @@ class EntailedBy:
             [[(self._premise(claim, text), claim) for text in each.texts] for claim in each.claims] for each in asked
         ]
         distinct = list(dict.fromkeys(pair for rows in pairs for row in rows for pair in row if pair[0]))
-        self.n_pairs += len(distinct)
         rows: dict[tuple[str, str], Any] = {}
         if distinct:
             found = check_probabilities(self.model.predict(distinct), n_pairs=len(distinct), model=self.model)

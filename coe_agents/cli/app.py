@@ -4,6 +4,7 @@ A command imports slow packages when it runs, so that `--help` is fast.
 """
 
 import io
+import os
 import sqlite3
 import sys
 from typing import Annotated
@@ -82,6 +83,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal cannot encode must not lose the answer
     show_warnings()
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         with ending_soon():
             app()

@@ -37,7 +37,6 @@ def load_quietly(path: Path | None, models: Sequence[str] | None = None, *, n_sa
     """
     if path is not None and models:
         raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     if path is None and not models:
         if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
             raise ConfigurationError(

@@ -68,15 +68,6 @@ class EmbeddingSimilarity:
             labels.append([cluster.get(text, 0) for text in texts])
         return labels
 
-    def cosines(self, responses: Sequence[str]) -> NDArray[np.float64]:
-        """Returns the cosine of each pair of responses, shape `(n_responses, n_responses)`.
-
-        Raises:
-            ValueError: If the embeddings do not give one vector per text, all of one length, finite and not zero.
-        """
-        directions = self._directions([one_line(text) for text in responses])
-        return directions @ directions.T
-
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
         """Returns the texts' vectors at unit length, shape `(n_texts, n_dimensions)`."""
         vectors = _check_vectors(self.embeddings.embed_documents(texts), n_texts=len(texts), source=self.embeddings)

@@ -72,12 +72,10 @@ class CountingEntailment:
     def __init__(self, model: EntailmentModel) -> None:
         self.model = model
         self.n_pairs = 0
-        self.n_calls = 0
         self._lock = threading.Lock()
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating[Any]]:
         """Returns what the wrapped model returns; a request that fails is counted too."""
         with self._lock:
             self.n_pairs += len(pairs)
-            self.n_calls += 1
         return self.model.predict(pairs)

@@ -571,4 +571,5 @@ def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> s
     if len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS:  # a union's tag is not a field
         place = (place[0], *place[2:])
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the file"
-    return f"{path}:{line}: {field}: {message}"
+    file = f"{path}:{line}" if path.suffix else str(path)  # named models have no file
+    return f"{file}: {field}: {message}"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
-from coe_agents import ThresholdPolicy, create_coe_graph, prompts, sentences
+from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph, prompts, sentences
 from coe_agents.agents import ChatEntailment
 from coe_agents.cli.ask import record_nodes
-from coe_agents.errors import AgentConnectionError
+from coe_agents.errors import AgentConnectionError, ClusteringError, NoChoiceError
 from coe_agents.testing import ScriptedAgent
 from tests.doubles import JudgingModel
 from tests.servers import answering, completion
@@ -49,6 +49,17 @@ def test_a_reply_that_states_none_is_neutral_and_counted(reply, caplog):
         assert judge.predict([PAIR, PAIR]).tolist() == [NEUTRAL, NEUTRAL]
     assert judge.n_unclear == 1
     assert "1 of 1 pair could not be judged" in caplog.text
+
+
+def test_a_judge_without_a_verdict_on_any_of_three_pairs_fails_the_question():
+    pairs = [(f"Which city? {text}", PAIR[1]) for text in ("Paris", "Lyon", "Rome")]
+    assert says("Well").predict(pairs[:2]).tolist() == [NEUTRAL, NEUTRAL]
+    with pytest.raises(NoChoiceError, match="no verdict on any of 3 pairs; on the first: none of 1 replies"):
+        says("Well").predict(pairs)
+    agents = [ScriptedAgent(name, [f"{name} is it"]) for name in ("Paris", "Lyon", "Rome", "Bern")]
+    graph = create_coe_graph(agents, answers=sentences(says("Well").model), policy=RegimePolicy()).compile()
+    with pytest.raises(ClusteringError, match="the judge gave no verdict on any of 3 pairs"):
+        graph.invoke({"question": "Which city?"})
 
 
 def test_log_probabilities_become_the_row():

@@ -57,11 +57,10 @@ def test_names_and_order_of_agents_change_nothing():
         ({"a": ["Ada is so."], "b": ["Bob ate it."]}, "0 of 1 claim of .'s draft are given: the other models support"),
         ({"a": ["Ada is so."]}, "no other model answered"),
         ({"a": ["I don't know."], "b": ["I'm not sure."]}, "no draft has claims"),
-        ({"a": ["Ada is. " * 9], "b": ["So. " * 9]}, "a's draft has 9 claims, more than 8"),
     ],
 )
 def test_where_nothing_is_left_there_is_no_answer(said, reason):
-    (found,) = Claims(max_claims=8).decide([responses(said)])
+    (found,) = Claims().decide([responses(said)])
     assert found["answer"] is None
     assert reason.split(".")[0] in found["reason"]
     (found,) = Claims(max_pairs=1).decide([responses({"a": ["It is so. Yes."], "b": ["It is."]})])
@@ -100,7 +99,7 @@ def long_text(n, seed):
     )
 
 
-def test_many_questions_are_one_pass_and_their_pairs_are_counted():
+def test_many_questions_are_one_pass():
     support = Counting()
     claims = Claims(support=support)
     asked = [
@@ -109,7 +108,6 @@ def test_many_questions_are_one_pass_and_their_pairs_are_counted():
     ]
     found = claims.decide(asked)
     assert (support.n_calls, support.n_asked) == (1, 20)
-    assert claims.n_pairs == 20 * (5 * 10) * 15
     assert len(found) == 20
 
 

@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,15 +49,6 @@ def test_all_questions_share_one_call_and_each_text_is_sent_once():
     labels = EmbeddingSimilarity(embeddings, threshold=at_most(10)).cluster(batch, ["a", "b", "c", "d"])
     assert labels == [[0, 0, 1], [0, 1, 0], [], [0, 0]]
     assert embeddings.calls == [["0", "90", "95"]]  # the last question has nothing to compare
-
-
-def test_the_cosines_are_those_that_the_threshold_is_held_against():
-    embeddings = AngleEmbeddings()
-    clusterer = EmbeddingSimilarity(embeddings, threshold=0.9)
-    # cos 60 degrees, cos 90, cos 30
-    expected = [[1, 0.5, 0], [0.5, 1, math.sqrt(3) / 2], [0, math.sqrt(3) / 2, 1]]
-    assert clusterer.cosines(["0", "60", " 90"]) == pytest.approx(np.array(expected), abs=1e-12)
-    assert embeddings.calls == [["0", "60", "90"]]
 
 
 @pytest.mark.parametrize(

@@ -345,7 +345,7 @@ def test_what_is_no_tool_is_refused(tools):
         ({"type": ["string", "integer"]}, ["a", 1], [1.5]),
         ({"type": "any"}, [True, 1, "a"], []),
         ({"const": [1, [True]]}, [[1, [True]], [1.0, [True]]], [[1, [1]], [1], {}]),
-        ({"const": {"a": 1}}, [{"a": 1}], [{"a": True}, {"a": 2}, {"a": 1, "b": 1}, {"b": 1}, []]),
+        ({"const": {"a": 1, "b": 1}}, [{"a": 1, "b": 1}], [{"a": True, "b": 1}, {"a": 1, "b": 2}, {"a": 1}, []]),
         ({"enum": [1, "a"]}, [1, "a"], [True, "b"]),
         ({"enum": "ab"}, ["c"], []),
         ({"required": ["a"]}, [{"a": 1}, "text"], [{}]),

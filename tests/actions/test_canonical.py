@@ -69,7 +69,7 @@ def test_it_is_one_line_that_is_read_back_and_depends_on_no_order_of_calls_or_ke
         ([1, 2], [2, 1], False),
         ((1, 2), [1.0, 2.0], True),
         ({"x": 1, "y": 2}, {"y": 2, "x": 1}, True),
-        (10**30, 10**30 + 1, False),
+        ([10**30], [10**30 + 1], False),
         (-0.0, 0, True),
     ],
 )
@@ -300,7 +300,7 @@ def test_size_depth_and_work_are_bounded():
     line = canonical_action([call(x=longest)])
     assert len(line) == MAX_CHARS
     assert read_action(line) == [call(x=longest)]
-    assert read_action(line + " ") is None
+    assert read_action(line + " ") is read_action('[{"args":{},"name":"f"},{"name":"f"}]') is None
     with pytest.raises(ValueError, match="at most 100000 characters; got 100001"):
         canonical_action([call(x=longest + "x")])
     many = {f"a{place}": place for place in range(12_000)}
@@ -345,7 +345,7 @@ def test_what_is_no_tool_is_refused(tools):
         ({"type": ["string", "integer"]}, ["a", 1], [1.5]),
         ({"type": "any"}, [True, 1, "a"], []),
         ({"const": [1, [True]]}, [[1, [True]], [1.0, [True]]], [[1, [1]], [1], {}]),
-        ({"const": {"a": 1}}, [{"a": 1}], [{"a": True}, {"a": 2}, {"a": 1, "b": 1}, {"b": 1}, []]),
+        ({"const": {"a": 1, "b": 1}}, [{"a": 1, "b": 1}], [{"a": True, "b": 1}, {"a": 1, "b": 2}, {"a": 1}, []]),
         ({"enum": [1, "a"]}, [1, "a"], [True, "b"]),
         ({"enum": "ab"}, ["c"], []),
         ({"required": ["a"]}, [{"a": 1}, "text"], [{}]),

@@ -76,11 +76,12 @@ def test_the_order_of_responses_changes_no_partition(sums, seed):
 @pytest.mark.parametrize(
     ("rule", "values", "found"),
     [
-        (Within(relative=0.1), [100, 109, 112], [0, 0, 1]),
-        (Within(absolute=1), [True, 1, "1", None], [0, 1, 2, 3]),
+        (Within(relative=0.1), [100, 111, 112], [0, 0, 1]),
+        (Within(absolute=1), [True, 1, "1", None, {"x": 1}], [0, 1, 2, 3, 4]),
         (Within(relative=0.1), [4.9e-10, 0, 1e-12], [0, 1, 2]),
         (Within(absolute=0.01), [5, 5.01, 1e9, 1e9 + 0.01], [0, 0, 1, 1]),
-        (Within(absolute=0.01), [{"$decimal": "5E0"}, {"$decimal": "501E-2"}, {"$decimal": "503E-2"}], [0, 0, 1]),
+        (Within(relative=0.1), [{"$decimal": "500E-2"}, {"$decimal": "555E-2"}, {"$decimal": "556E-2"}], [0, 0, 1]),
+        (Within(absolute=0.01), [{"$decimal": "5E0"}, {"$decimal": "5010000000000001E-15"}], [0, 1]),
         (Text(), ["Ann  Smith", "ann-smith!", "annsmith", 3, "3", "3."], [0, 0, 1, 2, 3, 3]),
         (Text(), ["1.5 mg", "15 mg", "1 5 mg", "-5", "5", "$5", "!", "?"], [0, 1, 2, 3, 4, 5, 6, 7]),
         (Ignore(), [1, "x", None], [0, 0, 0]),

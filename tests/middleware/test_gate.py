@@ -112,7 +112,7 @@ def test_a_call_without_an_id_is_blocked(id_):
 
 
 def test_question_and_approval_of_ones_own():
-    agents, graph = judges(["True"], ["true."])
+    agents, graph = judges(["Answer: True"], ["Answer: true."])
     options: dict[str, Any] = {
         "question": lambda request: f"Is {request.tool_call['args']['to']} known?",
         "approves": lambda answer: answer == "True",
@@ -276,6 +276,7 @@ def test_the_ruling_of_an_arbiter_opens_no_gate(said):
     reply, transfers = reply_to(group.compile())
     assert transfers == []
     assert "the group is not confident: Judge Dredd decided" in reply.text
+    assert reply_to(group.compile(), approves=lambda answer: True)[1] == [("Ann", 10.0)]
 
 
 def test_a_verdict_cannot_be_given_with_the_input(bank):

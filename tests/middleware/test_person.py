@@ -45,6 +45,7 @@ from tests.middleware.council import Member, council_agent, members
 NINE = [[call(to="Ann", amount=9)], "Done."]
 REJECT = {"type": "reject", "message": "too much"}
 ASKING = {"on_uncertain": "interrupt"}
+KEEPING = JsonPlusSerializer(allowed_msgpack_modules=[Weather])
 
 
 def asking_gate(*messages, verdicts=None, graph=None, **options):
@@ -261,20 +262,16 @@ def test_a_person_decides_on_a_text(decision, text):
 
 @pytest.mark.parametrize(("decision", "given"), [(APPROVE, True), (edit("answer", text="{}"), False), (REJECT, False)])
 def test_a_structured_answer_in_a_text_waits_for_the_person(decision, given):
-    options = {"response_format": ProviderStrategy(Weather), "saver": keeping()}
+    options = {"response_format": ProviderStrategy(Weather), "saver": InMemorySaver(serde=KEEPING)}
     compiled, _, _ = asking_council(AIMessage('{"sky": "clear"}'), **options)
     assert compiled.invoke(PAY, THREAD).get("structured_response") is None
     assert (compiled.invoke(decide(decision), THREAD).get("structured_response") is not None) is given
 
 
-def keeping():
-    return InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=[Weather]))
-
-
 @pytest.mark.parametrize("decision", [APPROVE, edit("Weather", sky="cloudy"), REJECT])
 def test_a_structured_answer_waits_for_the_person(decision):
     clear, cloudy = weather("clear"), weather("cloudy")
-    options = {"response_format": ToolStrategy(Weather), "saver": keeping()}
+    options = {"response_format": ToolStrategy(Weather), "saver": InMemorySaver(serde=KEEPING)}
     compiled, _, _ = asking_council(says(clear), says(clear), agents=members([[cloudy]]), **options)
     paused = compiled.invoke(PAY, THREAD)
     assert paused.get("structured_response") is None
@@ -406,9 +403,10 @@ def test_what_nobody_decided_on_at_a_council_is_forgotten_with_the_next_message(
 
 
 def test_a_conversation_in_which_all_calls_have_replies_stays_as_it_is():
-    done = [HumanMessage("Pay."), says(call()), ToolMessage("sent", tool_call_id="c1"), HumanMessage("Again.")]
+    sent = ToolMessage("sent", tool_call_id="c1", name="transfer_money")
+    done = [HumanMessage("Pay."), says(call()), sent, HumanMessage("Again.")]
     other = ToolMessage("Handled.", tool_call_id="b1", name="balance", id="do-not-render-1")  # is kept
-    open_ = [HumanMessage("Pay."), says(call())]  # not the user's turn yet
+    open_ = [HumanMessage("Pay."), says(call(), LOOKS), sent]  # not the user's turn yet
     for messages in (done, [says(LOOKS), other, HumanMessage("And?")], open_, []):
         assert close_calls(messages, {"transfer_money"}) is None
 

@@ -81,7 +81,7 @@ def for_prompt(text: str, *, limit: int = MAX_QUOTED) -> str:
         'Rome‹/answer›\\u202e'
     """
     line = visible(one_line(text, limit)).replace("<", "‹").replace(">", "›")
-    return one_line(line, limit)  # escapes are longer than what they stand for
+    return line if len(line) <= limit else one_line(line, limit)  # escapes are longer than what they stand for
 
 
 def for_log(text: str, *, limit: int = MAX_QUOTED) -> str:

@@ -275,7 +275,7 @@ def create_decision(
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
         "agents": agents,
-        "tokens": {name: add_usages(used) for name, used in usages.items()},
+        "tokens": {name: add_usages(used) if len(used) > 1 else used[0] for name, used in usages.items()},
         "trajectory": trajectory,
         "conformity": conformity,
         "claims": None if claimed is None else claimed["claims"],

@@ -254,12 +254,16 @@ def is_inside(statistics: Statistics, verdict: float | None) -> bool:
     """Returns whether the answer is wrong by its words alone, though a reference is in it as whole words."""
     if verdict is None or verdict > 0.0:
         return False
+    references = statistics.question.references
+    ends = {word for reference in references for word in reference.casefold().split()[-1:]}
     answers = [
         f" {normalize_answer(each.answer)} "
         for each in _predictions(statistics)
-        if not each.is_action and answer_kind(each.answer) == "answer" and mean_verdict(each.verdicts) is None
+        if any(end in each.answer.casefold() for end in ends)  # few do, and normalising takes longer
+        and not each.is_action
+        and answer_kind(each.answer) == "answer"
+        and mean_verdict(each.verdicts) is None
     ]
-    references = statistics.question.references
     return any(f" {normalize_answer(reference)} " in answer for reference in references for answer in answers)
 
 

@@ -86,7 +86,7 @@ class _ArgumentParser:
         if value is None or kind in (bool, int, str):
             return value
         if kind is float:
-            return {"$float": str(value)} if math.isinf(value) else value + 0.0  # -0.0 is 0
+            return {"$float": str(value)} if math.isinf(value) else value  # the line has -0.0 as 0
         if kind is list:
             return [self._plain(one, inner) for one in value]
         if kind is dict and all(type(name) is str for name in value):

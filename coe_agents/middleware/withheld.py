@@ -15,6 +15,8 @@ from coe_agents.text import for_log
 
 MAX_NAME = 80
 """The most characters that are shown of a name that a model wrote."""
+_SENT_BACK = ("thinking", "redacted_thinking", "reasoning", "tool_use", "tool_call", "function_call")
+"""Blocks of a message that providers want back with the replies to its calls."""
 _ROUNDING = 1e-9
 """Nats that are no disagreement."""
 
@@ -48,10 +50,10 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
 
 
 def without_text(content: Any) -> Any:
-    """Returns the content of a message without what a reader would see as its text."""
+    """Returns the content of a message without all that a reader could see: only reasoning and calls stay."""
     if isinstance(content, str):
         return ""
-    return [block for block in content if isinstance(block, Mapping) and block.get("type") not in ("text", "refusal")]
+    return [block for block in content if isinstance(block, Mapping) and block.get("type") in _SENT_BACK]
 
 
 def is_refusal(message: ToolMessage) -> bool:

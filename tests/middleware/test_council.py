@@ -242,6 +242,14 @@ def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said):
     assert len(set(ids)) == len(ids)
 
 
+def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
+    kept = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, {"type": "tool_use", "id": "c1", "name": "pay"}]
+    shown = [{"type": kind, kind: "I pay Ann."} for kind in ("text", "output_text", "refusal", "image", "new")]
+    said = AIMessage([kept[0], *shown, "I pay Ann.", kept[1]], tool_calls=[call(**TEN)])
+    state, transfers = run_council([InTurn(name, [], "Done.") for name in "abc"], said, DONE)
+    assert (transfers, state["messages"][1].content) == ([], kept)
+
+
 @pytest.mark.parametrize(
     ("agents", "options", "error", "message"),
     [

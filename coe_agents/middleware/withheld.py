@@ -109,7 +109,7 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
     if (argument := next(iter(contested.get("arguments") or ()), None)) is not None:
         parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"')
         if paths := [path for path in contested.get("texts") or () if path.endswith(f".{argument}")]:
-            rule = f'compare={{"{for_log(paths[0], limit=2 * MAX_NAME)}": Text()}}'
+            rule = f'ActionMatch(compare={{"{for_log(paths[0], limit=2 * MAX_NAME)}": Text()}})'
             parts[-1] += f" (a text, compared exactly; {rule} ignores case, white space and punctuation)"
     return " and ".join(parts)
 

@@ -53,7 +53,7 @@ def sentences(judge: EntailmentModel | BaseChatModel | str, *, instruction: str 
         instruction: As of `short_answers`.
 
     Raises:
-        TypeError: If `judge` is none of them.
+        TypeError: If `judge` is something else.
 
     Example:
         >>> from coe_agents.testing import TableEntailment

@@ -33,7 +33,7 @@ _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the
 def load_quietly(path: Path | None, models: Sequence[str] | None = None, *, n_samples: int = 5) -> "Config | None":
     """Returns the configuration of a file or of named models, None for tinyworld.
 
-    Before it sets the environment for models in this process.
+    For tinyworld it first sets how many threads its models use.
     """
     if path is not None and models:
         raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")

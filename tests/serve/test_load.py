@@ -1,7 +1,9 @@
 """Many requests: all are answered, none with another's answer, and memory stays flat."""
 
 import asyncio
+import statistics
 import time
+from itertools import pairwise
 
 import httpx
 import psutil
@@ -69,4 +71,5 @@ async def test_memory_is_flat_over_500_requests(tmp_path):
                     assert [response.status_code for response in responses] == [200, 200, 200, 400, 200] * 4
             sizes.append(psutil.Process(process.pid).memory_info().rss / 2**20)
     print("\nMiB after each 100 requests:", ", ".join(f"{size:.1f}" for size in sizes[1:]))
-    assert sizes[-1] - sizes[2] < 0.0125 * sizes[2]  # 4 kB a request, after 200 requests to warm up
+    grown = [after - before for before, after in pairwise(sizes[2:])]  # after 200 requests to warm up
+    assert statistics.median(grown) < 0.4  # 4 kB a request: a leak grows always, an allocator in a leap

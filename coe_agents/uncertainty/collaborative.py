@@ -1,5 +1,6 @@
 """Owns Collaborative Entropy (equations 3 to 5): how unsure a group of agents is, split into its two sources."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -139,4 +140,12 @@ def decompose(distributions: FloatArray, weights: FloatArray, divergence: Kernel
 
 def most_epistemic(weights: FloatArray, divergence: Divergence) -> float:
     """The highest U_E that agents with these weights can have: that of agents each certain of a cluster of its own."""
-    return float(decompose(np.eye(weights.size), weights, kernel(divergence, None, weights.size)).epistemic)
+    is_own = not isinstance(divergence, str)
+    compute = _most_epistemic.__wrapped__ if is_own else _most_epistemic
+    return compute(tuple(weights.tolist()), divergence)
+
+
+@lru_cache  # one group has the same for all its questions
+def _most_epistemic(weights: tuple[float, ...], divergence: Divergence) -> float:
+    n_agents = len(weights)
+    return float(decompose(np.eye(n_agents), np.array(weights), kernel(divergence, None, n_agents)).epistemic)

@@ -5,12 +5,17 @@
 
 FOLDER is a checkout of the older version; both run in this environment. Every piece of work is a process of its own,
 one thread of linear algebra. The ratio is the median over the rounds, each of which runs both versions.
+
+CPU seconds vary with what else the machine does. Where valgrind is installed, a second table counts the machine
+instructions of Python and all libraries, which do not; one question's are the difference between a long and a short
+run.
 """
 
 import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +26,20 @@ from process_cost import ProcessCost, cost_of
 from result_page import ROOT, result_page
 from score_scale import write_samples
 
+ASK = """
+import asyncio, sys
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.testing import ScriptedAgent
+
+async def main(n_agents, n_questions):
+    agents = [ScriptedAgent(f"agent {i}", ["Paris"] * 4 + [f"City {i}"]) for i in range(n_agents)]
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6)).compile()
+    for number in range(n_questions):
+        await graph.ainvoke({"question": f"What is the capital of country {number}?"})
+
+asyncio.run(main(*map(int, sys.argv[1:])))
+"""
 GRAPH = """
 import asyncio, json, sys, time
 import numpy as np
@@ -51,9 +70,15 @@ asyncio.run(main())
 """
 
 
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+COUNCIL = str(ROOT / "benchmarks" / "council_overhead.py")
+COUNTED = (100, 300)
+"""How many questions are scored under valgrind."""
+
+
 def run(tree: Path, *command: str) -> ProcessCost:
     """Runs Python on a version of the package."""
-    env = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    env = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(tree)}
     return cost_of([sys.executable, *command], stderr=subprocess.DEVNULL, env=env, cwd=tree)
 
 
@@ -92,6 +117,38 @@ def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
     }
 
 
+def instructions(tree: Path, *command: str) -> int:
+    """Returns how many instructions Python executes for a command."""
+    count = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", sys.executable]
+    env = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
+    # the benchmark of the council ends with 1 where a turn is slow
+    done = subprocess.run([*count, *command], check=False, capture_output=True, text=True, env=env, cwd=tree)
+    return int(re.findall(r"I +refs: +([\d,]+)", done.stderr)[-1].replace(",", ""))
+
+
+def count(tree: Path, folder: Path) -> dict[str, float]:
+    """Returns the millions of instructions of each piece of work of one version."""
+
+    def each(fewer: int, more: int, *command: str) -> float:
+        """Of one question: `{n}` in the command is how many there are."""
+        runs = [instructions(tree, *(part.format(n=n) for part in command)) for n in (fewer, more)]
+        return (runs[1] - runs[0]) / (more - fewer)
+
+    samples = str(folder / "{n}.samples.jsonl")
+    for n in COUNTED:
+        write_samples(folder / f"{n}.samples.jsonl", n)
+    ask = instructions(tree, "-m", "coe_agents", "ask", "What is the capital of France?")
+    found = {
+        "graph of 3 agents, one question": each(10, 30, "-c", ASK, "3", "{n}"),
+        "graph of 32 agents, one question": each(4, 10, "-c", ASK, "32", "{n}"),
+        "council of 3 members, one turn, synchronous and not": each(5, 15, COUNCIL, "--rounds", "{n}"),
+        "score, one question": each(*COUNTED, "-m", "coe_agents", "score", samples, "--clusterer", "normalized"),
+        "ask on tinyworld over import torch, transformers": ask
+        - instructions(tree, "-c", "import torch, transformers"),
+    }
+    return {what: number / 1e6 for what, number in found.items()}
+
+
 def entailment(tree: Path) -> float:
     """Returns the CPU seconds of our clustering over those of the plain reference in the same process."""
     printed = run(tree, "benchmarks/entailment.py").printed
@@ -117,6 +174,7 @@ def main() -> None:
         write_samples(folder / "score.samples.jsonl", args.questions)
         write_samples(folder / "report.samples.jsonl", args.questions // 3, n_words=(12, 12), forms=("{}",))
         rounds = [[measure(tree, folder, args.questions) for tree in trees] for _ in range(args.rounds)]
+        counts = [count(tree, folder) for tree in trees] if shutil.which("valgrind") else []
     print(f"before: {commits[0].stdout.strip()}; after: {commits[1].stdout.strip()}")
     print(f"medians of {args.rounds} rounds; ratio: after over before [lowest, highest]\n")
     width = max(map(len, rounds[0][0]))
@@ -128,6 +186,10 @@ def main() -> None:
         ratios = [after / before for before, after in pairs]
         spread = f"[{min(ratios):.2f}, {max(ratios):.2f}]"
         print(f"{what:{width}} {old:8.2f} {new:8.2f}  {statistics.median(ratios):.2f} {spread}")
+    if counts:
+        print("\nmillions of machine instructions, counted by valgrind\n")
+        for what, old in counts[0].items():
+            print(f"{what:{width}} {old:8.1f} {counts[1][what]:8.1f}  {counts[1][what] / old:.3f}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langgraph.types import Command, interrupt
 
-from coe_agents import CoECouncil, SupportPolicy, ThresholdPolicy
+from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
@@ -55,6 +55,34 @@ def test_all_participants_are_shown_the_same():
     assert [tool["function"]["name"] for tool in first["tools"]] == ["transfer_money", "balance"]
     assert set(first["tools"][0]["function"]["parameters"]["properties"]) == {"to", "amount"}
     assert [message.text for message in seen[0]] == ["Be careful.", "Send 10 to Ann."]
+
+
+@pytest.mark.parametrize(
+    ("own", "usual"),
+    [
+        ({}, {"n_samples": 1, "timeout": 30.0}),
+        ({"timeout": 5.0}, {"n_samples": 1}),
+        ({"n_samples": 2}, {"timeout": 30}),
+    ],
+)
+def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_differ(own, usual):
+    requests = []
+
+    class Noting(ModelAgent):
+        def sample(self, request, config=None):
+            requests.append(request)
+            return super().sample(request, config)
+
+    run_council([Noting("a", ScriptedDriver(script=[says(call(**TEN)), DONE]), **own)], says(call(**TEN)), DONE)
+    assert {name: requests[0][name] for name in ("n_samples", "timeout") if name in requests[0]} == usual
+
+
+def test_a_tool_that_runs_at_the_drivers_provider_is_not_shown_to_members():
+    bank, agents = Bank(), members(AGREE)
+    bank.tools = [*bank.tools, {"type": "web_search"}]
+    council_agent(agents, bank, says(call(**TEN)), DONE).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == ["transfer_money", "balance"]
 
 
 def test_the_decision_is_plain_data():

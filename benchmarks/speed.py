@@ -131,7 +131,7 @@ def count(tree: Path, folder: Path) -> dict[str, float]:
 
     def each(fewer: int, more: int, *command: str) -> float:
         """Of one question: `{n}` in the command is how many there are."""
-        runs = [instructions(tree, *(part.format(n=n) for part in command)) for n in (fewer, more)]
+        runs = [instructions(tree, *(part.replace("{n}", str(n)) for part in command)) for n in (fewer, more)]
         return (runs[1] - runs[0]) / (more - fewer)
 
     samples = str(folder / "{n}.samples.jsonl")

@@ -23,7 +23,7 @@ SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=24, stop=(), 
 
 @pytest.fixture
 def chat():
-    return ChatTransformers(FOLDER, max_tokens=24)
+    return ChatTransformers(FOLDER, max_tokens=24, dtype="float32")
 
 
 @pytest.fixture
@@ -115,7 +115,10 @@ async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, c
     with caplog.at_level(logging.WARNING, logger="coe_agents.backends.generation"):
         assert texts(await together(chat, n=5)) == enough
     n_rows = 5 * len(QUESTIONS)
-    assert f"cpu has too little memory for {n_rows} responses at once; {(n_rows + 1) // 2} are tried" in caplog.text
+    device = chat.load().device
+    assert (
+        f"{device} has too little memory for {n_rows} responses at once; {(n_rows + 1) // 2} are tried" in caplog.text
+    )
     sizes.limit = 0
     with pytest.raises(torch.OutOfMemoryError):
         await request(chat, QUESTIONS[0], 1, n=4)

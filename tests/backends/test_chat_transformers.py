@@ -20,7 +20,7 @@ ASKED = [HumanMessage("What is the capital of France?")]
 
 @pytest.fixture(scope="module")
 def chat():
-    return ChatTransformers(FOLDER, max_tokens=24)
+    return ChatTransformers(FOLDER, max_tokens=24, dtype="float32")
 
 
 def sampled(chat, messages=ASKED, **options):

@@ -57,7 +57,8 @@ def test_a_choice_never_changes_how_the_prompt_is_cut(chat):
     assert together[: len(prompt)] != prompt, "the pair must merge, or the test shows nothing"
     with torch.inference_mode():
         tail = tokenizer("yn", add_special_tokens=False)["input_ids"]
-        logprobs = chat.load().model(torch.tensor([prompt + tail])).logits[0].log_softmax(-1)
+        model = chat.load().model
+        logprobs = model(torch.tensor([prompt + tail], device=model.device)).logits[0].log_softmax(-1)
     expected = sum(float(logprobs[len(prompt) - 1 + i, token]) for i, token in enumerate(tail))
     assert merging.choice_log_probabilities(ASKED, ["yn"]) == [pytest.approx(expected, abs=1e-4)]
 

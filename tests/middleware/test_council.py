@@ -312,6 +312,25 @@ async def test_in_async_too_the_members_are_asked_only_about_named_tools_and_as_
     assert bank.transfers == [("Ann", 10.0)]
 
 
+@pytest.mark.parametrize("tools", [None, GATED])
+def test_a_call_of_an_earlier_turn_that_nobody_decided_on_gets_a_reply(tools):
+    seen = []
+
+    def drive(messages):
+        seen.extend(messages)
+        return DONE
+
+    asked = {"messages": [("user", "Send 10 to Ann."), says(call(**TEN)), ("user", "Leave it.")]}
+    run_council(members(["Done."]), driver=ScriptedDriver(script=drive), given=asked, tools=tools)
+    assert [message.type for message in seen] == ["human", "ai", "tool", "human"]
+
+
+def test_what_stands_beside_an_unreadable_call_of_a_named_tool_is_withheld(bank):
+    said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable(id_="c2")])
+    state = council_agent(members(AGREE), bank, said, DONE, tools=GATED).invoke(PAY, THREAD)
+    assert {reply.status for reply in replies(state)} == {"error"}
+
+
 def test_a_member_without_weight_is_not_asked_where_as_few_as_needed_are():
     agents = [Member("idle", *AGREE, weight=0.0), *members(AGREE, AGREE)]
     state, transfers = run_council(agents, says(call(**TEN)), DONE, tools=GATED, adaptive=True)

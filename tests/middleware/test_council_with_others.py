@@ -90,10 +90,12 @@ def test_the_gate_judges_what_the_council_lets_pass(script, transfers):
 
 @pytest.mark.parametrize(("first", "second"), [(AGREE, AGREE), (AGREE, AGAINST), (AGAINST, AGREE)])
 def test_several_councils_of_one_agent_must_all_vouch(first, second, bank):
-    outer = CoECouncil([Member("o", *first)], tools=GATED, name="outer")
+    asked = Member("o", *first)
+    outer = CoECouncil([asked], tools=GATED, name="outer")
     agent = council_agent([Member("i", *second)], bank, says(call(**ANN)), DONE, tools=GATED, before=[outer])
     state = agent.invoke(PAY, THREAD)
     assert bool(bank.transfers) == (first is second)
+    assert len(asked.requests) == (second is AGREE)  # what the inner one withheld is not judged again
     assert state["messages"][-1].text == "Done."
     assert len(replies(state)) == 1
 

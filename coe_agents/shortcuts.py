@@ -1,5 +1,6 @@
 """Owns `ask` and `aask`: one call that builds a group, asks it, and returns a `GroupDecision`."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from coe_agents.decision import GroupDecision
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import create_coe_graph
 from coe_agents.policy import Policy, RegimePolicy
+from coe_agents.policy.guarantee import UNKEPT
 from coe_agents.presets import short_answers
 from coe_agents.types import Agent
 
@@ -101,10 +103,12 @@ def _graph(
 
             given = ChatTransformers(model.removeprefix(_LOCAL))
         agents.append(ModelAgent(name, given, n_samples=n_samples))
-    return create_coe_graph(
-        agents,
-        answers=short_answers() if answers is None and options["clusterer"] is None else answers,
-        policy=RegimePolicy() if policy is None else policy,
-        on_unavailable="raise",
-        **options,
-    ).compile()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
+        return create_coe_graph(
+            agents,
+            answers=short_answers() if answers is None and options["clusterer"] is None else answers,
+            policy=RegimePolicy() if policy is None else policy,
+            on_unavailable="raise",
+            **options,
+        ).compile()

@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,5 +117,8 @@ def _create_graph(config: "Config | None", *, recording: Any = None, store: Any 
 
         return tinyworld_graph(on_unavailable="raise", recording=recording).compile(store=store)
     from coe_agents.config.build import assemble
+    from coe_agents.policy.guarantee import UNKEPT
 
-    return assemble(config, on_unavailable="raise", recording=recording).compile(store=store)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
+        return assemble(config, on_unavailable="raise", recording=recording).compile(store=store)

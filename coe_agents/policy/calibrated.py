@@ -223,16 +223,23 @@ class Calibration:
         value = score_of(measurement, self.score)
         return math.inf if value is None else value
 
-    @property
-    def name(self) -> str:
-        """What the uncertainty is called in a reason."""
-        shown = {
-            LEARNED: "gate score",
-            SUPPORT: "1 - the others' support",
-            "coe": "CoE",
-            "vote_share": "1 - vote share",
-        }
-        return shown.get(self.score) or for_prompt(self.score, limit=80)
+    def limit_in_words(self, threshold: float, uncertainty: float | None = None) -> str:
+        """Returns a threshold in words, next to an uncertainty that is compared with it if one is given.
+
+        Vote share and support are shown themselves, not what they lack to 1.
+        """
+        name = {"vote_share": "vote share", SUPPORT: "the others' support"}.get(self.score)
+        is_share = name is not None
+        name = name or {LEARNED: "learned probability of error", "coe": "CoE"}.get(self.score)
+        name = name or for_prompt(self.score, limit=80)
+        within, beyond = ("at least", "below") if is_share else ("at most", "above")
+        limit = max(0.0, 1.0 - threshold) if is_share else threshold
+        if uncertainty is None:
+            return f"{name} is {within} {limit:.3f}"
+        shown = max(0.0, 1.0 - uncertainty) if is_share else uncertainty
+        digits = next((n for n in (3, 6) if f"{shown:.{n}f}" != f"{limit:.{n}f}"), 3)
+        relation = within if uncertainty <= threshold + TIE else beyond
+        return f"{name} {shown:.{digits}f} is {relation} the calibrated {limit:.{digits}f}"
 
     def proposer_of(self, measurement: Measurement) -> str | None:
         """Returns the agent whose proposal is judged: the one that the measurement names, else `proposer`.
@@ -315,7 +322,7 @@ class CalibratedPolicy:
         self.otherwise = check_otherwise(
             otherwise, policy="CalibratedPolicy", instead="To answer more, calibrate at a higher risk"
         )
-        self._differences: tuple[str, ...] = ()
+        self._differences: tuple[str, ...] | None = None
 
     @classmethod
     def load(cls, path: str | Path, *, otherwise: Otherwise = "abstain") -> "CalibratedPolicy":
@@ -335,8 +342,11 @@ class CalibratedPolicy:
         head = json.dumps(record, indent=1).removesuffix("\n}")
         write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
 
-    def without_claim(self, differences: Iterable[str]) -> Self:
-        """Returns the same policy for a group that differs in this from the calibrated one: it claims no risk."""
+    def of_group(self, differences: Iterable[str]) -> Self:
+        """Returns the same policy for a group that differs in this from the calibrated one; its decisions do not warn.
+
+        It claims no risk where there is a difference.
+        """
         policy = copy.copy(self)
         policy._differences = tuple(differences)
         return policy
@@ -349,11 +359,11 @@ class CalibratedPolicy:
         """
         calibration = self.calibration
         refuse = partial(Decision, self.otherwise, None)
-        if mismatches := self.mismatches(measurement):
-            warnings.warn(f"the calibrated risk does not hold: {'; '.join(mismatches)}", stacklevel=2)
+        differences = "; ".join((*(self._differences or ()), *self.mismatches(measurement)))
+        if differences and self._differences is None:
+            warnings.warn(f"the calibrated risk does not hold: {differences}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
-        unlike = (*self._differences, *mismatches)
-        claim = f"(risk {promise})" if not unlike else f"for another group: {'; '.join(unlike)}"
+        claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
         if measurement.divergence != calibration.divergence:
             return refuse(
                 f'calibrated with the divergence "{calibration.divergence}", '
@@ -379,34 +389,36 @@ class CalibratedPolicy:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
             return refuse(f"the leading answers tie{tied}")
         if not math.isfinite(uncertainty):
-            return refuse(f"the score {calibration.name} cannot be computed of these responses")
-        what = f"{calibration.name} {uncertainty:.3f}"
+            return refuse(f"the score {for_prompt(calibration.score, limit=80)} cannot be computed of these responses")
+        reason = f"{calibration.limit_in_words(threshold, uncertainty)} {claim}"
         if uncertainty <= threshold + TIE:
-            reason = f"{what} is at most the calibrated {threshold:g} {claim}"
             if proposer is None and (measurement.tied or answer != measurement.answer):
                 reason = f'the agents\' learned weights favour "{for_prompt(answer, limit=80)}"; {reason}'
             is_trusted = proposer is not None or isinstance(calibration.gate, LearnedGate)
             return Decision("answer", answer, reason, trusted_answer=is_trusted)
-        return refuse(f"{what} exceeds the calibrated {threshold:g} {claim}")
+        return refuse(reason)
 
     def mismatches(self, measurement: Measurement) -> list[str]:
-        """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
+        """Returns how the measured agents differ from those of the calibration, one sentence per difference.
+
+        What the group is known to differ in is left out.
+        """
+        known = "; ".join(self._differences or ())
         then, judged = self.calibration.agents, self.calibration.proposer_of(measurement)
         other_names = {} if judged is None or judged in then else {judged: self.calibration.proposer or judged}
         measured = measurement.agents
         now = {other_names.get(name, name): agent for name, agent in measured.items()}
-        found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
-        found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
+        found = [text for text in names_apart(then, now) if text not in (self._differences or ())]
         for name in [name for name in then if name in now]:
             agent, n_responses, weighting = then[name], now[name].n_responses, now[name].weighting
-            if not agent.min_responses <= n_responses <= agent.max_responses:
+            if not agent.min_responses <= n_responses <= agent.max_responses and f"{name} is asked for" not in known:
                 span = f"{agent.min_responses} to {agent.max_responses}"
                 found.append(f"{name} gave {quantity(n_responses, 'response')}, and {span} when calibrated")
             if agent.weighting not in ("mixed", weighting):
                 found.append(f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated")
         weights = self.calibration.weights
         by_name = {name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0) for name in measured}
-        if measured and not counts_agents_by(measurement, by_name):
+        if measured and "weights " not in known and not counts_agents_by(measurement, by_name):
             found.append(
                 "the agents have unequal weights, but had equal ones when calibrated"
                 if weights is None
@@ -416,8 +428,16 @@ class CalibratedPolicy:
 
     def __repr__(self) -> str:
         threshold = self.calibration.threshold
-        answers = "never answers" if threshold is None else f"{self.calibration.name} <= {threshold}"
+        answers = (
+            "never answers" if threshold is None else "answers where " + self.calibration.limit_in_words(threshold)
+        )
         return f"CalibratedPolicy({answers}, otherwise={self.otherwise!r})"
+
+
+def names_apart(then: Iterable[str], now: Iterable[str]) -> list[str]:
+    """Returns a clause for each agent that is missing of those at calibration, and for each that is new."""
+    missing, new = sorted({*then} - {*now}), sorted({*now} - {*then})
+    return [*(f"{name} is missing" for name in missing), *(f"{name} is new" for name in new)]
 
 
 def _check_choice(chosen: "GroupThreshold | Calibration") -> None:

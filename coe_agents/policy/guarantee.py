@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration
+from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration, names_apart
 from coe_agents.policy.fixed_rounds import FixedRounds
 
 _Policy = TypeVar("_Policy")
@@ -34,10 +34,10 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     parts: list[tuple[str, object, object]] = [
         ("clusterer", group.clusterer, calibration.clusterer),
         ("divergence", group.divergence, calibration.divergence),
-        ("agents", ", ".join(sorted(group.agents)), ", ".join(sorted(calibration.agents))),
         ("weights", _shares(group.weights, group.agents), _shares(calibration.weights or {}, group.agents)),
     ]
     found = [f"{part} {now} differs from {then} at calibration" for part, now, then in parts if now != then]
+    found += names_apart(calibration.agents, group.agents)
     if calibration.prompt not in (None, group.prompt):
         found.append("the questions are asked in other words than at calibration")
     if calibration.answers not in (None, group.answers):
@@ -52,7 +52,7 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
 def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str]]:
     """Returns the policy for a group, and in what the group differs from what was calibrated.
 
-    Where it differs, a `CalibratedPolicy` is replaced by one that claims no risk.
+    A `CalibratedPolicy` is replaced by one whose decisions name the differences, and then claim no risk.
     """
     if isinstance(policy, FixedRounds):
         held, found = hold_to_group(policy.then, group)
@@ -60,7 +60,7 @@ def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str
     if not isinstance(policy, CalibratedPolicy):
         return policy, []
     found = differences(policy.calibration, group)
-    return policy.without_claim(found) if found else policy, found
+    return policy.of_group(found), found
 
 
 def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterator[str]:

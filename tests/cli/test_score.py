@@ -134,7 +134,7 @@ def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
     done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--score", *options)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Answer up to")
+    assert done.stdout.startswith("Answer where ")
     assert ("The bound is empirical" in done.stdout) == (fit == "folds")
     assert ("The answer is chosen with these weights: a " in done.stdout) == (fit is not None)
     policy = CalibratedPolicy.load(path)

@@ -1,10 +1,13 @@
 """A calibrated risk is claimed only where the group is the one that was calibrated."""
 
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
-from coe_agents import CalibratedPolicy, create_coe_graph
+from coe_agents import CalibratedPolicy, ask, create_coe_graph
+from coe_agents.cli.display.decision import show_decision
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy.calibrated import AskedAgent
 from coe_agents.policy.guarantee import AskedGroup, differences, hold_to_group
@@ -34,7 +37,7 @@ def test_the_same_group_differs_in_nothing(calibration):
         ({"divergence": "js"}, "divergence js differs from kl"),
         ({"weights": {"a": 3.0}}, "weights a 0.75, b 0.25 differs from a 0.5, b 0.5"),
         ({"prompt": "Be brief."}, "the questions are asked in other words"),
-        ({"agents": {"a": AskedAgent(**KNOWN)}}, "agents a differs from a, b"),
+        ({"agents": {"a": AskedAgent(**KNOWN)}}, "b is missing"),
         (
             {"agents": {"a": AskedAgent(**KNOWN | {"stated_confidence": True}), "b": AskedAgent(**KNOWN)}},
             "a is asked for its confidence, and was not at calibration",
@@ -61,14 +64,26 @@ def test_how_an_agent_is_asked_differs(name, value, said):
 
 def test_a_policy_for_another_group_claims_no_risk():
     policy = CalibratedPolicy(RECORDED)
-    assert hold_to_group(policy, SAME) == (policy, [])
+    assert hold_to_group(policy, SAME)[1] == []
     other = replace(SAME, clusterer="EmbeddingSimilarity")
     held, found = hold_to_group(policy, other)
     assert len(found) == 1
     reason = held.decide(measurement(0.1), round=0, max_rounds=1).reason
-    assert "calibrated 0.3 for another group: clusterer EmbeddingSimilarity" in reason
+    assert "calibrated 0.300 (for another group: clusterer EmbeddingSimilarity" in reason
     assert "risk" not in reason
     assert "risk at most 0.2" in policy.decide(measurement(0.1), round=0, max_rounds=1).reason
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_question_names_each_difference_once_and_beside_the_number():
+    weights = {"a": 1.0, "b": 1.0, "c": 2.0}
+    agents = [ScriptedAgent(name, ["Paris"] * (5 if name == "b" else 3), weight=w) for name, w in weights.items()]
+    decision = ask("?", agents, policy=CalibratedPolicy(RECORDED))
+    console = Console(file=io.StringIO(), width=300)
+    show_decision("?", decision.data, 0.0, console=console)
+    (line,) = [line for line in console.file.getvalue().splitlines() if "another group" in line]
+    for said in ("weights", "c is new", "b gave 5 responses"):
+        assert line.count(said) == decision.reason.count(said) == 1
 
 
 @pytest.mark.filterwarnings("ignore:the calibrated risk does not hold")

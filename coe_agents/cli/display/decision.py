@@ -29,8 +29,8 @@ _HEADS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold ma
 _CLAIMS = {"keep": "green", "mark": "yellow", "drop": "red strike"}
 
 _QUOTED = re.compile(r'"[^"]*"')
-_CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)')
-"""A semicolon outside of quoted model text; the quoted text itself never contains one."""
+_CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)(?![^()]*\))')
+"""A semicolon outside of parentheses and of quoted model text, which itself never contains a double quote."""
 
 
 def show_decision(

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT, config, questions
 from tests.faults import failing
@@ -27,6 +29,18 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
     assert done.returncode == 1
     assert "Rerun the same command to repeat the failed requests." in done.stdout
     assert "auroc" not in done.stdout.lower()
+
+
+@pytest.mark.parametrize("criterion", ["entailment", "judge"])
+def test_a_model_that_the_criterion_lacks_is_reported_before_sampling(tmp_path, criterion):
+    data = questions(tmp_path, {"question": "Who?", "references": ["Ann"]})
+    with served(("Ann",)) as agent:
+        path = tmp_path / "coe.toml"
+        path.write_text(AGENT.format(name="a", url=agent.url, more=""))
+        done = run("evaluate", "--dataset", data, "--config", path, "--out", tmp_path / "r", "--correctness", criterion)
+    assert done.returncode == 2
+    assert f'"{criterion}" needs' in done.stderr
+    assert not (tmp_path / "r").exists()
 
 
 def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(tmp_path):

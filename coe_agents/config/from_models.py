@@ -41,7 +41,9 @@ def models_to_toml(models: Sequence[str], *, n_samples: int = 5) -> str:
         provider, separator, name = model.partition(":")
         if not (provider and separator and name):
             message = f'a model must be named as "provider:model"; got {model!r}'
-            raise ConfigurationError(message, hint="Write openai:gpt-5-mini, for example")
+            raise ConfigurationError(
+                message, hint="Write openai:gpt-5-mini, or transformers:FOLDER for a model in this process"
+            )
         names.add(agent := free_name(model, names))
         fields = {"name": agent, "provider": provider, "model": name, "n_samples": n_samples}
         lines = "".join(f"{field} = {json.dumps(value)}\n" for field, value in fields.items())

@@ -120,3 +120,9 @@ async def test_models_are_named_after_themselves_and_asked_n_times():
 def test_models_must_be_a_list(models):
     with pytest.raises(TypeError, match="must be a list"):
         ask("?", models)
+
+
+@pytest.mark.parametrize("name", ["llama3", "llama3:8b", "opnai:gpt-5-mini"])
+def test_a_name_without_a_known_provider_is_refused_at_once(name):
+    with pytest.raises(ValueError, match=f'"openai:gpt-5-mini"; got "{name}".*"transformers:FOLDER"'):
+        ask("?", ["openai:gpt-5-mini", "gpt-5-mini", name])

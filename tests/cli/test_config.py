@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from coe_agents.cli.inputs import load_quietly
+from coe_agents.config.schema import load_config
 from tests.cli import command
 from tests.servers import served
 
@@ -62,6 +64,24 @@ def test_init_writes_a_file_that_passes_the_check_as_it_stands(models, tmp_path,
     assert "note:" not in out
     assert "answers short" in " ".join(out.split())
     assert "tiny-qwen2 tinyworld tiny-qwen2 3" in " ".join(out.split()) or not models
+
+
+def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_compared(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
+    path, models = tmp_path / "own.toml", ["--model", "openai:m", "--model", "tinyworld:tiny-llama"]
+    assert run("config", "init", "--out", path, *models, "--answers", "sentences")[0] == 0
+    config = load_config(path)
+    asked = load_quietly(None, ["openai:m", "tinyworld:tiny-llama"], answers="sentences")
+    assert (config.agents, config.answers) == (asked.agents, asked.answers)
+    asked, judge = config.agents[0], config.answers.judge
+    for section in (asked, judge):
+        assert (section.model, section.base_url) == ("m", "http://127.0.0.1:9/v1")
+        assert section.api_key_env == "OPENAI_API_KEY"
+    assert config.agents[1].base_url is None
+    assert "secret" not in path.read_text()
+    assert run("config", "init", path, "--out", path)[0] == 2
+    assert "it needs --model" in run("ask", "Who?", "--answers", "sentences")[2]
 
 
 def test_the_example_of_every_field_is_in_order(checked):

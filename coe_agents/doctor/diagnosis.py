@@ -9,7 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from coe_agents import ModelAgent, __version__
+from coe_agents import __version__
+from coe_agents.agents import ModelAgent
 from coe_agents.agents.greedy_decoding import REMEDY
 from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import Config

@@ -144,7 +144,8 @@ def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
     regime = decision["regime"]
     # agreement is no reason to withhold an answer, and without a quorum there is no regime
     if regime is not None and (decision["action"] == "answer" or regime != "consensus"):
-        words = regime_in_words(regime, n_agents=len(decision["agents"]))
+        entropies = [agent["entropy"] for agent in decision["agents"].values() if "entropy" in agent]
+        words = regime_in_words(regime, entropies, n_agents=len(decision["agents"]))
         if words not in decision["reason"]:
             lines.append(Text(f"{regime}: {words}", style="dim"))
     return lines

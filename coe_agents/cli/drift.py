@@ -85,6 +85,11 @@ def drift(
             f"{quantity(found.n_questions, 'question')}: the uncertainties {moved} "
             f"(Kolmogorov-Smirnov {found.ks_statistic:.3f}, p = {found.p_value:.3g}); coverage {found.coverage:.1%}"
         )
+        if found.ks_statistic == 0.0 and found.n_questions == len(calibrated.calibration.uncertainties):
+            print_lines(
+                "note: all uncertainties are those of the calibration. If the questions are the same, nothing of this "
+                "is evidence: sample new ones."
+            )
         if found.risk_interval is not None:
             low, high = found.risk_interval
             judged = quantity(found.n_judged, "answer is", "answers are")

@@ -145,6 +145,7 @@ def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     done = run("drift", path, same)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "show no change" in done.stdout
+    assert "are those of the calibration" not in done.stdout
     other = write(tmp_path / "other.jsonl", [each for each in group(100, seed=2) if each["index"] < 2])
     done = run("drift", path, other, "--json")
     assert done.returncode == 3, done.stderr
@@ -161,6 +162,7 @@ def test_drift_judges_as_the_policy_was_calibrated_and_names_another_criterion(t
     same, named, other = (run("drift", policy, samples, *more) for more in ((), *OTHERS))
     assert same.stdout == named.stdout
     assert "mismatch" not in same.stdout
+    assert "all uncertainties are those of the calibration" in same.stdout
     assert "answers are judged by reference, and by f1 when calibrated" in other.stdout
     assert other.returncode == 3
 

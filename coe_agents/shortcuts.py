@@ -53,9 +53,8 @@ def ask(
         >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
         'Paris'
     """
-    graph = _graph(
-        models, n_samples, answers, policy, clusterer=clusterer, max_rounds=max_rounds, strategies=strategies
-    )
+    options = {"clusterer": clusterer, "max_rounds": max_rounds, "strategies": strategies}
+    graph = _graph(models, n_samples, answers, policy, **options)
     try:
         return GroupDecision.from_state(graph.invoke({"question": question}))
     except GroupUnavailableError as error:
@@ -74,9 +73,8 @@ async def aask(
     strategies: Mapping[Regime, str | Strategy] | None = None,
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
-    graph = _graph(
-        models, n_samples, answers, policy, clusterer=clusterer, max_rounds=max_rounds, strategies=strategies
-    )
+    options = {"clusterer": clusterer, "max_rounds": max_rounds, "strategies": strategies}
+    graph = _graph(models, n_samples, answers, policy, **options)
     try:
         return GroupDecision.from_state(await graph.ainvoke({"question": question}))
     except GroupUnavailableError as error:

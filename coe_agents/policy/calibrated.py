@@ -228,15 +228,14 @@ class Calibration:
 
         Vote share and support are shown themselves, not what they lack to 1.
         """
-        name = {"vote_share": "vote share", SUPPORT: "the others' support"}.get(self.score)
-        is_share = name is not None
-        name = name or {LEARNED: "learned probability of error", "coe": "CoE"}.get(self.score)
-        name = name or for_prompt(self.score, limit=80)
-        within, beyond = ("at least", "below") if is_share else ("at most", "above")
-        limit = max(0.0, 1.0 - threshold) if is_share else threshold
+        shares = {"vote_share": "vote share", SUPPORT: "the others' support"}
+        others = {LEARNED: "learned probability of error", "coe": "CoE"}
+        name = (shares | others).get(self.score) or for_prompt(self.score, limit=80)
+        within, beyond = ("at least", "below") if self.score in shares else ("at most", "above")
+        limit = max(0.0, 1.0 - threshold) if self.score in shares else threshold
         if uncertainty is None:
             return f"{name} is {within} {limit:.3f}"
-        shown = max(0.0, 1.0 - uncertainty) if is_share else uncertainty
+        shown = max(0.0, 1.0 - uncertainty) if self.score in shares else uncertainty
         digits = next((n for n in (3, 6) if f"{shown:.{n}f}" != f"{limit:.{n}f}"), 3)
         relation = within if uncertainty <= threshold + TIE else beyond
         return f"{name} {shown:.{digits}f} is {relation} the calibrated {limit:.{digits}f}"
@@ -408,7 +407,8 @@ class CalibratedPolicy:
         other_names = {} if judged is None or judged in then else {judged: self.calibration.proposer or judged}
         measured = measurement.agents
         now = {other_names.get(name, name): agent for name, agent in measured.items()}
-        found = [text for text in names_apart(then, now) if text not in (self._differences or ())]
+        found = [f"{name} is missing" for name in sorted(then.keys() - now.keys()) if "agents " not in known]
+        found += [f"{name} is new" for name in sorted(now.keys() - then.keys()) if "agents " not in known]
         for name in [name for name in then if name in now]:
             agent, n_responses, weighting = then[name], now[name].n_responses, now[name].weighting
             if not agent.min_responses <= n_responses <= agent.max_responses and f"{name} is asked for" not in known:
@@ -432,12 +432,6 @@ class CalibratedPolicy:
             "never answers" if threshold is None else "answers where " + self.calibration.limit_in_words(threshold)
         )
         return f"CalibratedPolicy({answers}, otherwise={self.otherwise!r})"
-
-
-def names_apart(then: Iterable[str], now: Iterable[str]) -> list[str]:
-    """Returns a clause for each agent that is missing of those at calibration, and for each that is new."""
-    missing, new = sorted({*then} - {*now}), sorted({*now} - {*then})
-    return [*(f"{name} is missing" for name in missing), *(f"{name} is new" for name in new)]
 
 
 def _check_choice(chosen: "GroupThreshold | Calibration") -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration, names_apart
+from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration
 from coe_agents.policy.fixed_rounds import FixedRounds
 
 _Policy = TypeVar("_Policy")
@@ -34,10 +34,10 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     parts: list[tuple[str, object, object]] = [
         ("clusterer", group.clusterer, calibration.clusterer),
         ("divergence", group.divergence, calibration.divergence),
+        ("agents", ", ".join(sorted(group.agents)), ", ".join(sorted(calibration.agents))),
         ("weights", _shares(group.weights, group.agents), _shares(calibration.weights or {}, group.agents)),
     ]
     found = [f"{part} {now} differs from {then} at calibration" for part, now, then in parts if now != then]
-    found += names_apart(calibration.agents, group.agents)
     if calibration.prompt not in (None, group.prompt):
         found.append("the questions are asked in other words than at calibration")
     if calibration.answers not in (None, group.answers):

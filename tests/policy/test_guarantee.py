@@ -37,7 +37,7 @@ def test_the_same_group_differs_in_nothing(calibration):
         ({"divergence": "js"}, "divergence js differs from kl"),
         ({"weights": {"a": 3.0}}, "weights a 0.75, b 0.25 differs from a 0.5, b 0.5"),
         ({"prompt": "Be brief."}, "the questions are asked in other words"),
-        ({"agents": {"a": AskedAgent(**KNOWN)}}, "b is missing"),
+        ({"agents": {"a": AskedAgent(**KNOWN)}}, "agents a differs from a, b"),
         (
             {"agents": {"a": AskedAgent(**KNOWN | {"stated_confidence": True}), "b": AskedAgent(**KNOWN)}},
             "a is asked for its confidence, and was not at calibration",
@@ -82,7 +82,8 @@ def test_one_question_names_each_difference_once_and_beside_the_number():
     console = Console(file=io.StringIO(), width=300)
     show_decision("?", decision.data, 0.0, console=console)
     (line,) = [line for line in console.file.getvalue().splitlines() if "another group" in line]
-    for said in ("weights", "c is new", "b gave 5 responses"):
+    assert "c is new" not in line
+    for said in ("weights", "agents a, b, c", "b gave 5 responses"):
         assert line.count(said) == decision.reason.count(said) == 1
 
 

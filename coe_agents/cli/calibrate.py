@@ -120,7 +120,7 @@ def calibrate(
         origin=origin_of(samples),
     )
     calibration = policy.calibration
-    is_found = _passes_anything(calibration)
+    is_found = any(group.threshold is not None for group in calibration.groups)
     if is_found:
         policy.save(out)
     if proposer is not None:
@@ -168,12 +168,6 @@ def _threshold_in_words(calibration: "Calibration") -> str:
         return f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
     limit = calibration.limit_in_words(calibration.threshold)
     return f"Answer where {limit}: {_counts(calibration, questions)} with {confidence})."
-
-
-def _passes_anything(calibration: "Calibration") -> bool:
-    groups: list[Calibration | GroupThreshold] = [calibration, *calibration.tools.values()]
-    groups += [calibration.no_call] if calibration.no_call else []
-    return any(group.threshold is not None for group in groups)
 
 
 def _shortfall_in_words(near: "Shortfall | None", risk: float) -> str:
@@ -333,7 +327,5 @@ def _describe(found: "Recalibration", before: float | None, *, risk: float, conf
     moved = {"same": "The threshold stays", "raised": "More is answered"}.get(found.outcome, "Less is answered")
     limit = calibration.limit_in_words(calibration.threshold)
     since = "" if before is None or found.outcome == "same" else f" (before: {calibration.limit_in_words(before)})"
-    return (
-        f"{moved}. Answer where {limit}{since}, on {cases}: the risk is at most {calibration.bound:.1%} with "
-        f"confidence {confidence:g}."
-    )
+    shown = f"the risk is at most {calibration.bound:.1%} with confidence {confidence:g}"
+    return f"{moved}. Answer where {limit}{since}, on {cases}: {shown}."

@@ -38,10 +38,7 @@ ModelsOption = Annotated[
 AnswersOption = Annotated[
     Literal["short", "sentences"] | None,
     typer.Option(
-        "--answers",
-        metavar="KIND",
-        help="How answers of --model are asked for and compared. short (default): names, numbers, few words; "
-        "sentences: by meaning, of which the first --model is the judge.",
+        help="How answers of --model are compared: short ones (default), or sentences, which the first judges."
     ),
 ]
 SamplesOption = Annotated[int, typer.Option("--n", min=1, help="How many responses each --model gives.")]

@@ -9,6 +9,7 @@ from coe_agents.errors import ConfigurationError
 
 EXAMPLES = ("transformers:Qwen/Qwen2.5-1.5B-Instruct", "transformers:HuggingFaceTB/SmolLM2-1.7B-Instruct")
 """The models of a file for which none are named: they need no server and no key."""
+_KEY = "OPENAI_API_KEY"
 _HEAD = """\
 # coe-agents ask "QUESTION" --config FILE: these models are asked, and answer only where each is sure and they agree.
 # coe-agents doctor --config FILE tries each model. Every field is in examples/coe.toml of the repository.
@@ -41,28 +42,22 @@ def models_to_toml(models: Sequence[str], *, n_samples: int = 5, answers: str = 
         >>> [line for line in models_to_toml(["openai:gpt-5-mini"]).splitlines() if line.startswith("model")]
         ['model = "gpt-5-mini"']
     """
+    server, address = dict[str, str](), os.environ.get("OPENAI_BASE_URL")
+    if address:
+        server = {"base_url": address, **({"api_key_env": _KEY} if os.environ.get(_KEY) else {})}
     tables, names, rest = list[str](), set[str](), _REST
     for place, model in enumerate(models):
         provider, separator, name = model.partition(":")
         if not (provider and separator and name):
             message = f'a model must be named as "provider:model"; got {model!r}'
-            raise ConfigurationError(
-                message, hint="Write openai:gpt-5-mini, or transformers:FOLDER for a model in this process"
-            )
+            hint = "Write openai:gpt-5-mini, or transformers:FOLDER for a model in this process"
+            raise ConfigurationError(message, hint=hint)
         names.add(agent := free_name(model, names))
-        client = [f"{field} = {json.dumps(value)}" for field, value in _client(provider, name).items()]
-        lines = [f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}", ""]
-        tables.append("\n[[agents]]\n" + "\n".join(lines) + ("" if place or len(client) > 2 else _OF_SERVERS))
+        fields = {"provider": provider, "model": name, **(server if provider == "openai" else {})}
+        client = [f"{field} = {json.dumps(value)}" for field, value in fields.items()]
+        lines = "\n".join([f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}", ""])
+        tables.append(f"\n[[agents]]\n{lines}{'' if place or 'base_url' in fields else _OF_SERVERS}")
         if answers == "sentences" and not place:
             judge = ", ".join(client)
             rest = rest.replace(_SHORT, f'kind = "sentences"\njudge = {{ {judge} }}')
     return _HEAD + "".join(tables) + rest
-
-
-def _client(provider: str, model: str) -> dict[str, str]:
-    client = {"provider": provider, "model": model}
-    if provider == "openai" and (address := os.environ.get("OPENAI_BASE_URL")):
-        client["base_url"] = address
-        if os.environ.get("OPENAI_API_KEY"):
-            client["api_key_env"] = "OPENAI_API_KEY"
-    return client

@@ -179,8 +179,8 @@ class Calibration:
         only = LEARNED if self.gate is not None else SUPPORT if self.proposer is not None else None
         object.__setattr__(self, "score", only or self.score or "coe")
         _check_choice(self)
-        for chosen in (self, *self.tools.values(), self.no_call):
-            if chosen is not None and chosen.threshold is not None:
+        for chosen in self.groups:
+            if chosen.threshold is not None:
                 number(chosen.threshold, '"threshold"', least=self.least, advice=_REMEDY)
         integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
         _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
@@ -203,6 +203,11 @@ class Calibration:
         for name in ("prompt", "answers"):
             value = getattr(self, name)
             _require(value is None or isinstance(value, str), f'"{name}" must be a string or null', value)
+
+    @property
+    def groups(self) -> list["GroupThreshold | Calibration"]:
+        """What has a threshold: all questions or all other proposals, each of `tools`, and `no_call`."""
+        return [self, *self.tools.values(), *([self.no_call] if self.no_call else [])]
 
     @property
     def least(self) -> float:
@@ -342,10 +347,7 @@ class CalibratedPolicy:
         write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
 
     def of_group(self, differences: Iterable[str]) -> Self:
-        """Returns the same policy for a group that differs in this from the calibrated one; its decisions do not warn.
-
-        It claims no risk where there is a difference.
-        """
+        """Returns the same policy for a group with these differences: it does not warn, and claims no risk with any."""
         policy = copy.copy(self)
         policy._differences = tuple(differences)
         return policy
@@ -470,9 +472,7 @@ def _check_consistent(calibration: Calibration) -> None:
         threshold,
     )
     _require((threshold is None) == (calibration.bound is None), '"bound" belongs to a "threshold"', calibration.bound)
-    n_ties, n_questions = calibration.n_ties, calibration.n_questions
-    groups = [*calibration.tools.values(), *([calibration.no_call] if calibration.no_call else [])]
-    n_questions += sum(group.n_questions for group in groups)
+    n_ties, n_questions = calibration.n_ties, sum(group.n_questions for group in calibration.groups)
     _require(n_ties <= n_questions, '"n_ties" must be at most "n_questions"', n_ties)
     names = () if gate is None else gate.agents
     _require(

@@ -93,8 +93,6 @@ def regime_in_words(
     """Returns what a regime means for several agents, or for one; "on average", if the entropy of one is unlike it.
 
     Example:
-        >>> regime_in_words("conflict", n_agents=3)
-        'each is confident, but they disagree'
         >>> regime_in_words("conflict", [0.69, 0.0, 0.0], n_agents=3)
         'on average each is confident, but they disagree'
     """

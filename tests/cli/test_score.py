@@ -126,10 +126,7 @@ def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "fit"),
-    [(["renyi_3"], None), (["learned"], "folds")],
-)
+@pytest.mark.parametrize(("options", "fit"), [(["renyi_3"], None), (["learned"], "folds")])
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
     done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--score", *options)

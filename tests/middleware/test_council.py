@@ -255,7 +255,6 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
     [
         ([], {}, TypeError, '"agents" must be'),
         ([object()], {}, TypeError, '"agents" must be'),
-        (["llama3"], {}, ValueError, 'a model must be named as "provider:model"'),
         (["openai:m", ScriptedAgent("b")], {"min_votes": 3}, ValueError, '"min_votes" of CoECouncil must be .*got 3'),
         ([ScriptedAgent("a"), ScriptedAgent("a")], {}, ValueError, "must differ, and none may be"),
         ([ScriptedAgent("driver")], {}, ValueError, "must differ, and none may be"),

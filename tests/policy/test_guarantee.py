@@ -1,17 +1,15 @@
 """A calibrated risk is claimed only where the group is the one that was calibrated."""
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from coe_agents import CalibratedPolicy, ask, create_coe_graph
-from coe_agents.cli.display.decision import show_decision
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy.calibrated import AskedAgent
 from coe_agents.policy.guarantee import AskedGroup, differences, hold_to_group
 from coe_agents.testing import ScriptedAgent
+from tests.cli.display.test_decision import shown
 from tests.policy.test_calibrated import CALIBRATION, measurement
 
 KNOWN = {"model": "Qwen/Qwen3-8B", "temperature": 1.0, "system_prompt": "Be brief.", "n_samples": 3}
@@ -76,15 +74,11 @@ def test_a_policy_for_another_group_claims_no_risk():
 
 @pytest.mark.filterwarnings("error")
 def test_one_question_names_each_difference_once_and_beside_the_number():
-    weights = {"a": 1.0, "b": 1.0, "c": 2.0}
-    agents = [ScriptedAgent(name, ["Paris"] * (5 if name == "b" else 3), weight=w) for name, w in weights.items()]
+    agents = [ScriptedAgent(name, ["Paris"] * n, weight=n) for name, n in (("a", 3), ("b", 5), ("c", 3))]
     decision = ask("?", agents, policy=CalibratedPolicy(RECORDED))
-    console = Console(file=io.StringIO(), width=300)
-    show_decision("?", decision.data, 0.0, console=console)
-    (line,) = [line for line in console.file.getvalue().splitlines() if "another group" in line]
-    assert "c is new" not in line
-    for said in ("weights", "agents a, b, c", "b gave 5 responses"):
-        assert line.count(said) == decision.reason.count(said) == 1
+    (line,) = [line for line in shown(width=300, **decision.data).splitlines() if "another group" in line]
+    said = ("weights", "agents a, b, c", "b gave 5 responses", "c is new")
+    assert [line.count(part) for part in said] == [1, 1, 1, 0]
 
 
 @pytest.mark.filterwarnings("ignore:the calibrated risk does not hold")

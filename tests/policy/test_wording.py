@@ -104,8 +104,7 @@ def test_coe_in_words():
 def test_an_agent_mostly_says_what_four_of_five_responses_say():
     split = measured(a=["Paris"] * 7 + ["Lyon"] * 3, b=["Paris"])
     assert who_says_what(split) == 'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
-    reason = RegimePolicy().decide(split, round=0, max_rounds=1).reason
-    assert reason.startswith("on average each is confident, and they agree: ")  # one is not
+    assert RegimePolicy().decide(split, round=0, max_rounds=1).reason.startswith("on average each is confident, ")
     assert who_says_what(measured(a=["I don't know."] * 4 + ["Lyon"], b=[""] * 4 + ["Lyon"])).startswith(
         "one of two agents mostly says nothing, one mostly declines to answer"
     )

@@ -1,19 +1,44 @@
-"""Owns the presets of answers: how they are asked for, read and compared, which must fit together."""
+"""Owns what a group is made of in a line: agents of names of models, and presets of answers.
+
+A preset says how answers are asked for, read and compared, which must fit together.
+"""
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents.agents import ChatEntailment
+from coe_agents.agents import ChatEntailment, ModelAgent
+from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.checks import has_method, instance
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EntailmentModel, NormalizedMatch, canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.prompts import ANSWER_ALONE, BRIEF_ANSWER
+from coe_agents.types import Agent
 
 _OPENING = re.compile(r"(?:it|this|that|he|she|they)(?:\s+(?:is|was|are|were)|['’]s)\s+(?=\S)", re.IGNORECASE)
+
+
+def agents_of(models: Sequence[str | BaseChatModel | Agent], **options: Any) -> list[Agent]:
+    """Returns an agent for each name and chat model, named after it and with these options; agents stay as they are.
+
+    A name is "provider:model", or "transformers:" and a folder or hub id, which is loaded in this process.
+    """
+    agents: list[Agent] = []
+    for model in models:
+        if not isinstance(model, str | BaseChatModel):
+            agents.append(model)
+            continue
+        name, given = free_name(model, {getattr(agent, "name", "") for agent in agents}), model
+        if isinstance(model, str) and model.startswith("transformers:"):
+            from coe_agents.backends import ChatTransformers
+
+            given = ChatTransformers(model.removeprefix("transformers:"))
+        agents.append(ModelAgent(name, given, **options))
+    return agents
 
 
 def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:

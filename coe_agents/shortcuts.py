@@ -1,23 +1,21 @@
 """Owns `ask` and `aask`: one call that builds a group, asks it, and returns a `GroupDecision`."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents.agents import ModelAgent
-from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import create_coe_graph
 from coe_agents.policy import Policy, RegimePolicy
-from coe_agents.presets import short_answers
-from coe_agents.types import Agent
-
-_LOCAL = "transformers:"
-"""How the name of a model begins that is a folder or a hub id, to be loaded in this process."""
+from coe_agents.policy.guarantee import UNKEPT
+from coe_agents.presets import agents_of, short_answers
+from coe_agents.rounds import Strategy
+from coe_agents.types import Agent, Regime
 
 
 def ask(
@@ -29,6 +27,7 @@ def ask(
     clusterer: Clusterer | None = None,
     policy: Policy | None = None,
     max_rounds: int = 1,
+    strategies: Mapping[Regime, str | Strategy] | None = None,
 ) -> GroupDecision:
     """Asks several models one question and returns the group's answer, or its refusal.
 
@@ -42,6 +41,7 @@ def ask(
         clusterer: Compares answers, in place of a preset, of which nothing is asked for then.
         policy: Decides whether to answer; by default `RegimePolicy()`, which answers in consensus only.
         max_rounds: The most rounds, for a policy that asks for another one, such as `FixedRounds`.
+        strategies: How another round is asked, by regime: `{"conflict": "debate"}`; see `create_coe_graph`.
 
     Raises:
         TypeError: If `models` holds something else, or is a single one.
@@ -53,7 +53,8 @@ def ask(
         >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
         'Paris'
     """
-    graph = _graph(models, n_samples, answers, policy, clusterer=clusterer, max_rounds=max_rounds)
+    options = {"clusterer": clusterer, "max_rounds": max_rounds, "strategies": strategies}
+    graph = _graph(models, n_samples, answers, policy, **options)
     try:
         return GroupDecision.from_state(graph.invoke({"question": question}))
     except GroupUnavailableError as error:
@@ -69,9 +70,11 @@ async def aask(
     clusterer: Clusterer | None = None,
     policy: Policy | None = None,
     max_rounds: int = 1,
+    strategies: Mapping[Regime, str | Strategy] | None = None,
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
-    graph = _graph(models, n_samples, answers, policy, clusterer=clusterer, max_rounds=max_rounds)
+    options = {"clusterer": clusterer, "max_rounds": max_rounds, "strategies": strategies}
+    graph = _graph(models, n_samples, answers, policy, **options)
     try:
         return GroupDecision.from_state(await graph.ainvoke({"question": question}))
     except GroupUnavailableError as error:
@@ -90,21 +93,12 @@ def _graph(
             f'"models" must be a list of names, chat models or agents; got {models!r}. '
             'Write models=["openai:gpt-5-mini", ...]'
         )
-    agents: list[Agent] = []
-    for model in models:
-        if not isinstance(model, str | BaseChatModel):
-            agents.append(model)
-            continue
-        name, given = free_name(model, {agent.name for agent in agents}), model
-        if isinstance(model, str) and model.startswith(_LOCAL):
-            from coe_agents.backends import ChatTransformers
-
-            given = ChatTransformers(model.removeprefix(_LOCAL))
-        agents.append(ModelAgent(name, given, n_samples=n_samples))
-    return create_coe_graph(
-        agents,
-        answers=short_answers() if answers is None and options["clusterer"] is None else answers,
-        policy=RegimePolicy() if policy is None else policy,
-        on_unavailable="raise",
-        **options,
-    ).compile()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
+        return create_coe_graph(
+            agents_of(models, n_samples=n_samples),
+            answers=short_answers() if answers is None and options["clusterer"] is None else answers,
+            policy=RegimePolicy() if policy is None else policy,
+            on_unavailable="raise",
+            **options,
+        ).compile()

@@ -2,13 +2,14 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coe_agents.cli.inputs import load_quietly
-from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelsOption, SamplesOption
+from coe_agents.cli.options import AnswersOption, ConfigOption, Exit, JsonOption, ModelsOption, SamplesOption
 from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_json, print_lines
 
@@ -29,6 +30,7 @@ def ask(
     config: ConfigOption = None,
     models: ModelsOption = None,
     n: SamplesOption = 5,
+    answers: AnswersOption = None,
     record: RecordOption = None,
     audit_rate: AuditRateOption = None,
     as_json: JsonOption = False,
@@ -39,7 +41,7 @@ def ask(
     if not question.strip():
         raise typer.BadParameter("it must not be empty", param_hint="'question'")
     start = time.perf_counter()
-    settings = load_quietly(config, models, n_samples=n)
+    settings = load_quietly(config, models, n_samples=n, answers=answers)
     if config is None and not models and not as_json:
         from coe_agents.cli.display.decision import show_note
 
@@ -116,5 +118,8 @@ def _create_graph(config: "Config | None", *, recording: Any = None, store: Any 
 
         return tinyworld_graph(on_unavailable="raise", recording=recording).compile(store=store)
     from coe_agents.config.build import assemble
+    from coe_agents.policy.guarantee import UNKEPT
 
-    return assemble(config, on_unavailable="raise", recording=recording).compile(store=store)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
+        return assemble(config, on_unavailable="raise", recording=recording).compile(store=store)

@@ -120,7 +120,7 @@ def calibrate(
         origin=origin_of(samples),
     )
     calibration = policy.calibration
-    is_found = _passes_anything(calibration)
+    is_found = any(group.threshold is not None for group in calibration.groups)
     if is_found:
         policy.save(out)
     if proposer is not None:
@@ -166,14 +166,8 @@ def _threshold_in_words(calibration: "Calibration") -> str:
     confidence = f"confidence {calibration.confidence:g}"
     if calibration.threshold is None:
         return f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
-    unit = {"coe": "nats of CoE", "learned": "of the gate's score"}.get(calibration.score, f"of {calibration.name}")
-    return f"Answer up to {calibration.threshold:.3g} {unit}: {_counts(calibration, questions)} with {confidence})."
-
-
-def _passes_anything(calibration: "Calibration") -> bool:
-    groups: list[Calibration | GroupThreshold] = [calibration, *calibration.tools.values()]
-    groups += [calibration.no_call] if calibration.no_call else []
-    return any(group.threshold is not None for group in groups)
+    limit = calibration.limit_in_words(calibration.threshold)
+    return f"Answer where {limit}: {_counts(calibration, questions)} with {confidence})."
 
 
 def _shortfall_in_words(near: "Shortfall | None", risk: float) -> str:
@@ -234,14 +228,8 @@ def _print_support(calibration: "Calibration") -> None:
                 f"{own.n_questions} of them; none passes."
             )
             continue
-        least = 1.0 - own.threshold
-        passing = (
-            ("pass with any support" if least <= 0.0 else f"pass with a support of at least {least:.3g}")
-            if calibration.gate is None
-            else f"pass up to {own.threshold:.3g} of the learned probability of error"
-        )
-        counts = _counts(own, str(own.n_questions))
-        print_lines(f"{what[0].upper()}{what[1:]} {passing}: {counts} with confidence {confidence}).")
+        counts, limit = _counts(own, str(own.n_questions)), calibration.limit_in_words(own.threshold)
+        print_lines(f"{what[0].upper()}{what[1:]} pass where {limit}: {counts} with confidence {confidence}).")
     if len(groups) > 1:
         print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
 
@@ -294,9 +282,9 @@ def _recalibrate(
     print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
     if found.n_below:
         print_lines(
-            f"note: {quantity(found.n_below, 'escalation lies', 'escalations lie')} at or below the present threshold, "
+            f"note: {quantity(found.n_below, 'escalation passes', 'escalations pass')} the present threshold, "
             "escalated by a former, lower one or by another part, such as a guard before the policy. Thresholds were "
-            "chosen with and without them, and the lower one is used."
+            "chosen with and without them, and the stricter one is used."
         )
     print_lines(judging.note())
     if not is_found:
@@ -336,10 +324,8 @@ def _describe(found: "Recalibration", before: float | None, *, risk: float, conf
             f"No threshold is shown to keep a risk of {risk:g} with confidence {confidence:g} on {cases}, not even the "
             "present one. Take it out of use, raise the risk, or audit more answers."
         )
-    threshold = f"{calibration.threshold:.3g}"
-    moved = f"stays at {threshold}" if found.outcome == "same" else f"is {found.outcome} to {threshold}"
-    since = "" if before is None or found.outcome == "same" else f" from {before:.3g}"
-    return (
-        f"The threshold {moved}{since}, on {cases}: the risk is at most {calibration.bound:.1%} with confidence "
-        f"{confidence:g}."
-    )
+    moved = {"same": "The threshold stays", "raised": "More is answered"}.get(found.outcome, "Less is answered")
+    limit = calibration.limit_in_words(calibration.threshold)
+    since = "" if before is None or found.outcome == "same" else f" (before: {calibration.limit_in_words(before)})"
+    shown = f"the risk is at most {calibration.bound:.1%} with confidence {confidence:g}"
+    return f"{moved}. Answer where {limit}{since}, on {cases}: {shown}."

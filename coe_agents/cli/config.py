@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coe_agents.cli.options import Exit, ModelsOption, SamplesOption
+from coe_agents.cli.options import AnswersOption, Exit, ModelsOption, SamplesOption
 from coe_agents.cli.terminal import hide, print_lines
 
 config_app = typer.Typer(help="Write or check a configuration file.", no_args_is_help=True, rich_markup_mode="markdown")
@@ -13,18 +13,26 @@ config_app = typer.Typer(help="Write or check a configuration file.", no_args_is
 
 @config_app.command()
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("coe.toml"),
+    file: Annotated[Path | None, typer.Argument(help="Where to write it; default: coe.toml.")] = None,
     models: ModelsOption = None,
     n: SamplesOption = 5,
+    answers: AnswersOption = None,
+    out: Annotated[Path | None, typer.Option(help="The same as FILE.")] = None,
 ) -> None:
-    """Write a file for the models that are named, or for two small ones of the hub."""
+    """Write a file for the models that are named, or for two small ones of the hub.
+
+    Models of openai are asked at OPENAI_BASE_URL, where it is set.
+    """
     from coe_agents.config.from_models import EXAMPLES, models_to_toml
     from coe_agents.errors import ConfigurationError
 
-    text = models_to_toml(models or EXAMPLES, n_samples=n)
+    if file and out:
+        raise typer.BadParameter("it cannot be combined with FILE. Omit one of them", param_hint="--out")
+    path = out or file or Path("coe.toml")
+    text = models_to_toml(models or EXAMPLES, n_samples=n, answers=answers or "short")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with path.open("x", encoding="utf-8") as opened:
+            opened.write(text)
     except FileExistsError as error:
         raise ConfigurationError(f"{path} already exists", hint="Choose another path") from error
     except OSError as error:

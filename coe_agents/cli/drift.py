@@ -92,8 +92,13 @@ def drift(
                 f"risk: {found.n_wrong} of {judged} wrong, {low:.1%} to {high:.1%} by one-sided "
                 f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
             )
+        is_same = found.ks_statistic == 0.0 and found.n_questions == len(calibrated.calibration.uncertainties)
+        same = (
+            "all uncertainties are those of the calibration: on its own questions this shows nothing, sample new ones"
+        )
         lacking = quantity(found.n_unmeasurable, "question lacks", "questions lack")
         for count, text in (
+            (is_same, same),
             (found.n_ties, f"questions with a tied lead, which are never answered: {found.n_ties}"),
             (n_silent, f"questions without a response to judge: {n_silent}"),
             (found.n_unmeasurable, f"{lacking} an agent that the learned gate needs"),

@@ -30,13 +30,17 @@ if TYPE_CHECKING:
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 
 
-def load_quietly(path: Path | None, models: Sequence[str] | None = None, *, n_samples: int = 5) -> "Config | None":
+def load_quietly(
+    path: Path | None, models: Sequence[str] | None = None, *, n_samples: int = 5, answers: str | None = None
+) -> "Config | None":
     """Returns the configuration of a file or of named models, None for tinyworld.
 
     For tinyworld it first sets how many threads its models use.
     """
     if path is not None and models:
         raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
+    if answers is not None and not models:
+        raise typer.BadParameter("it needs --model. A file has [answers] for it", param_hint="--answers")
     if path is None and not models:
         if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
             raise ConfigurationError(
@@ -50,7 +54,8 @@ def load_quietly(path: Path | None, models: Sequence[str] | None = None, *, n_sa
     from coe_agents.config.schema import load_config, read_config
 
     if path is None:
-        config = read_config(models_to_toml(models or (), n_samples=n_samples), Path("what --model stands for"))
+        text = models_to_toml(models or (), n_samples=n_samples, answers=answers or "short")
+        config = read_config(text, Path("what --model stands for"))
     else:
         config = load_config(path)
     hide(config.secrets)  # in all that is printed from now on

@@ -35,6 +35,12 @@ ModelsOption = Annotated[
     list[str] | None,
     typer.Option("--model", "-m", help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.'),
 ]
+AnswersOption = Annotated[
+    Literal["short", "sentences"] | None,
+    typer.Option(
+        help="How answers of --model are compared: short ones (default), or sentences, which the first judges."
+    ),
+]
 SamplesOption = Annotated[int, typer.Option("--n", min=1, help="How many responses each --model gives.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")]

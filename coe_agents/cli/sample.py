@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.inputs import create_pool, load_quietly, ray_options
+from coe_agents.cli.inputs import create_pool, create_setting, load_quietly, ray_options
 from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import (
     EngineOptions,
@@ -60,11 +60,13 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Run `sample`, then `score`. A new run records --correctness; without it, the run is judged as it records."""
+    names_all = scoring.clusterer is not None and scoring.correctness != "judge"
+    own = replace(scoring, config=None if names_all else sampling.config)
+    if own.correctness == "judge" or (own.correctness == "entailment" and (own.config or own.clusterer)):
+        create_setting(own, [sampling.out])  # a model that is missing is reported before anybody is asked
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         _sample(sampling, engine, scoring)
-    names_all = scoring.clusterer is not None and scoring.correctness != "judge"
-    scoring = replace(scoring, config=None if names_all else sampling.config)
-    show_scores([sampling.out], scoring, as_json=as_json)
+    show_scores([sampling.out], own, as_json=as_json)
 
 
 def sample_to(

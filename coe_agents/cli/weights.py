@@ -41,17 +41,9 @@ def weights(
     if out is not None:
         AgentWeights(found.weights).save(out)
     if as_json:
-        print_json(
-            {
-                "weights": dict(found.weights),
-                "intervals": {name: list(ends) for name, ends in found.intervals.items()},
-                "agreement": dict(found.agreement),
-                "n_questions": found.n_questions,
-                "odd_one_out": found.odd_one_out,
-                "check": None if check is None else asdict(check),
-                "judged": judging.to_json(),
-            }
-        )
+        compared = None if check is None else asdict(check)
+        more = {"odd_one_out": found.odd_one_out, "check": compared, "judged": judging.to_json()}
+        print_json({**asdict(found), **more})
         return
     print_lines(
         f"Weights of {len(found.weights)} agents, on {quantity(found.n_questions, 'question')}, no labels used:"

@@ -157,10 +157,10 @@ class GroupDecision:
     def to_frame(self) -> DataFrame:
         """Returns the trajectory as a table for pandas: a row for each agent in each round.
 
-        The columns are "round" (from 0), "strategy", "agent", its leading "answer" and its semantic "entropy" in nats,
-        whether it "flipped" since the round before and "adopted" the group's answer; and, of the group, its "coe",
-        "aleatoric" and "epistemic" part, "regime" and "group_answer". What a round cost is in `trajectory`, since it is
-        known of all agents together.
+        The columns are "question", "round" (from 0), "strategy", "agent", its leading "answer" and its semantic
+        "entropy" in nats, whether it "flipped" since the round before and "adopted" the group's answer; and, of the
+        group, its "coe", "aleatoric" and "epistemic" part, "regime" and "group_answer". What a round cost is in
+        `trajectory`, since it is known of all agents together.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -178,6 +178,7 @@ class GroupDecision:
             raise ImportError("to_frame needs pandas; pip install 'coe-agents[plots]'") from error
         return DataFrame(
             {
+                "question": self.question,
                 **{name: data[name] for name in ("round", "strategy")},
                 "agent": agent,
                 "answer": answer,

@@ -91,18 +91,13 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
 
     Of a long answer that is given it has the claims, also those that were left out; of no other answer any text.
     """
-    failed = {name: kind_of(error) for name, error in decision["failed_agents"].items()}
     return {
-        "action": decision["action"],
-        "decided_by": decision["decided_by"],
-        "answer_kind": decision["answer_kind"],
-        "contested": decision["contested"],
+        **{name: decision[name] for name in ("action", "decided_by", "answer_kind", "contested", *_NUMBERS)},
         **({"fields": decision["fields"]} if "fields" in decision else {}),
-        **{name: decision[name] for name in _NUMBERS},
         "agents": {
             name: {key: agent[key] for key in ("n_responses", "entropy")} for name, agent in decision["agents"].items()
         },
-        "failed_agents": failed,
+        "failed_agents": {name: kind_of(error) for name, error in decision["failed_agents"].items()},
         "claims": decision.get("claims") if decision["action"] == "answer" else None,
         "ignored": list(ignored),
     }

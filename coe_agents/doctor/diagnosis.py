@@ -9,7 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from coe_agents import ModelAgent, __version__
+from coe_agents import __version__
+from coe_agents.agents import ModelAgent
 from coe_agents.agents.greedy_decoding import REMEDY
 from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import Config
@@ -43,15 +44,9 @@ class Examination:
         for name, report in self.agents.items():
             fields = {} if report is None else {**asdict(report), "n_in_one_request": report.n_in_one_request}
             agents[name] = {"reachable": report is not None, **fields}
-        return {
-            "ok": not self.problems,
-            "agents": agents,
-            "clusterer": None if self.clusterer is None else asdict(self.clusterer),
-            "versions": dict(self.versions),
-            "device": self.device,
-            "problems": [asdict(problem) for problem in self.problems],
-            "notes": self.notes,
-        }
+        found = asdict(self)
+        del found["late"]
+        return {"ok": not self.problems, **found, "agents": agents}
 
 
 def examine(config: Config | None, *, timeout: float) -> Examination:

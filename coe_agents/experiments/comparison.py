@@ -103,12 +103,9 @@ class Comparison:
             "n_resamples": self.n_resamples,
             "policies": [
                 {
-                    "name": each.name,
-                    "n_questions": each.n_questions,
-                    "n_failed": each.n_failed,
+                    **{name: getattr(each, name) for name in ("name", "n_questions", "n_failed", "n_common")},
                     "figures": _to_json(each.figures),
                     "decided_by": dict(each.decided_by),
-                    "n_common": each.n_common,
                     "differences": _to_json(each.differences),
                     "notes": list(each.notes),
                 }

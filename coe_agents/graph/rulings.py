@@ -230,12 +230,8 @@ def case_row(case: RecordedCase) -> dict[str, Any] | None:
     ruling = case["ruling"]
     if case["kind"] != "audit" or ruling is None or ruling["correct"] is None:
         return None
-    return {
-        "id": case["id"],
-        "correct": ruling["correct"],
-        "seen_probability": case["seen_probability"],
-        "time": case["time"],
-    }
+    known = {name: case[name] for name in ("seen_probability", "time")}
+    return {"id": case["id"], "correct": ruling["correct"], **known}
 
 
 def _verdicts(case: RecordedCase, ruling: Mapping[str, Any]) -> tuple[str | None, dict[int, bool]]:

@@ -14,6 +14,7 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
     ToolCallRequest,
 )
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Command
@@ -43,6 +44,7 @@ from coe_agents.middleware.open_calls import close_calls
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
 from coe_agents.policy import Policy, SupportPolicy
+from coe_agents.presets import agents_of
 from coe_agents.types import Agent, AgentReply
 
 _KEY = "coe_council"
@@ -138,9 +140,9 @@ class CoECouncil(GuardsTools[CouncilState]):
     driver sees, and a `HumanInTheLoopMiddleware` before it is asked only about what the council lets pass.
 
     Args:
-        agents: The members; their names differ, none is "driver", and none has the driver's own model. Each gives as
-            many proposals as it has samples. A `ModelAgent` without a number of samples, or without a timeout, gives
-            one, within 30 seconds.
+        agents: The members, as agents, chat models or names such as "openai:gpt-5-mini"; their names differ, none is
+            "driver", and none has the driver's own model. Each gives as many proposals as it has samples. A
+            `ModelAgent` without a number of samples, or without a timeout, gives one, within 30 seconds.
         mode: "verify": the driver's message goes on, or none; "choose": the message of whoever proposed the action that
             most propose, the driver's if it is among them.
         tools: The names of the gated tools. The driver is then asked first, and the members only if it calls one of
@@ -195,7 +197,7 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def __init__(
         self,
-        agents: Sequence[Agent],
+        agents: Sequence[str | BaseChatModel | Agent],
         *,
         mode: Mode = "verify",
         tools: Collection[str] | None = None,
@@ -470,10 +472,10 @@ def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
 
 
 def _check_agents(agents: object) -> list[Agent]:
-    members: list[Any] = list(agents) if isinstance(agents, Sequence) and not isinstance(agents, str) else []
+    members: list[Any] = agents_of(agents) if isinstance(agents, Sequence) and not isinstance(agents, str) else []
     if not members or not all(isinstance(agent, Agent) and not isinstance(agent, type) for agent in members):
         raise TypeError(
-            f'"agents" must be a list of at least one agent; got {agents!r:.200}. Pass [ModelAgent(name, model), ...]'
+            f'"agents" must be a list of at least one agent; got {agents!r:.200}. Pass ["openai:gpt-5-mini", ...]'
         )
     names = [agent.name for agent in members]
     must = f'the names of "agents" must differ, and none may be "{DRIVER}", the agent\'s own model'

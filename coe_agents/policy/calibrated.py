@@ -179,8 +179,8 @@ class Calibration:
         only = LEARNED if self.gate is not None else SUPPORT if self.proposer is not None else None
         object.__setattr__(self, "score", only or self.score or "coe")
         _check_choice(self)
-        for chosen in (self, *self.tools.values(), self.no_call):
-            if chosen is not None and chosen.threshold is not None:
+        for chosen in self.groups:
+            if chosen.threshold is not None:
                 number(chosen.threshold, '"threshold"', least=self.least, advice=_REMEDY)
         integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
         _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
@@ -205,6 +205,11 @@ class Calibration:
             _require(value is None or isinstance(value, str), f'"{name}" must be a string or null', value)
 
     @property
+    def groups(self) -> list["GroupThreshold | Calibration"]:
+        """What has a threshold: all questions or all other proposals, each of `tools`, and `no_call`."""
+        return [self, *self.tools.values(), *([self.no_call] if self.no_call else [])]
+
+    @property
     def least(self) -> float:
         """The lowest value that the uncertainty may have: 0, or none where it is an estimator of your own."""
         return 0.0 if self.score in (*RUN_TIME_SCORES, LEARNED, SUPPORT) else -math.inf
@@ -223,16 +228,22 @@ class Calibration:
         value = score_of(measurement, self.score)
         return math.inf if value is None else value
 
-    @property
-    def name(self) -> str:
-        """What the uncertainty is called in a reason."""
-        shown = {
-            LEARNED: "gate score",
-            SUPPORT: "1 - the others' support",
-            "coe": "CoE",
-            "vote_share": "1 - vote share",
-        }
-        return shown.get(self.score) or for_prompt(self.score, limit=80)
+    def limit_in_words(self, threshold: float, uncertainty: float | None = None) -> str:
+        """Returns a threshold in words, next to an uncertainty that is compared with it if one is given.
+
+        Vote share and support are shown themselves, not what they lack to 1.
+        """
+        shares = {"vote_share": "vote share", SUPPORT: "the others' support"}
+        others = {LEARNED: "learned probability of error", "coe": "CoE"}
+        name = (shares | others).get(self.score) or for_prompt(self.score, limit=80)
+        within, beyond = ("at least", "below") if self.score in shares else ("at most", "above")
+        limit = max(0.0, 1.0 - threshold) if self.score in shares else threshold
+        if uncertainty is None:
+            return f"{name} is {within} {limit:.3f}"
+        shown = max(0.0, 1.0 - uncertainty) if self.score in shares else uncertainty
+        digits = next((n for n in (3, 6) if f"{shown:.{n}f}" != f"{limit:.{n}f}"), 3)
+        relation = within if uncertainty <= threshold + TIE else beyond
+        return f"{name} {shown:.{digits}f} is {relation} the calibrated {limit:.{digits}f}"
 
     def proposer_of(self, measurement: Measurement) -> str | None:
         """Returns the agent whose proposal is judged: the one that the measurement names, else `proposer`.
@@ -315,7 +326,7 @@ class CalibratedPolicy:
         self.otherwise = check_otherwise(
             otherwise, policy="CalibratedPolicy", instead="To answer more, calibrate at a higher risk"
         )
-        self._differences: tuple[str, ...] = ()
+        self._differences: tuple[str, ...] | None = None
 
     @classmethod
     def load(cls, path: str | Path, *, otherwise: Otherwise = "abstain") -> "CalibratedPolicy":
@@ -335,8 +346,8 @@ class CalibratedPolicy:
         head = json.dumps(record, indent=1).removesuffix("\n}")
         write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
 
-    def without_claim(self, differences: Iterable[str]) -> Self:
-        """Returns the same policy for a group that differs in this from the calibrated one: it claims no risk."""
+    def of_group(self, differences: Iterable[str]) -> Self:
+        """Returns the same policy for a group with these differences: it does not warn, and claims no risk with any."""
         policy = copy.copy(self)
         policy._differences = tuple(differences)
         return policy
@@ -349,11 +360,11 @@ class CalibratedPolicy:
         """
         calibration = self.calibration
         refuse = partial(Decision, self.otherwise, None)
-        if mismatches := self.mismatches(measurement):
-            warnings.warn(f"the calibrated risk does not hold: {'; '.join(mismatches)}", stacklevel=2)
+        differences = "; ".join((*(self._differences or ()), *self.mismatches(measurement)))
+        if differences and self._differences is None:
+            warnings.warn(f"the calibrated risk does not hold: {differences}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
-        unlike = (*self._differences, *mismatches)
-        claim = f"(risk {promise})" if not unlike else f"for another group: {'; '.join(unlike)}"
+        claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
         if measurement.divergence != calibration.divergence:
             return refuse(
                 f'calibrated with the divergence "{calibration.divergence}", '
@@ -379,34 +390,37 @@ class CalibratedPolicy:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
             return refuse(f"the leading answers tie{tied}")
         if not math.isfinite(uncertainty):
-            return refuse(f"the score {calibration.name} cannot be computed of these responses")
-        what = f"{calibration.name} {uncertainty:.3f}"
+            return refuse(f"the score {for_prompt(calibration.score, limit=80)} cannot be computed of these responses")
+        reason = f"{calibration.limit_in_words(threshold, uncertainty)} {claim}"
         if uncertainty <= threshold + TIE:
-            reason = f"{what} is at most the calibrated {threshold:g} {claim}"
             if proposer is None and (measurement.tied or answer != measurement.answer):
                 reason = f'the agents\' learned weights favour "{for_prompt(answer, limit=80)}"; {reason}'
             is_trusted = proposer is not None or isinstance(calibration.gate, LearnedGate)
             return Decision("answer", answer, reason, trusted_answer=is_trusted)
-        return refuse(f"{what} exceeds the calibrated {threshold:g} {claim}")
+        return refuse(reason)
 
     def mismatches(self, measurement: Measurement) -> list[str]:
-        """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
+        """Returns how the measured agents differ from those of the calibration, one sentence per difference.
+
+        What the group is known to differ in is left out.
+        """
+        known = "; ".join(self._differences or ())
         then, judged = self.calibration.agents, self.calibration.proposer_of(measurement)
         other_names = {} if judged is None or judged in then else {judged: self.calibration.proposer or judged}
         measured = measurement.agents
         now = {other_names.get(name, name): agent for name, agent in measured.items()}
-        found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
-        found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
+        found = [f"{name} is missing" for name in sorted(then.keys() - now.keys()) if "agents " not in known]
+        found += [f"{name} is new" for name in sorted(now.keys() - then.keys()) if "agents " not in known]
         for name in [name for name in then if name in now]:
             agent, n_responses, weighting = then[name], now[name].n_responses, now[name].weighting
-            if not agent.min_responses <= n_responses <= agent.max_responses:
+            if not agent.min_responses <= n_responses <= agent.max_responses and f"{name} is asked for" not in known:
                 span = f"{agent.min_responses} to {agent.max_responses}"
                 found.append(f"{name} gave {quantity(n_responses, 'response')}, and {span} when calibrated")
             if agent.weighting not in ("mixed", weighting):
                 found.append(f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated")
         weights = self.calibration.weights
         by_name = {name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0) for name in measured}
-        if measured and not counts_agents_by(measurement, by_name):
+        if measured and "weights " not in known and not counts_agents_by(measurement, by_name):
             found.append(
                 "the agents have unequal weights, but had equal ones when calibrated"
                 if weights is None
@@ -416,7 +430,9 @@ class CalibratedPolicy:
 
     def __repr__(self) -> str:
         threshold = self.calibration.threshold
-        answers = "never answers" if threshold is None else f"{self.calibration.name} <= {threshold}"
+        answers = (
+            "never answers" if threshold is None else "answers where " + self.calibration.limit_in_words(threshold)
+        )
         return f"CalibratedPolicy({answers}, otherwise={self.otherwise!r})"
 
 
@@ -456,9 +472,7 @@ def _check_consistent(calibration: Calibration) -> None:
         threshold,
     )
     _require((threshold is None) == (calibration.bound is None), '"bound" belongs to a "threshold"', calibration.bound)
-    n_ties, n_questions = calibration.n_ties, calibration.n_questions
-    groups = [*calibration.tools.values(), *([calibration.no_call] if calibration.no_call else [])]
-    n_questions += sum(group.n_questions for group in groups)
+    n_ties, n_questions = calibration.n_ties, sum(group.n_questions for group in calibration.groups)
     _require(n_ties <= n_questions, '"n_ties" must be at most "n_questions"', n_ties)
     names = () if gate is None else gate.agents
     _require(

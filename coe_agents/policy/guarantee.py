@@ -52,7 +52,7 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
 def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str]]:
     """Returns the policy for a group, and in what the group differs from what was calibrated.
 
-    Where it differs, a `CalibratedPolicy` is replaced by one that claims no risk.
+    A `CalibratedPolicy` is replaced by one whose decisions name the differences, and then claim no risk.
     """
     if isinstance(policy, FixedRounds):
         held, found = hold_to_group(policy.then, group)
@@ -60,7 +60,7 @@ def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str
     if not isinstance(policy, CalibratedPolicy):
         return policy, []
     found = differences(policy.calibration, group)
-    return policy.without_claim(found) if found else policy, found
+    return policy.of_group(found), found
 
 
 def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterator[str]:

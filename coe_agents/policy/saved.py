@@ -38,11 +38,7 @@ class AgentWeights:
             ConfigurationError: The file cannot be read, or holds something else.
         """
         hint = '"AgentWeights.save" writes one'
-        return load_saved(path, cls._from_json, what="weights file", form=_FORMAT, hint=hint)
-
-    @classmethod
-    def _from_json(cls, record: dict[str, Any]) -> Self:
-        return cls(record["weights"])
+        return load_saved(path, lambda record: cls(record["weights"]), what="weights file", form=_FORMAT, hint=hint)
 
     def save(self, path: str | Path) -> None:
         """Writes the weights, as TOML if the name ends in ".toml", else as JSON.

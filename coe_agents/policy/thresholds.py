@@ -145,7 +145,8 @@ class RegimePolicy(Tunable):
             f"{name} {reported:.3f} {where} {'exceeds' if value > threshold else 'is at most'} {threshold:g}{unit}"
             for name, reported, value, threshold, where in parts
         )
-        words = regime_in_words(measurement.regime, n_agents=measurement.n_agents)
+        entropies, limit = [said.entropy for said in measurement.agents.values()], self.aleatoric_threshold
+        words = regime_in_words(measurement.regime, entropies, n_agents=measurement.n_agents, threshold=limit)
         named = "" if measurement.regime == "consensus" else f"{measurement.regime}, "
         return f"{named}{words}: {numbers}"
 

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from coe_agents.actions.proposals import NO_CALL
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, Measurement
 from coe_agents.policy.proposal_wording import action_in_words
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.text import for_prompt, printable
 from coe_agents.uncertainty.divergences import unit_of
 from coe_agents.uncertainty.ties import TIE
 
-MOSTLY = 0.9
+MOSTLY = 0.8 - TIE
 """The share of its responses from which an agent "mostly" says one thing; below, it is "split"."""
 
 _SAY, _PROPOSE = ("says", "say"), ("proposes", "propose")
@@ -87,14 +87,18 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     return f"{', '.join(clauses)}{_lead(measurement, support, counts, shown)}"
 
 
-def regime_in_words(regime: str, *, n_agents: int) -> str:
-    """Returns what a regime means for several agents, or for one.
+def regime_in_words(
+    regime: str, entropies: Sequence[float] = (), *, n_agents: int, threshold: float = DEFAULT_ALEATORIC_THRESHOLD
+) -> str:
+    """Returns what a regime means for several agents, or for one; "on average", if the entropy of one is unlike it.
 
     Example:
-        >>> regime_in_words("conflict", n_agents=3)
-        'each is confident, but they disagree'
+        >>> regime_in_words("conflict", [0.69, 0.0, 0.0], n_agents=3)
+        'on average each is confident, but they disagree'
     """
-    return _REGIMES[regime][n_agents == 1]
+    is_low = regime in ("consensus", "conflict")
+    is_mean = n_agents > 1 and any((entropy <= threshold) != is_low for entropy in entropies)
+    return f"{'on average ' if is_mean else ''}{_REGIMES[regime][n_agents == 1]}"
 
 
 def is_unlike(measurement: Measurement) -> bool:

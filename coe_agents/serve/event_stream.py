@@ -10,8 +10,8 @@ from typing import Any
 
 from starlette.types import Scope
 
-from coe_agents import GroupDecision
 from coe_agents.actions.proposals import describe_action
+from coe_agents.decision import GroupDecision
 from coe_agents.decision.refusal import refusal
 from coe_agents.graph.context import CallersLimits
 from coe_agents.serve.api_error import ApiError

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from coe_agents.cli.inputs import load_quietly
+from coe_agents.config.schema import load_config
 from tests.cli import command
 from tests.servers import served
 
@@ -62,6 +64,20 @@ def test_init_writes_a_file_that_passes_the_check_as_it_stands(models, tmp_path,
     assert "note:" not in out
     assert "answers short" in " ".join(out.split())
     assert "tiny-qwen2 tinyworld tiny-qwen2 3" in " ".join(out.split()) or not models
+
+
+def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_compared(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
+    path, more = tmp_path / "own.toml", ["-m", "openai:m", "-m", "tinyworld:tiny-llama", "--answers", "sentences"]
+    assert run("config", "init", "--out", path, *more)[0] == 0
+    config, asked = load_config(path), load_quietly(None, ["openai:m", "tinyworld:tiny-llama"], answers="sentences")
+    assert (config.agents, config.answers) == (asked.agents, asked.answers)
+    served, local = config.agents
+    assert served.base_url == config.answers.judge.base_url == "http://127.0.0.1:9/v1"
+    assert (served.api_key_env, local.base_url) == ("OPENAI_API_KEY", None)
+    assert run("config", "init", path, "--out", path)[0] == 2
+    assert "it needs --model" in run("ask", "Who?", "--answers", "sentences")[2]
 
 
 def test_the_example_of_every_field_is_in_order(checked):

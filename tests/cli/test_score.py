@@ -126,15 +126,12 @@ def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "fit"),
-    [(["renyi_3"], None), (["learned"], "folds")],
-)
+@pytest.mark.parametrize(("options", "fit"), [(["renyi_3"], None), (["learned"], "folds")])
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
     done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--score", *options)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Answer up to")
+    assert done.stdout.startswith("Answer where ")
     assert ("The bound is empirical" in done.stdout) == (fit == "folds")
     assert ("The answer is chosen with these weights: a " in done.stdout) == (fit is not None)
     policy = CalibratedPolicy.load(path)
@@ -145,6 +142,7 @@ def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     done = run("drift", path, same)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "show no change" in done.stdout
+    assert "are those of the calibration" not in done.stdout
     other = write(tmp_path / "other.jsonl", [each for each in group(100, seed=2) if each["index"] < 2])
     done = run("drift", path, other, "--json")
     assert done.returncode == 3, done.stderr
@@ -161,6 +159,7 @@ def test_drift_judges_as_the_policy_was_calibrated_and_names_another_criterion(t
     same, named, other = (run("drift", policy, samples, *more) for more in ((), *OTHERS))
     assert same.stdout == named.stdout
     assert "mismatch" not in same.stdout
+    assert "all uncertainties are those of the calibration" in same.stdout
     assert "answers are judged by reference, and by f1 when calibrated" in other.stdout
     assert other.returncode == 3
 

@@ -116,7 +116,7 @@ async def test_models_are_named_after_themselves_and_asked_n_times():
         assert decision.agents["FakeListChatModel"]["n_responses"] == 3
 
 
-@pytest.mark.parametrize("models", ["openai:gpt-5-mini", 3])
-def test_models_must_be_a_list(models):
-    with pytest.raises(TypeError, match="must be a list"):
+@pytest.mark.parametrize("models", ["openai:gpt-5-mini", 3, ["gpt-5-mini", "llama3"], ["llama3:8b"], ["opnai:m"]])
+def test_models_must_be_a_list_of_names_with_a_provider_that_is_known(models):
+    with pytest.raises((TypeError, ValueError), match=r'must be a list|as "provider:model".*"transformers:FOLDER"'):
         ask("?", models)

@@ -283,6 +283,7 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
     [
         ([], {}, TypeError, '"agents" must be'),
         ([object()], {}, TypeError, '"agents" must be'),
+        (["openai:m", ScriptedAgent("b")], {"min_votes": 3}, ValueError, '"min_votes" of CoECouncil must be .*got 3'),
         ([ScriptedAgent("a"), ScriptedAgent("a")], {}, ValueError, "must differ, and none may be"),
         ([ScriptedAgent("driver")], {}, ValueError, "must differ, and none may be"),
         ([ScriptedAgent("a", weight=0.0)], {}, ValueError, "weight above 0"),

@@ -46,14 +46,21 @@ def decide(calibration, measured, **options):
 def test_answers_up_to_the_threshold_and_says_the_promise():
     decision = decide(CALIBRATION, measurement(0.3))
     assert (decision.action, decision.answer) == ("answer", "Paris")
-    assert decision.reason == "CoE 0.300 is at most the calibrated 0.3 (risk at most 0.2 with confidence 0.9)"
+    assert decision.reason == "CoE 0.300 is at most the calibrated 0.300 (risk at most 0.2 with confidence 0.9)"
     decision = decide(CALIBRATION, measurement(0.301), otherwise="escalate")
     assert (decision.action, decision.answer) == ("escalate", None)
-    assert decision.reason.startswith("CoE 0.301 exceeds the calibrated 0.3 ")
+    assert decision.reason.startswith("CoE 0.301 is above the calibrated 0.300 ")
     assert decide(CALIBRATION, measurement(0.3 + 1e-9)).action == "answer"  # equal within rounding only
     assert decide(CALIBRATION, measurement(0.3 + 1e-8)).action == "abstain"
     numbered = replace(divided(a=0.2, b=0.3), representatives=("Rome", "Rome (1)"), answer="Rome")
     assert CALIBRATION.answer(numbered) == "Rome"
+
+
+def test_a_threshold_is_worded_as_what_it_is_of():
+    in_words = replace(CALIBRATION, score="vote_share").limit_in_words
+    assert in_words(0.694) == "vote share is at least 0.306"
+    assert in_words(0.694, 0.065) == "vote share 0.935 is at least the calibrated 0.306"
+    assert in_words(0.694, 0.6941) == "vote share 0.305900 is below the calibrated 0.306000"
 
 
 def divided(**agents):

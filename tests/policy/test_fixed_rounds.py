@@ -21,8 +21,10 @@ def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_
     decision = decided(*agents, policy=FixedRounds(3, then=RegimePolicy()), max_rounds=3)
     assert (decision.action, decision.answer, decision.n_rounds) == ("answer", "Paris", 3)
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
-    decision = ask("Q?", agents, policy=FixedRounds(2, then=RegimePolicy()), max_rounds=2)
+    policy = FixedRounds(2, then=RegimePolicy())
+    decision = ask("Q?", agents, policy=policy, max_rounds=2, strategies={"conflict": "resample"})
     assert (decision.action, decision.n_rounds) == ("abstain", 2)
+    assert decision.trajectory[1]["strategy"] == "resample"  # "debate" by default
 
 
 def test_a_graph_of_fewer_rounds_is_refused_when_it_is_built():
@@ -53,12 +55,8 @@ def test_each_agent_of_each_round_is_a_row():
     strategies = {"conflict": "debate"}
     decision = decided(*agents, policy=policy, max_rounds=2, strategies=strategies)
     frame = decision.to_frame()
-    assert frame[["round", "agent", "answer"]].values.tolist() == [
-        [0, "a", "Paris"],
-        [0, "b", "Lyon"],
-        [1, "a", "Lyon"],
-        [1, "b", "Lyon"],
-    ]
+    said = [("Q?", 0, "a", "Paris"), ("Q?", 0, "b", "Lyon"), ("Q?", 1, "a", "Lyon"), ("Q?", 1, "b", "Lyon")]
+    assert [*frame[["question", "round", "agent", "answer"]].itertuples(index=False, name=None)] == said
     assert "tokens" not in frame  # known of the group alone: a sum over rows would count it once for each agent
     assert frame["entropy"].tolist() == pytest.approx([0, 0, math.log(2), 0])
     assert frame["flipped"].tolist()[2:] == [True, False]

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents import CalibratedPolicy, create_coe_graph
+from coe_agents import CalibratedPolicy, ask, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy.calibrated import AskedAgent
 from coe_agents.policy.guarantee import AskedGroup, differences, hold_to_group
 from coe_agents.testing import ScriptedAgent
+from tests.cli.display.test_decision import shown
 from tests.policy.test_calibrated import CALIBRATION, measurement
 
 KNOWN = {"model": "Qwen/Qwen3-8B", "temperature": 1.0, "system_prompt": "Be brief.", "n_samples": 3}
@@ -61,14 +62,23 @@ def test_how_an_agent_is_asked_differs(name, value, said):
 
 def test_a_policy_for_another_group_claims_no_risk():
     policy = CalibratedPolicy(RECORDED)
-    assert hold_to_group(policy, SAME) == (policy, [])
+    assert hold_to_group(policy, SAME)[1] == []
     other = replace(SAME, clusterer="EmbeddingSimilarity")
     held, found = hold_to_group(policy, other)
     assert len(found) == 1
     reason = held.decide(measurement(0.1), round=0, max_rounds=1).reason
-    assert "calibrated 0.3 for another group: clusterer EmbeddingSimilarity" in reason
+    assert "calibrated 0.300 (for another group: clusterer EmbeddingSimilarity" in reason
     assert "risk" not in reason
     assert "risk at most 0.2" in policy.decide(measurement(0.1), round=0, max_rounds=1).reason
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_question_names_each_difference_once_and_beside_the_number():
+    agents = [ScriptedAgent(name, ["Paris"] * n, weight=n) for name, n in (("a", 3), ("b", 5), ("c", 3))]
+    decision = ask("?", agents, policy=CalibratedPolicy(RECORDED))
+    (line,) = [line for line in shown(width=300, **decision.data).splitlines() if "another group" in line]
+    said = ("weights", "agents a, b, c", "b gave 5 responses", "c is new")
+    assert [line.count(part) for part in said] == [1, 1, 1, 0]
 
 
 @pytest.mark.filterwarnings("ignore:the calibrated risk does not hold")

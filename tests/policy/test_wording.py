@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coe_agents import RegimePolicy
 from coe_agents.policy import measure
 from coe_agents.policy.wording import coe_in_words, decomposition, who_says_what
 from coe_agents.testing import create_response
@@ -100,11 +101,11 @@ def test_coe_in_words():
     )
 
 
-def test_an_agent_mostly_says_what_nine_of_ten_responses_say():
-    assert who_says_what(measured(a=["Paris"] * 8 + ["Lyon"] * 2, b=["Paris"])) == (
-        'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
-    )
-    assert who_says_what(measured(a=["I don't know."] * 9 + ["Lyon"], b=[""] * 9 + ["Lyon"])).startswith(
+def test_an_agent_mostly_says_what_four_of_five_responses_say():
+    split = measured(a=["Paris"] * 7 + ["Lyon"] * 3, b=["Paris"])
+    assert who_says_what(split) == 'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
+    assert RegimePolicy().decide(split, round=0, max_rounds=1).reason.startswith("on average each is confident, ")
+    assert who_says_what(measured(a=["I don't know."] * 4 + ["Lyon"], b=[""] * 4 + ["Lyon"])).startswith(
         "one of two agents mostly says nothing, one mostly declines to answer"
     )
 

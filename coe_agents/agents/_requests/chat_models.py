@@ -1,6 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from itertools import chain, count
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -21,13 +22,28 @@ def check_model(model: object) -> None:
             "several servers of it"
         )
     if isinstance(model, str):
-        provider, _, name = model.partition(":")
+        provider, colon, name = model.partition(":")
         if provider == "huggingface":
             raise _pipeline_error(f'"{model}"', name)
+        if not (colon and provider.isidentifier() and find_spec(f"langchain_{provider}")):
+            _check_provider(model)
         return
     wrapped = getattr(model, "llm", None)
     if any(kind.__name__ == "HuggingFacePipeline" for kind in type(wrapped).__mro__):
         raise _pipeline_error("a HuggingFacePipeline", str(getattr(wrapped, "model_id", None) or "folder or hub id"))
+
+
+def _check_provider(name: str) -> None:
+    """Refuses a name whose provider LangChain does not know; it knows that of "gpt-5-mini" without being given it."""
+    try:
+        create_model(name)
+    except Exception as error:  # a key or a package that is missing is reported when the model is asked
+        if "infer model provider" in str(error):
+            raise ValueError(
+                f'a model must be named as "provider:model", such as "openai:gpt-5-mini"; got "{name}", whose provider '
+                'is not known. Write it in front; for a model in this process, pass "transformers:FOLDER" to ask, and '
+                "coe_agents.backends.ChatTransformers(FOLDER) elsewhere"
+            ) from None
 
 
 def _pipeline_error(got: str, name: str) -> ValueError:

@@ -29,8 +29,8 @@ _HEADS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold ma
 _CLAIMS = {"keep": "green", "mark": "yellow", "drop": "red strike"}
 
 _QUOTED = re.compile(r'"[^"]*"')
-_CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)')
-"""A semicolon outside of quoted model text; the quoted text itself never contains one."""
+_CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)(?![^()]*\))')
+"""A semicolon outside of parentheses and of quoted model text, which itself never contains a double quote."""
 
 
 def show_decision(
@@ -144,7 +144,8 @@ def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
     regime = decision["regime"]
     # agreement is no reason to withhold an answer, and without a quorum there is no regime
     if regime is not None and (decision["action"] == "answer" or regime != "consensus"):
-        words = regime_in_words(regime, n_agents=len(decision["agents"]))
+        entropies = [agent["entropy"] for agent in decision["agents"].values() if "entropy" in agent]
+        words = regime_in_words(regime, entropies, n_agents=len(decision["agents"]))
         if words not in decision["reason"]:
             lines.append(Text(f"{regime}: {words}", style="dim"))
     return lines

@@ -8,7 +8,7 @@ export const REGIMES = {
   ambiguous: ["unsure, but alike", "much doubt within the agents, little disagreement between them"],
   unknown: ["unsure, and disagree", "much doubt within the agents, much disagreement between them"],
 };
-const MOSTLY = 0.9; // from this share of its responses on, an agent says one thing
+const MOSTLY = 0.8 - 1e-9; // from this share of its responses on, an agent says one thing
 
 // The clauses of a reason; a semicolon within double quotes, where models are quoted, ends none
 function clauses(reason) {

@@ -91,7 +91,7 @@ def test_decisions_by_tool_and_back_from_the_file(proposed, tmp_path):
     assert loaded.calibration == policy.calibration
     actions = {name: decide(loaded, data[name]).action for name in ("pay0", "pay59", "ask39", "t0")}
     assert actions == {"pay0": "answer", "pay59": "abstain", "ask39": "answer", "t0": "answer"}
-    assert decide(loaded, data["pay0"]).reason.startswith("1 - the others' support 0.000 is at most the calibrated 0")
+    assert decide(loaded, data["pay0"]).reason.startswith("the others' support 1.000 is at least the calibrated 1")
     # a tool without proposals of its own shares the others' threshold, and nobody calibrated calling nothing
     extra = proposed(
         [*question("new", call("new"), (call("new"),) * 3, right=True), *question("n", [], ([],) * 3, right=True)]
@@ -200,9 +200,9 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
     command = ["calibrate", path, "--clusterer", "actions", "--risk", 0.1, "--out", out, "--proposer"]
     done = run(*command, "a")
     assert done.returncode == 0, done.stderr
-    assert 'Calls of "pay" pass with a support of at least 1: 40 of 60 (66.7%), 0 wrong (0.0%; at most' in done.stdout
+    assert '"pay" pass where the others\' support is at least 1.000: 40 of 60 (66.7%), 0 wrong (0.0%' in done.stdout
     assert "Calls of all other tools: no threshold keeps a risk of 0.1 with confidence 0.9 on 30 of them" in done.stdout
-    assert "Proposals that call nothing pass with a support of at least" in done.stdout
+    assert "Proposals that call nothing pass where the others' support is at least" in done.stdout
     assert "Each of these 3 statements holds with confidence 0.9 by itself." in done.stdout
     assert CalibratedPolicy.load(out).calibration.proposer == "a"
     done = run("drift", out, path, "--clusterer", "actions")

@@ -360,7 +360,7 @@ class CalibratedPolicy:
         """
         calibration = self.calibration
         refuse = partial(Decision, self.otherwise, None)
-        differences = "; ".join((*(self._differences or ()), *self.mismatches(measurement)))
+        differences = "; ".join(self._differences or self.mismatches(measurement))
         if differences and self._differences is None:
             warnings.warn(f"the calibrated risk does not hold: {differences}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
@@ -400,27 +400,23 @@ class CalibratedPolicy:
         return refuse(reason)
 
     def mismatches(self, measurement: Measurement) -> list[str]:
-        """Returns how the measured agents differ from those of the calibration, one sentence per difference.
-
-        What the group is known to differ in is left out.
-        """
-        known = "; ".join(self._differences or ())
+        """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
         then, judged = self.calibration.agents, self.calibration.proposer_of(measurement)
         other_names = {} if judged is None or judged in then else {judged: self.calibration.proposer or judged}
         measured = measurement.agents
         now = {other_names.get(name, name): agent for name, agent in measured.items()}
-        found = [f"{name} is missing" for name in sorted(then.keys() - now.keys()) if "agents " not in known]
-        found += [f"{name} is new" for name in sorted(now.keys() - then.keys()) if "agents " not in known]
+        found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
+        found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
         for name in [name for name in then if name in now]:
             agent, n_responses, weighting = then[name], now[name].n_responses, now[name].weighting
-            if not agent.min_responses <= n_responses <= agent.max_responses and f"{name} is asked for" not in known:
+            if not agent.min_responses <= n_responses <= agent.max_responses:
                 span = f"{agent.min_responses} to {agent.max_responses}"
                 found.append(f"{name} gave {quantity(n_responses, 'response')}, and {span} when calibrated")
             if agent.weighting not in ("mixed", weighting):
                 found.append(f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated")
         weights = self.calibration.weights
         by_name = {name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0) for name in measured}
-        if measured and "weights " not in known and not counts_agents_by(measurement, by_name):
+        if measured and not counts_agents_by(measurement, by_name):
             found.append(
                 "the agents have unequal weights, but had equal ones when calibrated"
                 if weights is None

@@ -74,11 +74,11 @@ def test_a_policy_for_another_group_claims_no_risk():
 
 @pytest.mark.filterwarnings("error")
 def test_one_question_names_each_difference_once_and_beside_the_number():
-    agents = [ScriptedAgent(name, ["Paris"] * n, weight=n) for name, n in (("a", 3), ("b", 5), ("c", 3))]
+    agents = [ScriptedAgent(name, ["Paris"] * 3, weight=weight) for name, weight in (("a", 1), ("b", 5), ("c", 1))]
     decision = ask("?", agents, policy=CalibratedPolicy(RECORDED))
     (line,) = [line for line in shown(width=300, **decision.data).splitlines() if "another group" in line]
-    said = ("weights", "agents a, b, c", "b gave 5 responses", "c is new")
-    assert [line.count(part) for part in said] == [1, 1, 1, 0]
+    said = ("weights", "agents a, b, c", "c is new")
+    assert [line.count(part) for part in said] == [1, 1, 0]
 
 
 @pytest.mark.filterwarnings("ignore:the calibrated risk does not hold")

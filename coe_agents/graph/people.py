@@ -216,8 +216,9 @@ def check_checkpointer() -> None:
     """Refuses a run that may stop for a person and could not be resumed; called inside a run."""
     if get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
         raise ConfigurationError(
-            "this graph may stop to ask a person, and without a checkpointer it could not be resumed",
-            hint="Compile it with one, graph.compile(checkpointer=InMemorySaver()), and pass a thread_id",
+            "this run may stop to ask a person, and without a checkpointer it could not be resumed",
+            hint="Pass one, graph.compile(checkpointer=InMemorySaver()) or create_agent(..., checkpointer=...), and a "
+            "thread_id",
         )
 
 

@@ -16,6 +16,7 @@ from langgraph.runtime import Runtime
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.checks import one_of
+from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.runnables import OneForm, steps_node
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
 from coe_agents.middleware.guard import OnUncertain
@@ -57,7 +58,8 @@ class CoEMiddleware(CoEVerdicts):
             `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond", "message": "..."}` (in
             the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args": {...}}}`; an edited call is
             judged in turn, and runs unless the group is confident and does not approve. After a reply that does not
-            fit, the person is asked again. This needs a checkpointer; without one the run ends there.
+            fit, the person is asked again. This needs a checkpointer; without one the run ends with an error before
+            anybody is asked.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
         final_answer: Whether the final answer, text or structured, is judged, too. A structured answer is judged with
             the text beside it, and after the calls of the same message, with their results. An answer that is not
@@ -118,6 +120,11 @@ class CoEMiddleware(CoEVerdicts):
             trust_edits=trust_edits,
             name=name,
         )
+
+    def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
+        if self._on_uncertain == "interrupt":
+            check_checkpointer()
+        return super()._before_agent(state)
 
     def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_answer(state)) is not None:

@@ -217,8 +217,7 @@ def check_checkpointer() -> None:
     if get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
         raise ConfigurationError(
             "this run may stop to ask a person, and without a checkpointer it could not be resumed",
-            hint="Pass one, graph.compile(checkpointer=InMemorySaver()) or create_agent(..., checkpointer=...), and a "
-            "thread_id",
+            hint="Pass checkpointer=InMemorySaver() to graph.compile or create_agent, and a thread_id to the run",
         )
 
 

@@ -21,6 +21,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
+from coe_agents.actions import ActionMatch
 from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
 from coe_agents.checks import has_method, integer, one_of, require
@@ -44,7 +45,7 @@ from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, n_pl
 from coe_agents.middleware.open_calls import close_calls
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
-from coe_agents.policy import Policy, SupportPolicy
+from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
 from coe_agents.presets import agents_of
 from coe_agents.types import Agent, AgentReply
 
@@ -149,7 +150,8 @@ class CoECouncil(GuardsTools[CouncilState]):
         tools: The names of the gated tools. The driver is then asked first, and the members only if it calls one of
             them; other messages pass. By default every turn is judged, final answers too.
         policy: Takes the place of the majority: it decides on the measurement, in which `proposer` is "driver" under
-            "verify". In "verify", the driver's own action must be the one that the policy answers with.
+            "verify". In "verify", the driver's own action must be the one that the policy answers with. A
+            `CalibratedPolicy` must be calibrated on calls: in "verify" on those of a proposer.
         min_votes: How many members must vote for the driver's action ("verify"), or how many participants other than
             its proposer ("choose"). It takes the place of the majority, too, and applies besides a policy: of its own
             number and the policy's, the larger one counts.
@@ -216,6 +218,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         one_of(mode, '"mode"', get_args(Mode))
         one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
         policy = _check_votes(members, policy, min_votes)
+        _check_calibration(policy, mode)
         if adaptive and (mode != "verify" or type(policy) is not SupportPolicy):
             raise ValueError(
                 '"adaptive" of CoECouncil must go with mode="verify" and a SupportPolicy or no policy, where a vote '
@@ -501,3 +504,11 @@ def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int
         if wanted is not None:
             integer(wanted, where, least=1, most=n_members, advice="There are as many members of a weight above 0")
     return policy
+
+
+def _check_calibration(policy: Policy, mode: Mode) -> None:
+    if isinstance(policy, CalibratedPolicy) and policy.calibration.proposer is None:
+        compared = policy.calibration.clusterer
+        must = '"policy" of CoECouncil must be calibrated on calls, in "verify" on those of a proposer'
+        advice = "Calibrate it by coe-agents calibrate SAMPLES... --clusterer actions --proposer AGENT"
+        require(mode == "choose" and compared == ActionMatch.__name__, must, f"one without, compared by {compared}", advice)

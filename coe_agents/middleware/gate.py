@@ -16,7 +16,6 @@ from langgraph.runtime import Runtime
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.checks import one_of
-from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.runnables import OneForm, steps_node
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
 from coe_agents.middleware.guard import OnUncertain
@@ -120,11 +119,6 @@ class CoEMiddleware(CoEVerdicts):
             trust_edits=trust_edits,
             name=name,
         )
-
-    def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
-        if self._on_uncertain == "interrupt":
-            check_checkpointer()
-        return super()._before_agent(state)
 
     def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_answer(state)) is not None:

@@ -14,9 +14,9 @@ from langgraph.runtime import Runtime
 from coe_agents._steps import Steps, invoke
 from coe_agents.checks import one_of
 from coe_agents.errors import is_control_flow
-from coe_agents.graph.people import fence
+from coe_agents.graph.people import check_checkpointer, fence
 from coe_agents.graph.runnables import check_compiled
-from coe_agents.middleware.guard import GuardsTools, is_edited, proposal_of, refuse
+from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, proposal_of, refuse
 from coe_agents.middleware.once import VouchedAction, new_action
 from coe_agents.middleware.open_calls import DUPLICATES, ProposedCalls, close_calls
 from coe_agents.middleware.reviewer import about_call
@@ -98,6 +98,7 @@ class CoEVerdicts(GuardsTools[VerdictState]):
 
     state_schema = VerdictState
     _judges_answers = False
+    _on_uncertain: OnUncertain = "block"
 
     def __init__(
         self,
@@ -118,6 +119,8 @@ class CoEVerdicts(GuardsTools[VerdictState]):
         self._include_results, self._trust_edits = include_results, trust_edits
 
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
+        if self._on_uncertain == "interrupt":
+            check_checkpointer()
         return close_calls(state["messages"], self._gated)
 
     def _gates(self, name: str) -> bool:

@@ -409,8 +409,9 @@ class CalibratedPolicy:
         found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
         for name in [name for name in then if name in now]:
             agent, n_responses, weighting = then[name], now[name].n_responses, now[name].weighting
-            if not agent.min_responses <= n_responses <= agent.max_responses:
-                span = f"{agent.min_responses} to {agent.max_responses}"
+            low, high = agent.min_responses, agent.max_responses
+            if not low <= n_responses <= high:
+                span = f"{low}" if low == high else f"{low} to {high}"
                 found.append(f"{name} gave {quantity(n_responses, 'response')}, and {span} when calibrated")
             if agent.weighting not in ("mixed", weighting):
                 found.append(f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated")

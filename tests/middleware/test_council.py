@@ -1,6 +1,7 @@
 """What a council lets pass of what the driver proposes, and what it does with the rest."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from langchain.agents import create_agent
@@ -9,7 +10,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langgraph.types import Command, interrupt
 
-from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
+from coe_agents import CalibratedPolicy, CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
@@ -17,11 +18,13 @@ from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, DONE, LOOKS, PAY, THREAD, Bank, call, replies, says
 from tests.middleware.council import Member, council_agent, members, run_council
+from tests.policy.test_calibrated import CALIBRATION
 
 TEN = {"to": "Ann", "amount": 10}
 GATED = ["transfer_money"]
 AGREE = [[call(**TEN)], "Done."]
 AGAINST = [[call(to="Ann", amount=9)], "Done."]
+OF_ANSWERS, OF_CALLS = CalibratedPolicy(CALIBRATION), CalibratedPolicy(replace(CALIBRATION, clusterer="ActionMatch"))
 
 
 def test_what_the_group_vouches_for_goes_on_untouched():
@@ -298,11 +301,19 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"adaptive": True, "policy": ThresholdPolicy(0.5)}, ValueError, '"adaptive" of CoECouncil must go with'),
         (None, {"min_votes": 2}, ValueError, '"min_votes" of CoECouncil'),
         (None, {"policy": SupportPolicy(min_votes=2)}, ValueError, '"min_votes" of its policy'),
+        (None, {"policy": OF_ANSWERS}, ValueError, "calibrated on calls.*--clusterer actions --proposer"),
+        (None, {"policy": OF_ANSWERS, "mode": "choose"}, ValueError, "must be calibrated on calls"),
+        (None, {"policy": OF_CALLS}, ValueError, "on those of a proposer"),
     ],
 )
 def test_wrong_arguments_are_refused(agents, options, error, message):
     with pytest.raises(error, match=message):
         CoECouncil([ScriptedAgent("a"), ScriptedAgent("b", weight=0.0)] if agents is None else agents, **options)
+
+
+def test_a_calibration_of_calls_is_taken():
+    CoECouncil(["openai:m"], policy=CalibratedPolicy(replace(CALIBRATION, score="", proposer="driver")))
+    CoECouncil(["openai:m"], policy=OF_CALLS, mode="choose")
 
 
 @pytest.mark.parametrize(("adaptive", "asked"), [(False, [1, 1, 1]), (True, [1, 1, 0])])

@@ -27,7 +27,7 @@ def ask(
     clusterer: Clusterer | None = None,
     policy: Policy | None = None,
     max_rounds: int = 1,
-    strategies: Mapping[Regime, str | Strategy] | None = None,
+    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None,
 ) -> GroupDecision:
     """Asks several models one question and returns the group's answer, or its refusal.
 
@@ -41,7 +41,7 @@ def ask(
         clusterer: Compares answers, in place of a preset, of which nothing is asked for then.
         policy: Decides whether to answer; by default `RegimePolicy()`, which answers in consensus only.
         max_rounds: The most rounds, for a policy that asks for another one, such as `FixedRounds`.
-        strategies: How another round is asked, by regime: `{"conflict": "debate"}`; see `create_coe_graph`.
+        strategies: How another round is asked, "debate", or by regime `{"conflict": "debate"}`; see `create_coe_graph`.
 
     Raises:
         TypeError: If `models` holds something else, or is a single one.
@@ -70,7 +70,7 @@ async def aask(
     clusterer: Clusterer | None = None,
     policy: Policy | None = None,
     max_rounds: int = 1,
-    strategies: Mapping[Regime, str | Strategy] | None = None,
+    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None,
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
     options = {"clusterer": clusterer, "max_rounds": max_rounds, "strategies": strategies}

@@ -16,7 +16,7 @@ graph = create_coe_graph(
     clusterer=tinyworld_clusterer(),
     policy=FixedRounds(3, then=RegimePolicy()),
     max_rounds=3,
-    strategies=dict.fromkeys(("consensus", "conflict", "ambiguous", "unknown"), "debate"),
+    strategies="debate",
 ).compile()
 
 decision = GroupDecision.from_state(graph.invoke({"question": "What is the capital of Australia?"}))

@@ -80,6 +80,6 @@ def test_sentences_that_are_compared_word_for_word_are_said_to_be():
     said = ["Paris is the capital.", "The capital is called Paris.", "It would be Paris, surely."]
     decision = ask("Capital of France?", [ScriptedAgent("a", said[:2]), ScriptedAgent("b", said[2:])])
     assert decision.action == "abstain"
-    assert "answers=sentences(judge), or " in decision.reason
+    assert "use --answers sentences, answers=sentences(judge) in Python, or " in decision.reason
     decision = ask("Capital of France?", [ScriptedAgent("a", ["Paris", "Lyon"]), ScriptedAgent("b", ["Metz"])])
     assert "sentences(judge)" not in decision.reason

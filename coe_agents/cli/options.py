@@ -38,7 +38,7 @@ ModelsOption = Annotated[
 AnswersOption = Annotated[
     Literal["short", "sentences"] | None,
     typer.Option(
-        help="How answers of --model are compared: short ones (default), or sentences, which the first judges."
+        help="How answers of --model are compared: short ones (default), or sentences, which the first model compares."
     ),
 ]
 SamplesOption = Annotated[int, typer.Option("--n", min=1, help="How many responses each --model gives.")]

@@ -158,7 +158,7 @@ class GroupDecision:
         """Returns the trajectory as a table for pandas: a row for each agent in each round.
 
         The columns are "question", "round" (from 0), "strategy", "agent", its leading "answer" and its semantic
-        "entropy" in nats, whether it "flipped" since the round before and "adopted" the group's answer; and, of the
+        "entropy" in nats, whether it "flipped" since the round before and "adopted" what led in it; and, of the
         group, its "coe", "aleatoric" and "epistemic" part, "regime" and "group_answer". What a round cost is in
         `trajectory`, since it is known of all agents together.
 

@@ -66,7 +66,7 @@ def create_coe_graph(
     max_rounds: int = 1,
     token_budget: int | None = None,
     deadline: float | None = None,
-    strategies: Mapping[Regime, str | Strategy] | None = None,
+    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None,
     adaptive: AdaptiveSampling | None = None,
     min_agents: int | None = None,
     coordination: str | None = None,
@@ -112,9 +112,9 @@ def create_coe_graph(
             off half a second later in an asynchronous run, and cannot be stopped in a synchronous one. If the policy
             answers, the answer is given even after the deadline. Time between a decision and the next round, such as
             waiting for a person, does not count; time lost to a crash in a round does.
-        strategies: How another round is asked, by the regime that led to it: "resample", "debate", "clarify", an object
-            of `coe_agents.rounds`, or a callable of your own. By default, "resample" for "ambiguous" and "consensus",
-            "debate" for "conflict" and "unknown". A policy may name another for a round.
+        strategies: How another round is asked, always or by the regime that led to it: "resample", "debate", "clarify",
+            an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for "ambiguous" and
+            "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
         adaptive: Samples few responses first, and more only while they could change the decision; None samples all at
             once. `token_budget` and `deadline` stop it, too; the responses so far then decide.
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.

@@ -508,7 +508,7 @@ def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int
 
 def _check_calibration(policy: Policy, mode: Mode) -> None:
     if isinstance(policy, CalibratedPolicy) and policy.calibration.proposer is None:
-        compared = policy.calibration.clusterer
+        is_of_calls = policy.calibration.clusterer == ActionMatch.__name__
         must = '"policy" of CoECouncil must be calibrated on calls, in "verify" on those of a proposer'
-        advice = "Calibrate it by coe-agents calibrate SAMPLES... --clusterer actions --proposer AGENT"
-        require(mode == "choose" and compared == ActionMatch.__name__, must, f"one without, compared by {compared}", advice)
+        advice = 'Run coe-agents calibrate SAMPLES... --clusterer actions, in "verify" with --proposer AGENT'
+        require(mode == "choose" and is_of_calls, must, "one without a proposer", advice)

@@ -45,7 +45,6 @@ Asks = Callable[[], str | Verdict]
 
 SAME_ID = "another call of the same message has its id"
 
-
 _NO_MARKUP = re.compile(r"""([^\W_]|(?<=[^\W_])_(?=[^\W_])|(?<!www)\.|[ "{}:,;()%'=+>-])*""")
 """A line that Markdown shows as it is, and turns no part of into a link."""
 
@@ -55,9 +54,7 @@ class VerdictState(AgentState[Any]):
 
     coe_verdicts: NotRequired[Annotated[dict[str, dict[str, Verdict]], PrivateStateAttr]]
     coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
-    coe_answers: NotRequired[
-        Annotated[dict[str, str], PrivateStateAttr]
-    ]  # the mark of the decided end, by gate; "": of a withheld one
+    coe_answers: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]  # the mark of the end, by gate; "": withheld
 
 
 class CoEVerdicts(GuardsTools[VerdictState]):

@@ -143,16 +143,16 @@ class Strategies:
     """The strategies of a graph.
 
     Args:
-        by_regime: The strategy of each regime, one of the package by name or a callable; regimes left out keep the
-            default: more samples where the agents are uncertain ("resample"), an exchange where they disagree
+        given: The strategy of each regime, one of the package by name or a callable, or one for all; regimes left out
+            keep the default: more samples where the agents are uncertain ("resample"), an exchange where they disagree
             ("debate").
     """
 
-    def __init__(self, by_regime: Mapping[Regime, str | Strategy] | None = None) -> None:
+    def __init__(self, given: Mapping[Regime, str | Strategy] | str | Strategy | None = None) -> None:
         self._by_regime: dict[str, tuple[str, Strategy]] = {}
         self._by_name: dict[str, Strategy] = {}
-        given = by_regime or {}
-        for regime, strategy in {**given, **DEFAULTS, **given}.items():  # in the order given
+        by_regime = dict.fromkeys(DEFAULTS, given) if isinstance(given, str) or callable(given) else given or {}
+        for regime, strategy in {**by_regime, **DEFAULTS, **by_regime}.items():  # in the order given
             one_of(regime, 'a key of "strategies"', REGIMES)
             if isinstance(strategy, str):
                 self._by_regime[regime] = strategy, _named(strategy, _OURS)

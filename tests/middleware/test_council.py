@@ -301,7 +301,7 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"adaptive": True, "policy": ThresholdPolicy(0.5)}, ValueError, '"adaptive" of CoECouncil must go with'),
         (None, {"min_votes": 2}, ValueError, '"min_votes" of CoECouncil'),
         (None, {"policy": SupportPolicy(min_votes=2)}, ValueError, '"min_votes" of its policy'),
-        (None, {"policy": OF_ANSWERS}, ValueError, "calibrated on calls.*--clusterer actions --proposer"),
+        (None, {"policy": OF_ANSWERS}, ValueError, "calibrated on calls.*--clusterer actions.*--proposer"),
         (None, {"policy": OF_ANSWERS, "mode": "choose"}, ValueError, "must be calibrated on calls"),
         (None, {"policy": OF_CALLS}, ValueError, "on those of a proposer"),
     ],

@@ -61,6 +61,8 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
     default = Strategies()
     chosen = {regime: default.of(regime)[0] for regime in ("consensus", "ambiguous", "conflict", "unknown")}
     assert chosen == {"consensus": "resample", "ambiguous": "resample", "conflict": "debate", "unknown": "debate"}
+    assert {Strategies(mine).of(regime) for regime in chosen} == {("mine", mine)}
+    assert {Strategies("debate").of(regime)[0] for regime in chosen} == {"debate"}
     own = Strategies({"conflict": mine})
     assert own.of("conflict") == ("mine", mine)
     assert own.of("unknown", wanted="mine") == ("mine", mine)

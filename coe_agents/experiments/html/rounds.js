@@ -1,5 +1,5 @@
 // The trajectory of a question: a bar for each round, aleatoric part below and epistemic part above.
-// A dot at a bar's side shows which share of the agents took over an answer that they were shown.
+// A dot at a bar's side shows which share of the agents took over the leading answer, which they were shown.
 const BAR = 11;
 const GAP = 4;
 const MOST_BARS = 24;

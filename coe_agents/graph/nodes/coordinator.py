@@ -22,7 +22,7 @@ OnUnavailable = Literal["abstain", "raise"]
 """What becomes of a question that no agent answered."""
 _UNLIKE = (
     "most answers have several words, and few are equal: they are compared word for word, which does not suit "
-    'sentences; answers=sentences(judge), or [answers] kind = "sentences" in a file, compares what they mean'
+    'sentences; use --answers sentences, answers=sentences(judge) in Python, or [answers] kind = "sentences" in a file'
 )
 
 

@@ -105,6 +105,7 @@ def configured(path, max_coe, more=""):
     [
         (["--policies", ","], "it must name at least one file"),
         (["--policies", "none.toml"], "none.toml cannot be read"),
+        (["--correctness", "f1"], "runs are compared as they were judged"),
     ],
 )
 def test_a_mistake_is_exit_2(tmp_path, monkeypatch, options, said):

@@ -36,7 +36,6 @@ class Diary:
         self.answering, self.is_dying, self.lock = set(), False, threading.Lock()
 
     def read(self):
-        """Returns the calls so far, as [agent, round, question, "asked" or "said"]."""
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
 
     def note(self, *call):
@@ -124,8 +123,6 @@ class NotedSaver(SqliteSaver):
 
 
 class Rounds:
-    """Asks for another round until the last one, and answers then."""
-
     def decide(self, measurement, *, round, max_rounds):
         return Decision("answer" if round + 1 == max_rounds else "another_round", None, "as told")
 
@@ -145,6 +142,5 @@ def run(folder, given, *, rounds=1, dies_after=None):
 
 
 def calls(folder):
-    """Returns how often each agent was asked, and how often it answered, by (agent, round, question)."""
     noted = Diary(folder).read()
     return tuple(Counter(tuple(call[:3]) for call in noted if call[3] == kind) for kind in ("asked", "said"))

@@ -11,8 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from benchmarks.concurrency import NAMES, QUESTIONS, ask_all, coe_graph, fails
-from coe_agents import NormalizedMatch, ThresholdPolicy, create_coe_graph
-from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import decide, saying
 
 
 @pytest.mark.slow
@@ -56,7 +55,6 @@ def test_an_agent_that_answers_is_not_searched_for_secrets():
         def items(self):
             raise AssertionError("searched: this took longer than the rest of a run")
 
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]
+    agents = saying("Paris", "Paris")
     agents[0].options = Watched(api_key="sk-0123456789")
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
-    assert graph.invoke({"question": "Capital of France?"})["decision"]["answer"] == "Paris"
+    assert decide(*agents)["answer"] == "Paris"

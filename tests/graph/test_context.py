@@ -1,29 +1,25 @@
-"""`CoEContext`: what one run, or an assistant of a server, changes about a graph."""
-
 import math
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import THREAD, graph, saved
 
 ASKED = {"question": "Capital of Mali?"}
 
 
-def split_agents(**options):
-    return [ScriptedAgent("a", ["Bamako"] * 8, **options), ScriptedAgent("b", ["Segou"] * 8, **options)]
+def split_agents():
+    return [ScriptedAgent("a", ["Bamako"] * 8), ScriptedAgent("b", ["Segou"] * 8)]
 
 
-def build(*agents, policy=None, **options):
+def build(*agents, **options):
     agents = agents or (*split_agents(), ScriptedAgent("c", ["Bamako"] * 8))
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy or ThresholdPolicy(0.1), **options)
-    return graph.compile()
+    return graph(*agents, **{"policy": ThresholdPolicy(0.1), **options}).compile()
 
 
 def decide(graph, **context):
@@ -121,13 +117,9 @@ def test_as_a_subgraph_it_uses_the_parents_context_only_if_it_is_of_its_kind(sch
 
 def test_a_resumed_run_keeps_the_context_with_which_it_began():
     policy = ThresholdPolicy(0.1, otherwise="escalate")
-    a, b, c = *split_agents(), ScriptedAgent("c", ["Bamako"])
-    graph = create_coe_graph([a, b, c], clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson()).compile(
-        checkpointer=InMemorySaver()
-    )
-    thread = {"configurable": {"thread_id": "1"}}
-    assert "__interrupt__" in graph.invoke(ASKED, thread, context={"agents": ["a", "b"]})
-    decision = graph.invoke(Command(resume={"type": "approve", "candidate": 1}), thread)["decision"]
+    waiting = saved(*split_agents(), ScriptedAgent("c", ["Bamako"]), policy=policy, escalation=AskPerson())
+    assert "__interrupt__" in waiting.invoke(ASKED, THREAD, context={"agents": ["a", "b"]})
+    decision = waiting.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]
     assert set(decision["agents"]) == {"a", "b"}
     # and the next turn does not
-    assert set(graph.invoke(ASKED, thread)["__interrupt__"][0].value["candidates"][0]["agents"]) == {"a", "c"}
+    assert set(waiting.invoke(ASKED, THREAD)["__interrupt__"][0].value["candidates"][0]["agents"]) == {"a", "c"}

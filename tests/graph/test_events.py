@@ -2,21 +2,21 @@ import asyncio
 
 import pytest
 
-from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.graph import Event
 from coe_agents.policy import Decision
 from tests.doubles import ScriptedAgent
+from tests.graph import groups
+from tests.graph.groups import saying
 
 CONFLICT_ASKS_AGAIN = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
 
 
-def graph(*agents, policy=CONFLICT_ASKS_AGAIN, **options):
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0, **options).compile()
+def graph(*agents, **options):
+    return groups.graph(*agents, **{"policy": CONFLICT_ASKS_AGAIN, **options}).compile()
 
 
 def told(compiled, **options):
-    """Returns the events of one run; the asynchronous form must tell the same."""
 
     async def atold():
         return [event async for event in compiled.astream({"question": "Q?"}, stream_mode="custom", **options)]
@@ -60,9 +60,7 @@ def test_no_event_quotes_a_response(reason, shown):
         def decide(self, measurement, *, round, max_rounds):
             return Decision("abstain", None, reason)
 
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
-    agents.append(ScriptedAgent("c", ["It is a long answer that is cut"]))
-    compiled = graph(*agents, policy=Quoting())
+    compiled = graph(*saying("Paris", "Lyon", "It is a long answer that is cut"), policy=Quoting())
     (decided,) = of(told(compiled), "decided")
     assert (decided["reason"] == reason) is shown
     assert shown or decided["reason"] == "the decision has the reason, which quotes a response"

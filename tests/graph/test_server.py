@@ -64,13 +64,3 @@ async def test_anything_else_reaches_the_server_unchanged(path, given):
     response = await post(path, given)
     assert response.status_code == 200
     assert response.content == (given if isinstance(given, bytes) else json.dumps(given).encode())
-
-
-async def test_what_is_not_a_request_passes():
-    seen = []
-
-    async def app(scope, receive, send):
-        seen.append(scope["type"])
-
-    await ContextCheck(app)({"type": "lifespan"}, None, None)
-    assert seen == ["lifespan"]

@@ -1,5 +1,3 @@
-"""SIGKILL after any write to the disk, and what a new process makes of the thread."""
-
 import json
 import multiprocessing
 import signal
@@ -34,7 +32,6 @@ def once(question, n_rounds):
 
 
 def unanswered(folder):
-    """Returns how often each agent was asked without an answer."""
     asked, said = killable.calls(folder)
     return asked - said
 

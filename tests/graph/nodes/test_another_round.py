@@ -1,24 +1,17 @@
 import pytest
-from langgraph.graph import StateGraph
 
-from coe_agents import RegimePolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import RegimePolicy
 from coe_agents.policy import Decision
 from coe_agents.rounds import RoundPlan
 from tests.doubles import ScriptedAgent
-from tests.graph.test_graph import both
+from tests.graph import groups
+from tests.graph.groups import ask, both
 
 AGAIN = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round"))
 
 
-def graph(*agents, policy=AGAIN, max_rounds=2, **options) -> StateGraph:
-    return create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=policy, max_rounds=max_rounds, retries=0, **options
-    )
-
-
-def ask(compiled, **given):
-    return compiled.compile().invoke({"question": "Q?", **given})
+def graph(*agents, **options):
+    return groups.graph(*agents, **{"policy": AGAIN, "max_rounds": 2, **options})
 
 
 def three(*, a=(), b=(), c=()):

@@ -53,12 +53,6 @@ def test_what_is_left_open_is_not_settled():
     assert not read_first_token(listed({"Option": 1.0}), options).is_settled(options)  # both begin so
 
 
-def test_a_masked_token_has_probability_0_and_nothing_is_left_open():
-    found = read_first_token(listed({"True": 0.7, "False": 0.3, "Maybe": 0.0}), TRUTH)
-    assert found.mass == pytest.approx(1.0)
-    assert found.unlisted == 0.0
-
-
 def test_the_drawn_token_counts_where_it_is_not_among_the_likeliest():
     found = read_first_token(listed({"True": 0.6, "Maybe": 0.3}, drawn=("False", 0.05)), TRUTH)
     assert found.seen == pytest.approx({"True": 0.6, "False": 0.05})

@@ -11,17 +11,12 @@ from types import SimpleNamespace
 import pytest
 from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import ModelAgent
 from coe_agents.agents._requests import endpoints, send
-from coe_agents.clustering import NormalizedMatch
-from coe_agents.errors import (
-    AgentError,
-    ContextOverflowError,
-    InvalidReplyError,
-    RateLimitError,
-)
+from coe_agents.errors import AgentError, ContextOverflowError, InvalidReplyError, RateLimitError
 from tests.doubles import REQUEST
-from tests.faults import KEY, MEGABYTE, failing
+from tests.faults import KEY, failing
+from tests.graph.groups import graph
 from tests.servers import Served, running
 
 LONGEST = 30.0
@@ -55,12 +50,11 @@ def agent(server: Served, name: str = "a", **options) -> ModelAgent:
     return ModelAgent(name, chat, **{**chosen, **options})
 
 
-def decided(agents, form: str, **options) -> dict:
+def decided(agents, form: str) -> dict:
     """Asks the group and checks what holds of every failure: no hang, and a decision that adds up."""
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), **options).compile()
+    compiled, given = graph(*agents).compile(), {"question": "Capital of France?"}
     start = time.monotonic()
-    given = {"question": "Capital of France?"}
-    result = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+    result = compiled.invoke(given) if form == "sync" else asyncio.run(compiled.ainvoke(given))
     assert time.monotonic() - start < LONGEST
     decision = result["decision"]
     assert set(decision["failed_agents"]).isdisjoint(decision["agents"])
@@ -105,14 +99,6 @@ def test_an_agent_that_lacks_a_log_probability_counts_by_frequency_and_says_so(f
         assert said["weighting"] == ("frequency" if name == "a" else "probability")
         assert [record["logprobs_missing"] for record in said["sampling"]] == [name == "a"]
     assert json.dumps(decision, allow_nan=False)
-
-
-def test_a_response_of_a_megabyte_is_cut_and_flagged():
-    with failing("1 MB") as broken, running(Served()) as sound:
-        decision = decided([agent(broken, "a"), agent(sound, "b"), agent(sound, "c")], "sync")
-    assert decision["agents"]["a"]["sampling"][0]["n_cut"] == 3
-    assert decision["agents"]["b"]["sampling"][0]["n_cut"] == 0
-    assert len(json.dumps(decision)) < MEGABYTE / 5
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])

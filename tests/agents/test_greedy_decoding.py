@@ -1,5 +1,3 @@
-"""Responses that are copies, because the temperature has no effect: how this is detected, and what follows."""
-
 import asyncio
 import gc
 import pickle
@@ -11,15 +9,15 @@ from types import SimpleNamespace
 import pytest
 from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import ModelAgent, ThresholdPolicy
 from coe_agents.agents._requests import findings
 from coe_agents.agents._requests.findings import Findings
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import AgentReply, AgentRequest
 from tests.doubles import REQUEST, CountingModel
+from tests.graph.groups import ask, decide, graph
 from tests.servers import CHARACTERS, Served, answering, completion, is_probe, running, served
 from tests.waiting import until, wait_until
 
@@ -34,19 +32,12 @@ def greedy(**options) -> Served:
 
 
 def agent(server: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
-    chat = ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {})
-    return ModelAgent(name, chat, **{"n_samples": 4, "timeout": 60.0, **options})
+    return ModelAgent(name, server.chat(**fields or {}), **{"n_samples": 4, "timeout": 60.0, **options})
 
 
 def sampled(one: ModelAgent, form: str = "sync", **overrides) -> AgentReply:
     request: AgentRequest = {**REQUEST, **overrides}
     return one.sample(request) if form == "sync" else asyncio.run(one.asample(request))
-
-
-def decided(*agents: ModelAgent, form: str = "sync", **options) -> dict:
-    options = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.6), **options}
-    graph, asked = create_coe_graph(agents, **options).compile(), {"question": "What is the capital of Vanuatu?"}
-    return graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked))
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
@@ -175,9 +166,6 @@ def test_empty_replies_decide_nothing():
     assert sampling["probe"] == "its 4 replies to a request for a story are empty"
 
 
-# ----------------------------------------------------------------------------------------------- kept on the disk
-
-
 @pytest.fixture
 def cached(monkeypatch, tmp_path):
     """Returns a function that lists the files of the cache; calling it, this process forgets what it knows."""
@@ -267,8 +255,6 @@ def test_log_probabilities_tell_why_responses_are_equal(logprob, temperature, n_
 
 
 class Local(CountingModel):
-    """Runs in this process, and decodes greedily."""
-
     def _generate(self, *args, **options):
         result = super()._generate(*args, **options)
         for generation in result.generations:
@@ -295,15 +281,12 @@ def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it(tmp_path, m
     wait_until(lambda: gc.collect() >= 0 and not known)  # a thread may still hold the model
 
 
-# ------------------------------------------------------------------------------------------------------ in a graph
-
-
 def test_a_group_of_such_agents_abstains_where_it_would_have_answered():
     with running(greedy()) as server:
         agents = [agent(server, name=name) for name in "abc"]
-        decision = decided(*agents)["decision"]
-        trusted = decided(*[agent(server, name=name, on_greedy="trust") for name in "abc"])["decision"]
-        once = decided(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])["decision"]
+        decision = decide(*agents)
+        trusted = decide(*[agent(server, name=name, on_greedy="trust") for name in "abc"])
+        once = decide(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])
     assert (trusted["action"], trusted["answer"], trusted["coe"]) == ("answer", "Quito", 0.0)
     assert (decision["action"], decision["answer"], decision["coe"]) == ("abstain", None, None)
     assert "0 of 3 agents answered, but 2 must; missing: a (its temperature has no effect), b" in decision["reason"]
@@ -319,7 +302,7 @@ def test_an_agent_that_is_found_out_late_has_said_nothing_before_either():
     with running(greedy()) as server:
         adaptive = AdaptiveSampling(start=2, step=3, confidence=0.999)
         agents = [agent(server, name=name, n_samples=9) for name in "ab"]
-        result = decided(*agents, adaptive=adaptive, policy=ThresholdPolicy(0.0))
+        result = ask(graph(*agents, adaptive=adaptive, policy=ThresholdPolicy(0.0)))
     decision = result["decision"]
     assert (decision["action"], decision["agents"]) == ("abstain", {})
     assert set(decision["failed_agents"]) == {"a", "b"}

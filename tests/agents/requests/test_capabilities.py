@@ -6,21 +6,20 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import ModelAgent
 from coe_agents.errors import AgentError
 from coe_agents.types import AgentReply
 from tests.doubles import REQUEST
+from tests.graph.groups import graph
 from tests.servers import Served, served
 
 TEXTS = ["It is Paris.", "Lyon", "Paris"]
 
 
 def agent(server: Served, fields: dict | None = None, **options) -> ModelAgent:
-    chat = ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {})
-    return ModelAgent("a", chat, **{"n_samples": 3, "temperature": 0.7, "seed": 1, **options})
+    chosen = {"n_samples": 3, "temperature": 0.7, "seed": 1, **options}
+    return ModelAgent("a", server.chat(**fields or {}), **chosen)
 
 
 def texts_of(reply: AgentReply) -> list[str]:
@@ -96,9 +95,7 @@ def test_a_model_that_fails_at_once_is_not_asked_for_every_response(seen):
 
 
 def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it(seen):
-    graph = create_coe_graph(
-        [ModelAgent("a", Plain(), n_samples=2)], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
-    ).compile()
-    shown = [message.text for message, _ in graph.stream({"question": "Q?"}, stream_mode="messages")]
+    compiled = graph(ModelAgent("a", Plain(), n_samples=2)).compile()
+    shown = [message.text for message, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
     assert shown == ["Q?", "Paris"]
     assert seen == [{}, {}]

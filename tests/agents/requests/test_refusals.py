@@ -1,5 +1,3 @@
-"""A provider's refusal: OpenAI gives it beside an empty text."""
-
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
@@ -14,7 +12,6 @@ KNOWN, OTHER = "I'm sorry, but I can't assist with that request.", "This conflic
 
 
 def refusing(text):
-    """Returns what a server answers whose model refuses each choice."""
 
     def answer(body):
         status, reply = completion(*[""] * body.get("n", 1))

@@ -1,5 +1,3 @@
-"""Real clients of OpenAI's API: its SDK, LangChain's ChatOpenAI as an agent of another group, and curl."""
-
 import asyncio
 
 import openai

@@ -1,5 +1,3 @@
-"""The group that is served: from a configuration, tinyworld, or parts of one's own."""
-
 import pytest
 
 from coe_agents import AskPerson

@@ -1,5 +1,3 @@
-"""A caller may make the gate tighter, and nothing else."""
-
 import math
 from dataclasses import replace
 
@@ -82,8 +80,6 @@ async def test_a_deadline_silences_nobody_but_all():
 
 
 class Settled:
-    """Is settled on one action."""
-
     def __init__(self, action):
         self.action = action
 
@@ -128,8 +124,6 @@ class NeedsAll:
 
 
 class AnswersAtLast:
-    """Asks again as long as there is a round left."""
-
     def decide(self, measurement, *, round, max_rounds):
         return Decision("answer" if round + 1 == max_rounds else "another_round", measurement.answer)
 

@@ -1,5 +1,3 @@
-"""Many requests: all are answered, none with another's answer, and memory stays flat."""
-
 import asyncio
 import statistics
 import time

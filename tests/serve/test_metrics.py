@@ -1,12 +1,9 @@
-"""Metrics for Prometheus: off unless asked for, and without content."""
-
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serve.groups import WITHHELD, body_of, client_of, create_group
 
 
 async def metrics_of(client):
-    """Returns the value of each sample, by its name and labels."""
     response = await client.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain")
     return {

@@ -1,5 +1,3 @@
-"""The page in a real browser, from the real server: what people see, and that nothing of a model changes it."""
-
 import json
 import re
 import shlex
@@ -29,12 +27,8 @@ BERN = (["Bern"] * 4, ["Bern"] * 4, ["Bern", "Bern", "Bern", "Basel"])
 CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
 
 
-REFUSING = (["I don't know."], ["I don't know."], ["I do not know."])
-
-
 @pytest.fixture
 def opened(pipe):
-    """Opens the page of a server at an address, in a tab of a width."""
 
     def open_tab(address, **options):
         tab = Page(pipe, **options)
@@ -45,7 +39,6 @@ def opened(pipe):
 
 
 def start(tab, question):
-    """Asks as a reader would: types into the field, and presses Enter."""
     tab.run("document.querySelector('#question').value = ''; document.querySelector('#question').focus()")
     tab.call("Input.insertText", text=question)
     tab.press("Enter", 13)
@@ -106,7 +99,7 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
     ("said", "title", "why"),
     [
         ((["x"], ["y"]), "It is a tie", "the leading answers tie"),
-        (REFUSING, "They decline to answer", "the leading answer declines to answer"),
+        ((["I don't know."],) * 3, "They decline to answer", "the leading answer declines to answer"),
     ],
 )
 def test_what_no_threshold_answers(opened, said, title, why):

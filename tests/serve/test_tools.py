@@ -1,5 +1,3 @@
-"""A group that proposes tool calls: what the gate lets through, what a refusal says, and what a caller sends back."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

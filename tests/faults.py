@@ -82,7 +82,6 @@ class Faulty(Served):
 
 @contextmanager
 def failing(fault: str, **options: Any) -> Iterator[Faulty]:
-    """Runs a server with a fault for as long as the context lasts."""
     if fault != "refused":
         with running(Faulty(fault, **options)) as state:
             yield state

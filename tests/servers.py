@@ -191,7 +191,6 @@ S = TypeVar("S", bound=Served)
 
 @contextmanager
 def served(texts: tuple[str, ...] = ("Paris", "It is Paris.", "Lyon"), **options: Any) -> Iterator[Served]:
-    """Runs a server for as long as the context lasts."""
     with running(Served(texts, **options)) as state:
         yield state
 

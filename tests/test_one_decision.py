@@ -27,8 +27,6 @@ TOOL = {
 
 
 class Leading:
-    """Answers whatever leads."""
-
     def decide(self, measurement, *, round, max_rounds):
         return Decision("answer", None, "it leads")
 
@@ -120,8 +118,6 @@ def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory,
 
 
 class ProposingAgent(ScriptedAgent):
-    """Proposes one call, or none."""
-
     def __init__(self, name, row):
         super().__init__(name, [row["text"]], n_samples=1)
         self._row = row

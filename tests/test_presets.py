@@ -1,5 +1,3 @@
-"""Presets of answers: what is asked for, read and compared fits together."""
-
 from dataclasses import replace
 
 import pytest

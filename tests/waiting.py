@@ -1,5 +1,3 @@
-"""Waiting until something holds, which takes as long as it takes on a slow machine."""
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

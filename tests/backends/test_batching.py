@@ -1,5 +1,3 @@
-"""What a request gets depends on no other request: not on who shares its batch, fails in it, or gives up."""
-
 import asyncio
 import logging
 

@@ -74,7 +74,6 @@ RELATIVE = {**POSITIONS, "position_biased_input": False, "norm_rel_ebd": "layer_
 
 
 def relative(**options):
-    """Returns a DeBERTa v3 of two layers."""
     options = {"position_buckets": 16, "max_position_embeddings": 64, "share_att_key": True, **options}
     torch.manual_seed(0)
     model = DebertaV2ForSequenceClassification(

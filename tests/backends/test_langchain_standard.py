@@ -103,7 +103,6 @@ class TestIntegration(ChatModelIntegrationTests):
 
 
 def write(name, **arguments):
-    """Returns a call as a model writes it."""
     return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) + "\n</tool_call>"
 
 

@@ -1,5 +1,3 @@
-"""openai-agents, by the Responses API, which is its default, and by chat completions."""
-
 import asyncio
 
 from agents import (

@@ -1,5 +1,3 @@
-"""Parts that a configuration file names: entry points of installed packages, and "package.module:name"."""
-
 import itertools
 import json
 import sys

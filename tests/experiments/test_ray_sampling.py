@@ -1,5 +1,3 @@
-"""What a run in parts asks and keeps, without a cluster."""
-
 import asyncio
 import json
 import sys

@@ -11,20 +11,16 @@ ROOT = Path(__file__).parents[2]
 
 
 class TwoMachines:
-    """A cluster in a process of its own, and what is done to it."""
-
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.address = process.stdout.readline().strip()
         assert self.address.startswith("127.0.0.1:"), process.communicate()
 
     def workers(self) -> list[int]:
-        """The processes of the pool."""
         processes = psutil.Process(self._process.pid).children(recursive=True)
         return [each.pid for each in processes if any("ray::MapWorker" in word for word in each.cmdline()[:1])]
 
     def lose_one(self) -> None:
-        """The second machine is lost."""
         self._process.stdin.write("lose\n")
         self._process.stdin.flush()
         assert self._process.stdout.readline() == "done\n"

@@ -144,11 +144,7 @@ class _Pipe:
 
 @contextmanager
 def running_chromium() -> Iterator[_Pipe]:
-    """Yields the pipe to a new browser with an empty profile, which ends with the block.
-
-    Raises:
-        FileNotFoundError: If Chromium is not installed.
-    """
+    """Yields the pipe to a new browser with an empty profile, which ends with the block."""
     path = program()
     if path is None:
         raise FileNotFoundError("Chromium is not here. On Debian: apt-get install chromium")

@@ -209,21 +209,6 @@ def test_runs_at_the_same_time_do_not_mix():
     assert (dict(attributes), point.value) == ({"coe.action": "abstain", "coe.regime": "conflict"}, 2 * n_runs)
 
 
-def test_decisions_tokens_and_entropy_are_counted():
-    recorded = Recorded()
-    graph().compile().invoke({"question": "Q?"}, recorded.config)
-    (entropy,) = recorded.points("coe.collaborative_entropy").values()
-    assert (entropy.count, entropy.sum) == (1, pytest.approx(0.6931, abs=1e-4))
-    (attributes,) = recorded.points("coe.collaborative_entropy")
-    assert dict(attributes) == {"coe.action": "abstain"}
-    tokens = {
-        (dict(key)["gen_ai.agent.name"], dict(key)["gen_ai.token.type"]): p.value
-        for key, p in recorded.points("coe.tokens").items()
-    }
-    assert tokens == {("a", "input"): 3, ("a", "output"): 1, ("b", "input"): 3, ("b", "output"): 1}
-    assert not recorded.points("coe.failures")
-
-
 @pytest.mark.parametrize("content", [False, True])
 def test_a_tool_that_fails_is_an_error_without_its_message_and_shows_its_arguments_if_asked_for(content):
     @tool

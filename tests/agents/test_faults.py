@@ -78,17 +78,6 @@ def test_one_agent_fails_and_the_others_answer_stands(fault):
     assert len(broken.requests) == n_requests or (fault == "time-out" and len(broken.requests) < n_requests)
 
 
-@pytest.mark.parametrize("fault", ["refused", "empty choices"])
-def test_all_agents_fail_and_nothing_is_certain(fault):
-    kind, _, _ = FAILURES[fault]
-    with failing(fault) as broken:
-        decision = decided([agent(broken, name) for name in "abc"], "sync")
-    assert (decision["action"], decision["answer"]) == ("abstain", None)
-    assert {decision[key] for key in ("coe", "aleatoric", "epistemic", "regime")} == {None}
-    assert set(decision["failed_agents"]) == set("abc")
-    assert all(reason.startswith(f"{kind}: ") for reason in decision["failed_agents"].values())
-
-
 @pytest.mark.parametrize("fault", ["missing log-probabilities", "NaN log-probability"])
 def test_an_agent_that_lacks_a_log_probability_counts_by_frequency_and_says_so(fault):
     with failing(fault) as broken, running(Served()) as sound:

@@ -151,13 +151,8 @@ def test_a_probe_that_fails_decides_nothing_and_is_tried_again_after_a_while(mon
     assert len(server.probes) == 2
 
 
-def replying(reply: str):
-    """A server whose only response is "Paris", and whose replies to a probe are all this one."""
-    return answering(lambda body: completion(*[reply if is_probe(body) else "Paris"] * body["n"]))
-
-
 def test_empty_replies_decide_nothing():
-    with replying("") as server:
+    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
         one = agent(server)
         for _ in range(2):
             sampling = sampled(one)["sampling"]

@@ -15,12 +15,8 @@ PAY = '<tool_call>\n{"name": "pay", "arguments": {"to": "Ann", "amount": 5}}\n</
 ASK = '<tool_call>{"arguments": {}, "name": "ask"}</tool_call>'
 
 
-def row(text, finish_reason="stop"):
-    return CutRow(text, (), finish_reason)
-
-
 def read(text, finish_reason="stop", **form):
-    return HermesForm(**form).read(row(text, finish_reason))
+    return HermesForm(**form).read(CutRow(text, (), finish_reason))
 
 
 def called(reply):

@@ -30,16 +30,6 @@ def shown(result):
     return waiting.value
 
 
-def replied(reply, form="coe"):
-    """Returns the decision; nobody was sampled twice."""
-    agents = group()
-    compiled = saved(form, agents)
-    compiled.invoke(QUESTION, THREAD)
-    decision = compiled.invoke(Command(resume=reply), THREAD)["decision"]
-    assert n_samplings(agents) == [1, 1, 1]
-    return decision
-
-
 def n_samplings(agents):
     return [len(agent.requests) for agent in agents]
 
@@ -72,6 +62,15 @@ def test_a_person_is_shown_the_case():
     }
 
 
+def edit(answer, candidates):
+    """What a chat interface sends that shows the arguments as fields."""
+    args = {"answer": answer, "candidates": candidates}
+    return {"type": "edit", "edited_action": {"name": "answer_question", "args": args}}
+
+
+LISTED = "1. Lyon (67%)\n2. Paris (33%)"
+
+
 @pytest.mark.parametrize(
     ("reply", "action", "answer", "reason"),
     [
@@ -80,10 +79,19 @@ def test_a_person_is_shown_the_case():
         ({"type": "answer", "answer": "Lyon"}, "answer", "Lyon", "a person approved answer 1 of 2"),
         ({"type": "reject", "reason": "no"}, "abstain", None, 'a person rejected all 2 answers ("no"); two of three'),
         ({"type": "answer", "answer": "I don't know."}, "abstain", None, "person declines to answer"),
+        # of Agent Chat UI
+        ({"decisions": [{"type": "approve"}]}, "answer", "Lyon", "a person approved answer 1 of 2"),
+        ({"decisions": [edit("Metz", LISTED)]}, "answer", "Metz", "a person gave another answer"),
+        ({"decisions": [edit("Paris", LISTED)]}, "answer", "Paris", "a person approved answer 2 of 2"),
+        ({"decisions": [{"type": "respond", "message": "Metz"}]}, "answer", "Metz", "a person gave another answer"),
     ],
 )
 def test_a_person_decides(reply, action, answer, reason):
-    decision = replied(reply)
+    agents = group()
+    compiled = saved("agent_chat_ui" if "decisions" in reply else "coe", agents)
+    compiled.invoke(QUESTION, THREAD)
+    decision = compiled.invoke(Command(resume=reply), THREAD)["decision"]
+    assert n_samplings(agents) == [1, 1, 1]  # nobody was sampled twice
     assert (decision["action"], decision["answer"], decision["decided_by"]) == (action, answer, "person")
     assert decision["reason"].startswith(reason)
     assert set(decision["tokens"]) == {"a", "b", "c"}
@@ -162,30 +170,6 @@ def test_agent_chat_ui_is_shown_a_review():
     assert lines[0] == "`Q?`"
     assert lines[2].endswith("Regime: conflict; CoE 0.637 = aleatoric 0.000 + epistemic 0.637 nats.")
     assert lines[4:6] == ["1. `Lyon` (67%)", "2. `![x](http://x)' # Paris` (33%)"]
-
-
-LISTED = "1. Lyon (67%)\n2. Paris (33%)"
-
-
-def edit(answer, candidates):
-    """What a chat interface sends that shows the arguments as fields."""
-    args = {"answer": answer, "candidates": candidates}
-    return {"type": "edit", "edited_action": {"name": "answer_question", "args": args}}
-
-
-@pytest.mark.parametrize(
-    ("decision", "action", "answer", "reason"),
-    [
-        ({"type": "approve"}, "answer", "Lyon", "a person approved answer 1 of 2"),
-        (edit("Metz", LISTED), "answer", "Metz", "a person gave another answer"),
-        (edit("Paris", LISTED), "answer", "Paris", "a person approved answer 2 of 2"),
-        ({"type": "respond", "message": "Metz"}, "answer", "Metz", "a person gave another answer"),
-    ],
-)
-def test_agent_chat_ui_decides(decision, action, answer, reason):
-    found = replied({"decisions": [decision]}, "agent_chat_ui")
-    assert (found["action"], found["answer"], found["decided_by"]) == (action, answer, "person")
-    assert found["reason"].startswith(reason)
 
 
 @pytest.mark.parametrize(

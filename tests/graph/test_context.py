@@ -35,13 +35,6 @@ def test_a_threshold_is_that_of_the_run():
     assert decide(graph)["action"] == "abstain"
 
 
-def test_only_the_named_agents_are_asked():
-    a, b, c = *split_agents(), ScriptedAgent("c", ["Bamako"])
-    decision = decide(build(a, b, c), agents=["c", "a"])
-    assert (decision["action"], set(decision["agents"]), decision["failed_agents"]) == ("answer", {"a", "c"}, {})
-    assert (len(a.requests), len(b.requests), len(c.requests)) == (1, 0, 1)
-
-
 def test_the_bounds_are_those_of_the_run():
     again = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
     graph = build(*split_agents(), policy=again, max_rounds=2)
@@ -115,11 +108,13 @@ def test_as_a_subgraph_it_uses_the_parents_context_only_if_it_is_of_its_kind(sch
     assert parent.compile().invoke(ASKED, context=context)["decision"]["action"] == action
 
 
-def test_a_resumed_run_keeps_the_context_with_which_it_began():
+def test_a_resumed_run_keeps_the_agents_that_its_context_named():
     policy = ThresholdPolicy(0.1, otherwise="escalate")
-    waiting = saved(*split_agents(), ScriptedAgent("c", ["Bamako"]), policy=policy, escalation=AskPerson())
+    agents = [*split_agents(), ScriptedAgent("c", ["Bamako"])]
+    waiting = saved(*agents, policy=policy, escalation=AskPerson())
     assert "__interrupt__" in waiting.invoke(ASKED, THREAD, context={"agents": ["a", "b"]})
     decision = waiting.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]
     assert set(decision["agents"]) == {"a", "b"}
+    assert [len(agent.requests) for agent in agents] == [1, 1, 0]
     # and the next turn does not
     assert set(waiting.invoke(ASKED, THREAD)["__interrupt__"][0].value["candidates"][0]["agents"]) == {"a", "c"}

@@ -49,8 +49,3 @@ def test_a_configuration_sets_the_operators_limits(configured):
 def test_parts_that_ask_a_person_are_refused(options):
     with pytest.raises(ConfigurationError, match="stops to ask a person"):
         create_group(*AGREEING, max_rounds=2, **options)
-
-
-def test_tinyworld_says_that_it_is_a_toy(local_models):
-    described = Group.from_tinyworld().describe()
-    assert (described["model"], described["is_toy"], len(described["examples"])) == ("tinyworld", True, 5)

@@ -43,21 +43,12 @@ def rotating():
     return lambda: f"sk-planted-{next(number):010}"
 
 
-def static(server):
-    return ChatOpenAI(model="served", base_url=server.url, api_key=KEY, max_retries=0)
+def with_key(key):
+    return lambda server: ChatOpenAI(model="served", base_url=server.url, api_key=key, max_retries=0)
 
 
-def by_function(server):
-    return ChatOpenAI(model="served", base_url=server.url, api_key=rotating(), max_retries=0)
-
-
-def by_coroutine(server):
-    draw = rotating()
-
-    async def key():
-        return draw()
-
-    return ChatOpenAI(model="served", base_url=server.url, api_key=key, max_retries=0)
+async def coroutine(draw=rotating()):  # noqa: B008  # one for all calls
+    return draw()
 
 
 def azure(server):
@@ -66,7 +57,11 @@ def azure(server):
     )
 
 
-@pytest.mark.parametrize(("model", "status"), [(static, 401), (by_function, 403), (by_coroutine, 500), (azure, 200)])
+@pytest.mark.parametrize(
+    ("model", "status"),
+    [(with_key(KEY), 401), (with_key(rotating()), 403), (with_key(coroutine), 500), (azure, 200)],
+    ids=["static", "function", "coroutine", "azure"],
+)
 def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, recwarn, monkeypatch):
     monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
     caplog.set_level(logging.DEBUG, logger="coe_agents")

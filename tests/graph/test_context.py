@@ -1,5 +1,3 @@
-import math
-
 import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -51,10 +49,8 @@ def test_the_bounds_are_those_of_the_run():
     [
         ({"max_co": 0.4}, TypeError, "must be among n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you"),
         ({"max_coe": True}, TypeError, '"max_coe" in nats must be a number .*; got True'),
-        ({"max_coe": math.inf}, ValueError, '"max_coe" of the context must be a finite number'),
         ({"agents": "a"}, TypeError, "must be a list of names; got 'a'"),
         ({"agents": ["a", "z"]}, ValueError, "must name agents of the graph; it has no 'z'. Its agents are a, b, c"),
-        ({"n_samples": 0}, ValueError, "must be an integer in .1, 500.; got 0"),
         ({"deadline": 0}, ValueError, '"deadline" in seconds must be a finite number above 0'),
     ],
 )

@@ -187,7 +187,6 @@ def test_a_bare_model_is_refused_with_what_to_do():
     ("parts", "message"),
     [
         ({"clusterer": NormalizedMatch}, r'"clusterer" must be an object, not a class; got NormalizedMatch\. Call it'),
-        ({"adaptive": True}, r'"adaptive" must be an AdaptiveSampling; got bool\. Pass'),
         ({"strategies": {"conflict": Debate}}, r"a strategy must be an object, not a class; got Debate\. Call it"),
         ({"canonicalize": "short"}, r'"canonicalize" must be a function .*; got \'short\'\. Pass'),
     ],

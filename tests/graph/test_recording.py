@@ -2,7 +2,7 @@ import asyncio
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -27,28 +27,21 @@ def create(said, *, otherwise="escalate", audit_rate=0.0, **options):
     return graph(*agents, policy=policy, recording=Recording(audit_rate=audit_rate), **options)
 
 
-@contextmanager
-def opened(place):
-    if place == "memory":
-        yield InMemoryStore()
-    elif place.startswith("postgresql://"):
-        from langgraph.store.postgres import PostgresStore
-
-        with PostgresStore.from_conn_string(place) as store:
-            store.setup()
-            yield store
-    else:
-        from langgraph.store.sqlite import SqliteStore
-
-        with SqliteStore.from_conn_string(place) as store:
-            store.setup()
-            yield store
-
-
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request, tmp_path):
-    place = {"memory": "memory", "sqlite": str(tmp_path / "s.sqlite")}.get(request.param)
-    with opened(place or request.getfixturevalue("server")) as found:
+    if request.param == "memory":
+        opening = nullcontext(InMemoryStore())
+    elif request.param == "sqlite":
+        from langgraph.store.sqlite import SqliteStore
+
+        opening = SqliteStore.from_conn_string(str(tmp_path / "s.sqlite"))
+    else:
+        from langgraph.store.postgres import PostgresStore
+
+        opening = PostgresStore.from_conn_string(request.getfixturevalue("server"))
+    with opening as found:
+        if request.param != "memory":
+            found.setup()
         for item in found.search(NAMESPACE, limit=1000):
             found.delete(NAMESPACE, item.key)
         yield found

@@ -1,6 +1,7 @@
 import json
 import re
 import shlex
+from contextlib import contextmanager
 
 import pytest
 
@@ -29,13 +30,18 @@ CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
 
 @pytest.fixture
 def opened(pipe):
+    """Opens the page of a group; in the end no error was logged, no policy breached, and only its server asked."""
 
-    def open_tab(address, **options):
-        tab = Page(pipe, **options)
-        tab.open(f"{address}/")
-        return tab
+    @contextmanager
+    def opened(group, *, is_quiet=True, **options):
+        with serving(group) as address:
+            tab = Page(pipe, **options)
+            tab.open(f"{address}/")
+            yield tab
+            assert not is_quiet or tab.told == []
+            assert not is_quiet or {asked for asked in tab.asked if not asked.startswith(f"{address}/")} <= {"data:,"}
 
-    return open_tab
+    return opened
 
 
 def start(tab, question):
@@ -66,15 +72,8 @@ def move(tab, value, part="coe"):
     )
 
 
-def assert_quiet(tab, address):
-    """No error was logged, no policy breached, and only this server was asked."""
-    assert tab.told == []
-    assert {asked for asked in tab.asked if not asked.startswith(f"{address}/")} <= {"data:,"}
-
-
 def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address)
+    with opened(create_group(*BERN)) as tab:
         assert "The gate decides." in seen(tab, "#intro")
         ask(tab, "What is the capital of Switzerland?")
         assert tab.run("document.querySelector('#intro').hidden")
@@ -92,7 +91,6 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
         parts = json.dumps(["verdict", "said", "gate", "numbers"])
         order = tab.run(f"{parts}.map((id) => document.getElementById(id).getBoundingClientRect().top)")
         assert order == sorted(order)
-        assert_quiet(tab, address)
 
 
 @pytest.mark.parametrize(
@@ -103,15 +101,13 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
     ],
 )
 def test_what_no_threshold_answers(opened, said, title, why):
-    with serving(create_group(*said)) as address:
-        tab = opened(address)
+    with opened(create_group(*said)) as tab:
         ask(tab)
         assert seen(tab, "#verdict-title") == title
         move(tab, 1.2)
         assert seen(tab, "#would") == f"No threshold makes the gate answer this question: {why}."
         assert everything(tab, "#session tbody td")[-1] == "✕ withholds"
         assert said[0][0] in everything(tab, "#session tbody td")[1]  # what was withheld
-        assert_quiet(tab, address)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -121,8 +117,7 @@ def test_nothing_of_a_model_changes_the_page(opened, width):
         ScriptedAgent(HOSTILE[1] + "\u202e", [*HOSTILE[::-1], HOSTILE[3]]),
         ScriptedAgent("x" * 3000, RuntimeError(HOSTILE[0] + HOSTILE[2] + "e" * 5000)),
     ]
-    with serving(group_of(*agents, max_coe=float("inf"))) as address:
-        tab = opened(address, width=width)
+    with opened(group_of(*agents, max_coe=float("inf")), width=width) as tab:
         title = tab.run("document.title")
         nodes = tab.run("document.querySelectorAll('script, style, link, img, iframe').length")
         ask(tab, HOSTILE[0])
@@ -137,12 +132,10 @@ def test_nothing_of_a_model_changes_the_page(opened, width):
         assert tab.run("document.documentElement.scrollWidth") <= width
         assert tab.run("document.documentElement.scrollHeight") < 20_000  # long answers scroll in themselves
         assert tab.run("Object.prototype.text") is None
-        assert_quiet(tab, address)
 
 
 def test_what_a_reader_unfolds_stays_so_when_the_connection_ends(opened):
-    with serving(group_of(ScriptedAgent("a", ["w" * 5000] * 3), max_coe=float("inf"))) as address:
-        tab = opened(address)
+    with opened(group_of(ScriptedAgent("a", ["w" * 5000] * 3), max_coe=float("inf"))) as tab:
         tab.run(
             "(() => { const send = fetch; window.fetch = async (...request) => { const reply = await send(...request);"
             "const held = new TransformStream({flush: () => new Promise((end) => { window.end = end; })});"
@@ -153,7 +146,6 @@ def test_what_a_reader_unfolds_stays_so_when_the_connection_ends(opened):
         tab.wait("window.end")
         tab.run("(async () => { end(); await new Promise((done) => setTimeout(done, 100)) })()")
         assert seen(tab, "#verdict-title") == "w" * 5000
-        assert_quiet(tab, address)
 
 
 MARKDOWN = """Use `first`, not <img src=x onerror=alert(1)> [here](javascript:alert(1)) ![seen](http://127.0.0.1:9/x.png):
@@ -167,8 +159,7 @@ first(2)
 
 
 def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
-    with serving(create_group([MARKDOWN], [MARKDOWN])) as address:
-        tab = opened(address)
+    with opened(create_group([MARKDOWN], [MARKDOWN])) as tab:
         tab.run(
             "Object.defineProperty(navigator, 'clipboard', "
             "{value: {writeText: async (text) => { window.copied = text }}})"
@@ -183,13 +174,11 @@ def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
         tab.wait("window.copied === 'first(2)\\n'")
         tab.run("document.querySelector('#tools button').click()")
         tab.wait(f"window.copied === {json.dumps(MARKDOWN.strip())}")
-        assert_quiet(tab, address)
 
 
 def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(opened):
     agents = [ScriptedAgent(name, ["Bern"]) for name in "ab"]
-    with serving(group_of(*agents)) as address:
-        tab = opened(address)
+    with opened(group_of(*agents)) as tab:
         ask(tab, "What is the capital of Switzerland?")
         tab.run("document.querySelector('#follows').click()")
         ask(tab, "How old is it's 'old town'?")
@@ -210,23 +199,19 @@ def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(open
             {"role": "assistant", "content": "Bern"},
             {"role": "user", "content": "How old is it's 'old town'?"},
         ]
-        tab.open(f"{address}/")
+        tab.open(tab.run("location.href"))
         assert (seen(tab, "#asked"), seen(tab, "#verdict-title")) == (shown, "Bern")
         assert len(everything(tab, "#session tbody tr")) == 2
-        assert_quiet(tab, address)
 
 
 def test_a_short_answer_is_on_two_screens_of_a_phone(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address, width=390)
+    with opened(create_group(*BERN), width=390) as tab:
         ask(tab, "What is the capital of Switzerland?")
         assert tab.run("document.documentElement.scrollHeight") <= 2 * 844
-        assert_quiet(tab, address)
 
 
 def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address)
+    with opened(create_group(*BERN), is_quiet=False) as tab:
         with pytest.raises(RuntimeError, match="TrustedHTML"):
             tab.run(f"document.body.innerHTML = {json.dumps(HOSTILE[0])}")
         with pytest.raises(RuntimeError, match="Failed to fetch"):
@@ -236,8 +221,7 @@ def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
 
 
 def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address)
+    with opened(create_group(*BERN)) as tab:
         ask(tab, "First?")
         assert seen(tab, "#would") == (
             "At 0.60 nats the gate answers this question with “Bern”: CoE 0.287 is at most 0.60."
@@ -259,13 +243,11 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(ope
         assert seen(tab, "#counts") == "The gate answered 1 of 2 questions. At 0.60 nats it answers 2."
         move(tab, 0.9)  # a looser gate is shown, and cannot be asked for
         assert tab.run("document.querySelector('#again').disabled")
-        assert_quiet(tab, address)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
-    with serving(create_group(*CAPITALS)) as address:
-        tab = opened(address, width=width)
+    with opened(create_group(*CAPITALS), width=width) as tab:
         ask(tab)
         tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
         assert tab.run("document.documentElement.scrollWidth") <= width
@@ -285,8 +267,7 @@ def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(opened)
         ["Ada was born in London. She wrote programs. Ada <b>died</b> in Rome."],
         ["Ada was born in London. She wrote programs. Her cat purred."],
     )
-    with serving(create_group(*said, claims=Claims())) as address:
-        tab = opened(address)
+    with opened(create_group(*said, claims=Claims())) as tab:
         ask(tab)
         assert "[...]" in seen(tab, "#answer")
         assert everything(tab, "#answer .claim.keep") == ["Ada was born in London.", "She wrote programs."]
@@ -294,4 +275,3 @@ def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(opened)
         tab.run("document.querySelector('#answer .claim').click()")
         assert "supports it" in everything(tab, "#claims details[open] .who")[0]
         assert tab.run("document.querySelector('#answer .claim').style.getPropertyValue('--support')") == "100%"
-        assert_quiet(tab, address)

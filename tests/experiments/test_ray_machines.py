@@ -66,10 +66,13 @@ def quantity(server, local):
     server.may_answer = lambda: True
 
 
-def started(*arguments):
+HARD_WORK = [sys.executable, "-m", "tests.experiments.hard_work"]
+
+
+def started(*arguments, command=(COMMAND,)):
     environment = {**os.environ, **LOOPBACK, "PYTHONPATH": str(ROOT)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([COMMAND, *arguments], env=environment, text=True, start_new_session=True, **pipes)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    return subprocess.Popen([*command, *arguments], cwd=ROOT, env=environment, **options)
 
 
 @contextmanager
@@ -170,15 +173,8 @@ def test_killed_drivers_and_workers_ctrl_c_and_a_lost_machine_cost_what_was_in_h
     assert json.loads(said) == json.loads(run("score", local[0], "--json", *local[1][:2]).stdout)
 
 
-def hard_work(*arguments):
-    environment = {**os.environ, **LOOPBACK, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.experiments.hard_work", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
-
-
 def test_what_the_work_raises_is_raised_and_a_part_that_ends_its_process_is_given_up(machines):
-    said, faults = hard_work(machines.address).communicate(timeout=600)
+    said, faults = started(machines.address, command=HARD_WORK).communicate(timeout=600)
     no_folder, odd, no_key, ended, late = said.splitlines()
     assert no_folder == "OSError: [Errno 2] No such file or directory: '/none/of/this'", faults
     assert odd == "StoreError: TypeError: can't concat int to bytes. Finished parts are kept"
@@ -189,7 +185,7 @@ def test_what_the_work_raises_is_raised_and_a_part_that_ends_its_process_is_give
 
 
 def test_a_cluster_of_our_own_listens_on_loopback_only_and_leaves_nothing(tmp_path):
-    with hard_work() as process:
+    with started(command=HARD_WORK) as process:
         below, addresses, deadline = {}, set(), time.monotonic() + 600
         while not any("MapWorker" in "".join(each.cmdline()[:1]) for each in alive(below)):
             assert time.monotonic() < deadline

@@ -24,8 +24,8 @@ def ask(built, **given):
     return built.compile().invoke({"question": "Q?", **given})
 
 
-def decide(*agents, **options):
-    return ask(graph(*agents, **options))["decision"]
+def decide(*agents, question="Q?", **options):
+    return ask(graph(*agents, **options), question=question)["decision"]
 
 
 def saying(*texts):

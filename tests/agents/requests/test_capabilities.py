@@ -1,11 +1,10 @@
 """What a model supports is detected at the first requests, remembered, and reported. Real clients, local servers."""
 
-from typing import ClassVar
-
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
 
 from coe_agents import ModelAgent
 from coe_agents.errors import AgentError
@@ -63,17 +62,15 @@ def test_the_responses_api_has_neither():
 
 
 class Plain(BaseChatModel):
-    """Has no options at all, and streams if it is let."""
-
     fails: bool = False
-    seen: ClassVar[list[dict]] = []
+    seen: list[dict] = Field(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
         return "plain"
 
     def _generate(self, messages, stop=None, run_manager=None, **options):
-        type(self).seen.append(options)
+        self.seen.append(options)
         if self.fails:
             raise PermissionError("no")
         return ChatResult(generations=[ChatGeneration(message=AIMessage("Paris"))])
@@ -82,20 +79,16 @@ class Plain(BaseChatModel):
         raise AssertionError("streamed")
 
 
-@pytest.fixture
-def seen():
-    Plain.seen = []
-    return Plain.seen
-
-
-def test_a_model_that_fails_at_once_is_not_asked_for_every_response(seen):
+def test_a_model_that_fails_at_once_is_not_asked_for_every_response():
+    model = Plain(fails=True)
     with pytest.raises(AgentError, match="PermissionError: no"):
-        ModelAgent("a", Plain(fails=True), n_samples=5).sample(REQUEST)
-    assert len(seen) == 1
+        ModelAgent("a", model, n_samples=5).sample(REQUEST)
+    assert len(model.seen) == 1
 
 
-def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it(seen):
-    compiled = graph(ModelAgent("a", Plain(), n_samples=2)).compile()
+def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it():
+    model = Plain()
+    compiled = graph(ModelAgent("a", model, n_samples=2)).compile()
     shown = [message.text for message, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
     assert shown == ["Q?", "Paris"]
-    assert seen == [{}, {}]
+    assert model.seen == [{}, {}]

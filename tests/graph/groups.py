@@ -10,6 +10,18 @@ ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
 THREAD = {"configurable": {"thread_id": "1"}}
 
 
+class Deciding:
+    """A policy of a user's own, which decides one of these a round, and the last one from then on."""
+
+    def __init__(self, *decisions, **attributes):
+        self.decisions, self.seen = decisions, []
+        vars(self).update(attributes)
+
+    def decide(self, measurement, *, round, max_rounds):
+        self.seen.append((round, max_rounds, measurement))
+        return self.decisions[min(round, len(self.decisions) - 1)]
+
+
 def graph(*agents, **options):
     """Returns a graph that compares words, answers up to a CoE of 0.5, and tries nothing again, unless told."""
     defaults = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "retries": 0}

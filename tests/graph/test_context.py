@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
-from tests.graph.groups import THREAD, graph, saved
+from tests.graph.groups import THREAD, Deciding, graph, saved
 
 ASKED = {"question": "Capital of Mali?"}
 
@@ -64,15 +64,9 @@ def test_what_cannot_work_is_refused_before_any_agent_is_asked(context, error, s
 def test_a_threshold_that_the_policy_does_not_have_is_refused():
     with pytest.raises(ValueError, match='"max_coe" of the context needs a policy whose threshold it is; got Regime'):
         build(policy=RegimePolicy(0.5, 0.3)).invoke(ASKED, context={"max_coe": 0.4})
-
-    class Own:
-        aleatoric_threshold = epistemic_threshold = 0.5
-
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("abstain")
-
-    with pytest.raises(ValueError, match="got Own, with none to change"):
-        build(policy=Own()).invoke(ASKED, context={"aleatoric_threshold": 0.4})
+    own = Deciding(Decision("abstain"), aleatoric_threshold=0.5, epistemic_threshold=0.5)
+    with pytest.raises(ValueError, match="got Deciding, with none to change"):
+        build(policy=own).invoke(ASKED, context={"aleatoric_threshold": 0.4})
 
 
 def test_agents_that_could_not_decide_alone_are_refused():

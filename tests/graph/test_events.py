@@ -6,7 +6,7 @@ from coe_agents import ThresholdPolicy
 from coe_agents.graph import Event
 from coe_agents.policy import Decision
 from tests.doubles import ScriptedAgent
-from tests.graph.groups import graph, saying
+from tests.graph.groups import Deciding, graph, saying
 
 
 def told(compiled, **options):
@@ -36,11 +36,8 @@ def of(events, name):
     ],
 )
 def test_no_event_quotes_a_response(reason, shown):
-    class Quoting:
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("abstain", None, reason)
-
-    compiled = graph(*saying("Paris", "Lyon", "It is a long answer that is cut"), policy=Quoting()).compile()
+    policy = Deciding(Decision("abstain", None, reason))
+    compiled = graph(*saying("Paris", "Lyon", "It is a long answer that is cut"), policy=policy).compile()
     (decided,) = of(told(compiled), "decided")
     assert (decided["reason"] == reason) is shown
     assert shown or decided["reason"] == "the decision has the reason, which quotes a response"

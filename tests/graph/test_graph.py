@@ -7,7 +7,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import CalibratedPolicy, Decision
 from coe_agents.rounds import Debate
 from tests.doubles import CountingModel, ScriptedAgent
-from tests.graph.groups import ask, both, decide, graph, saved, saying
+from tests.graph.groups import Deciding, ask, both, decide, graph, saved, saying
 from tests.policy.test_calibrated import CALIBRATION
 
 ANSWER_ALL = ThresholdPolicy(float("inf"))
@@ -15,15 +15,6 @@ ANSWER_ALL = ThresholdPolicy(float("inf"))
 
 def trio():
     return [ScriptedAgent(name, ["Paris", "paris."]) for name in ("a", "b", "c")]
-
-
-class Recorder:
-    def __init__(self, *actions):
-        self.actions, self.seen = list(actions), []
-
-    def decide(self, measurement, *, round, max_rounds):
-        self.seen.append((round, max_rounds, measurement))
-        return Decision(self.actions[min(round, len(self.actions) - 1)], None, "as told")
 
 
 def test_agreement_is_answered_with_its_numbers():
@@ -58,7 +49,7 @@ def test_what_is_no_answer_is_not_answered_however_sure(said):
 
 def test_another_round_asks_again_and_ends_at_the_bound():
     agents = [ScriptedAgent("a", ["Paris"], ["Lyon"]), ScriptedAgent("b", ["Lyon"])]
-    policy = Recorder("another_round")
+    policy = Deciding(Decision("another_round", None, "as told"))
     decision = decide(*agents, policy=policy, strategies={"conflict": "resample"}, max_rounds=3)
     assert decision["action"] == "abstain"
     assert decision["reason"] == (
@@ -74,7 +65,7 @@ def test_another_round_asks_again_and_ends_at_the_bound():
 
 def test_a_new_turn_on_a_thread_starts_clean():
     agents = trio()
-    policy = Recorder("another_round", "answer")
+    policy = Deciding(Decision("another_round"), Decision("answer"))
     compiled = saved(*agents, policy=policy, max_rounds=2)
     thread = {"configurable": {"thread_id": "1"}}
     compiled.invoke({"question": "First?"}, thread)
@@ -137,17 +128,9 @@ def test_weights_replace_those_of_the_agents():
         graph(ScriptedAgent("a", ["x"], weight=0.0))
 
 
-class Own:
-    def __init__(self, decided):
-        self.decided = decided
-
-    def decide(self, measurement, *, round, max_rounds):
-        return self.decided
-
-
 def test_a_policy_that_returns_something_else_is_an_error():
-    with pytest.raises(TypeError, match="of Own returns must be a Decision; got str"):
-        decide(*trio(), policy=Own("answer"))
+    with pytest.raises(TypeError, match="of Deciding returns must be a Decision; got str"):
+        decide(*trio(), policy=Deciding("answer"))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +142,7 @@ def test_a_policy_that_returns_something_else_is_an_error():
     ],
 )
 def test_an_answer_of_the_policys_own_passes_the_same_gate(decided, action, answer):
-    decision = decide(*trio(), policy=Own(decided))
+    decision = decide(*trio(), policy=Deciding(decided))
     assert (decision["action"], decision["answer"]) == (action, answer)
 
 

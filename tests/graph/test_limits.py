@@ -12,7 +12,7 @@ from coe_agents.graph.context import CallersLimits
 from coe_agents.policy import Decision
 from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
-from tests.graph.groups import THREAD, ask
+from tests.graph.groups import THREAD, Deciding, ask
 from tests.graph.nodes.test_another_round import graph, three
 
 
@@ -32,30 +32,22 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
 
 
-class Again:
-    otherwise = "escalate"
-
-    def __init__(self):
-        self.left = []
-
-    def decide(self, measurement, *, round, max_rounds):
-        self.left.append(measurement.tokens_left)
-        return Decision("another_round")
-
-
 def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_which_the_policy_sees():
-    agents, policy = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 3) for name in "ab"], Again()
+    agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 3) for name in "ab"]
+    policy = Deciding(Decision("another_round"), otherwise="escalate")
     # two responses of each agent take 2 x (3 + 2) tokens: 15 are left, and twice as many responses would take 20
     asked = graph(*agents, policy=policy, max_rounds=9, token_budget=25, strategies={"ambiguous": "resample"})
     decision = ask(asked)["decision"]
     assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
     assert sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values()) <= 25
-    assert (policy.left, decision["action"], decision["n_rounds"]) == ([15, 3], "escalate", 2)
+    assert [measurement.tokens_left for *_, measurement in policy.seen] == [15, 3]
+    assert (decision["action"], decision["n_rounds"]) == ("escalate", 2)
 
 
 def test_a_callers_budget_makes_a_round_smaller_too():
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 4) for name in "ab"]
-    asked = graph(*agents, policy=Again(), max_rounds=2, strategies={"ambiguous": "resample"}).compile()
+    again = Deciding(Decision("another_round"))
+    asked = graph(*agents, policy=again, max_rounds=2, strategies={"ambiguous": "resample"}).compile()
     asked.invoke({"question": "Q?"}, context=CallersLimits(token_budget=25))
     assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
 

@@ -9,7 +9,7 @@ from coe_agents.graph import candidates
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from tests.clustering.test_responses import WithinOne
-from tests.graph.groups import decide
+from tests.graph.groups import Deciding, decide
 from tests.policy.test_ties import assert_equal
 
 
@@ -17,27 +17,15 @@ def two_by_two(names="abcd"):
     return [ScriptedAgent(name, [text]) for name, text in zip(names, ["Paris", "Paris", "Lyon", "Lyon"], strict=True)]
 
 
-class Own:
-    def __init__(self, answer=None, **attributes):
-        self.answer = answer
-        vars(self).update(attributes)
-
-    def __repr__(self):
-        return f"Own({vars(self)})"  # the ids of tests must be the same in every process
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer", self.answer, "as told")
-
-
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
         (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
-        (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),  # there is one round
-        (Own(), "abstain"),
-        (Own("Metz", otherwise="escalate"), "escalate"),
+        (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),
+        (Deciding(Decision("answer")), "abstain"),
+        (Deciding(Decision("answer", "Metz"), otherwise="escalate"), "escalate"),
     ],
-    ids=repr,
+    ids=["escalate", "no round is left", "own", "own, another answer"],
 )
 def test_a_tie_is_not_answered_whatever_the_policy(policy, action):
     decision = decide(*two_by_two(), policy=policy)

@@ -5,7 +5,7 @@ from coe_agents.policy import Decision
 from coe_agents.rounds import RoundPlan
 from tests.doubles import ScriptedAgent
 from tests.graph import groups
-from tests.graph.groups import ask, both
+from tests.graph.groups import Deciding, ask, both
 
 AGAIN = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round"))
 
@@ -57,17 +57,13 @@ def test_a_quorum_lost_in_a_debate_abstains_and_nothing_former_passes_for_an_ans
 
 
 def test_a_policy_may_name_the_strategy():
-    class Naming:
-        def __init__(self, strategy):
-            self.strategy = strategy
+    def naming(strategy):
+        return Deciding(Decision("another_round", None, "as told", strategy))
 
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("another_round", None, "as told", self.strategy)
-
-    decision = ask(graph(*three(), policy=Naming("resample")))["decision"]
+    decision = ask(graph(*three(), policy=naming("resample")))["decision"]
     assert decision["trajectory"][1]["strategy"] == "resample"
     with pytest.raises(ValueError, match="got 'argue'"):
-        ask(graph(*three(), policy=Naming("argue")))
+        ask(graph(*three(), policy=naming("argue")))
 
 
 def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():

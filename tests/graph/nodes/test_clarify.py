@@ -7,19 +7,12 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.policy import Decision
 from tests.doubles import ScriptedAgent
 from tests.graph import groups
-from tests.graph.groups import THREAD, ask
+from tests.graph.groups import THREAD, Deciding, ask
 
 ASKED = (
     '"Capital?" can be taken in more than one way. The answers so far:\n- Paris (75%)\n- Lyon (25%)\nWhat do you mean?'
 )
 CLEARER = "Capital?\nClarification: Of France."
-
-
-class ClarifyOnce:
-    def decide(self, measurement, *, round, max_rounds):
-        if round:
-            return Decision("answer", None, "clear")
-        return Decision("another_round", None, "ambiguous", "clarify")
 
 
 def group():
@@ -28,7 +21,8 @@ def group():
 
 
 def graph(agents, policy=None, **options):
-    options = {"policy": policy or ClarifyOnce(), "max_rounds": 2, "clarify": True, **options}
+    once = Deciding(Decision("another_round", None, "ambiguous", "clarify"), Decision("answer"))
+    options = {"policy": policy or once, "max_rounds": 2, "clarify": True, **options}
     return groups.graph(*agents, **options)
 
 

@@ -17,6 +17,7 @@ from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
 from coe_agents.testing import ScriptedAgent, create_response
 from tests.doubles import Rewriting
+from tests.graph.groups import Deciding
 
 TOOL = {
     "type": "function",
@@ -25,11 +26,6 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]},
     },
 }
-
-
-class Leading:
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer", None, "it leads")
 
 
 class Trusting:
@@ -41,7 +37,7 @@ class Trusting:
 
 POLICIES = st.sampled_from(
     [
-        Leading(),
+        Deciding(Decision("answer", None, "it leads")),
         Trusting(),
         ThresholdPolicy(0.0),
         ThresholdPolicy(0.5),

@@ -101,21 +101,6 @@ def decided(config):
     return graph.invoke({"question": "What is the capital of France?"})["decision"]
 
 
-def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module):
-    name = module()
-    config = load(
-        written(
-            clusterer=f'[clusterer]\nkind = "{name}:Same"\n[clusterer.options]\ndigits = 3\n',
-            policy=f'[policy]\nkind = "{name}:Always"\noptions = {{ reason = "why not" }}\n',
-        )
-    )
-    assert (config.clusterer.digits, config.policy.reason) == (3, "why not")
-    assert config.clusterer.cluster([["x", "y"]], ["?"]) == [[0, 0]]
-    decision = decided(config)
-    assert (decision["action"], decision["coe"]) == ("answer", 0)
-    assert decision["reason"].endswith("why not")
-
-
 def test_a_divergence_and_a_solver(written, installed, register):
     register("coe_agents.divergences", half=f"{installed}:half")
     graph = f'[graph]\ndivergence = "half"\ncoordination = "{installed}:squared"\n'

@@ -35,17 +35,12 @@ def chain(first, second, **options):
     return agents, create_sequential_graph(gate.compile(), next_question=next_question, **options)
 
 
-def both(graph, question):
-    compiled = graph.compile()
-    result, other = compiled.invoke({"question": question}), asyncio.run(compiled.ainvoke({"question": question}))
-    assert result["steps"] == other["steps"]
-    return result
-
-
 def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():
     table = {"Q": ["one"], "one": ["two"], "two": ["x"], "x": ["never"]}
     agents, graph = chain(table, {**table, "two": ["y"]})
-    result = both(graph, "Q")
+    compiled = graph.compile()
+    result, other = compiled.invoke({"question": "Q"}), asyncio.run(compiled.ainvoke({"question": "Q"}))
+    assert result["steps"] == other["steps"]
     assert [(step["question"], step["answer"]) for step in result["steps"]] == [
         ("Q", "one"),
         ("one", "two"),

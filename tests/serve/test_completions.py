@@ -6,6 +6,9 @@ import pytest
 from coe_agents.testing import ScriptedAgent
 from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, complete, create_group, group_of
 
+# three agents, each certain of another answer: CoE is log 3, all of it epistemic
+REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
+
 
 async def test_the_group_is_the_only_model():
     async with client_of(create_group(*AGREEING)) as client:
@@ -36,10 +39,7 @@ async def test_an_abstention_is_a_refusal_that_reveals_no_response():
     (choice,) = response.json()["choices"]
     # many clients drop "refusal": they would show an empty answer
     assert (choice["message"]["content"], choice["finish_reason"]) == (choice["message"]["refusal"], "content_filter")
-    # three agents, each certain of another answer: CoE is log 3, all of it epistemic
-    assert choice["message"]["refusal"] == (
-        "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
-    )
+    assert choice["message"]["refusal"] == REFUSAL
     assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
     assert not any(word in response.text for word in WITHHELD)
 
@@ -104,9 +104,6 @@ async def test_the_agents_see_the_conversation():
         ("assistant", "In France."),
         ("user", "And Paris?"),
     ]
-
-
-REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
 
 
 @pytest.mark.parametrize(

@@ -44,14 +44,10 @@ def opened(pipe):
     return opened
 
 
-def start(tab, question):
+def ask(tab, question="Which?"):
     tab.run("document.querySelector('#question').value = ''; document.querySelector('#question').focus()")
     tab.call("Input.insertText", text=question)
     tab.press("Enter", 13)
-
-
-def ask(tab, question="Which?"):
-    start(tab, question)
     tab.wait("document.querySelector('#verdict').dataset.kind !== 'running'")
 
 

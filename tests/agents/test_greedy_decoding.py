@@ -68,16 +68,6 @@ def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
     assert (error.sampling["n_received"], error.sampling["n_requests"]) == (4, 1)
 
 
-def test_counted_once_copies_are_one_response():
-    with running(greedy()) as server:
-        reply = sampled(agent(server, on_greedy="count_once"), first_index=2)
-    assert [(response["text"], response["index"]) for response in reply["responses"]] == [("Quito", 2)]
-    sampling = reply["sampling"]
-    assert (sampling["counted"], sampling["ignores_temperature"], sampling["n_received"]) == ("once", True, 4)
-    assert sampling["probe"] == "its 4 replies to a request for a story are equal, too"
-    assert reply["usage"] == {"input_tokens": 22, "output_tokens": 16}
-
-
 def test_it_is_asked_once_in_the_process_whoever_asks():
     with running(greedy()) as server, served(texts=("Paris",), ignores_logprobs=True) as sound:
         for name in ("a", "b"):  # clients of their own

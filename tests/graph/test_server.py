@@ -18,11 +18,11 @@ async def echo(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
-async def post(path, given, method="POST"):
+async def post(path, given):
     transport = httpx.ASGITransport(app=ContextCheck(echo))
     content = given if isinstance(given, bytes) else json.dumps(given).encode()
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
-        return await client.request(method, path, content=content)
+        return await client.post(path, content=content)
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def _nothing_is_known(monkeypatch):
     monkeypatch.setattr(findings, "FINDINGS", Findings())
 
 
-def greedy(**options) -> Served:
-    return Served(("Quito", "Port Vila"), ignores_logprobs=True, ignores_temperature=True, **options)
+def greedy() -> Served:
+    return Served(("Quito", "Port Vila"), ignores_logprobs=True, ignores_temperature=True)
 
 
 def agent(server: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:

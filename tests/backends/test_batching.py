@@ -15,7 +15,6 @@ from tests.waiting import until
 FOLDER = str(model_folder("tiny-llama"))
 QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[::150]
 """Of all lengths."""
-SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=24, stop=(), max_batch=256)
 
 
 @pytest.fixture
@@ -163,7 +162,9 @@ async def test_no_batch_is_larger_than_it_may_be(batches, sizes, chat):
 
 
 def test_prompts_of_very_unlike_lengths_do_not_join():
-    def prepared(length, *, n=1, settings=SETTINGS):
+    settings = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=24, stop=(), max_batch=256)
+
+    def prepared(length, *, n=1):
         return Prepared([5] * length, range(n), settings)
 
     assert prepared(70).may_join([prepared(20)])

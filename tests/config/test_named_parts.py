@@ -82,9 +82,9 @@ def installed(module, folder, monkeypatch):
 
 @pytest.fixture
 def written(folder):
-    def written(*, clusterer=CLUSTERER, policy=POLICY, graph=""):
+    def written(*, clusterer=CLUSTERER, graph=""):
         path = folder / "coe.toml"
-        path.write_text(AGENTS + clusterer + policy + graph)
+        path.write_text(AGENTS + clusterer + POLICY + graph)
         return path
 
     return written

@@ -9,12 +9,12 @@ from tests.doubles import ScriptedAgent
 from tests.graph.groups import Deciding, graph, saying
 
 
-def told(compiled, **options):
+def told(compiled):
 
     async def atold():
-        return [event async for event in compiled.astream({"question": "Q?"}, stream_mode="custom", **options)]
+        return [event async for event in compiled.astream({"question": "Q?"}, stream_mode="custom")]
 
-    events = list(compiled.stream({"question": "Q?"}, stream_mode="custom", **options))
+    events = list(compiled.stream({"question": "Q?"}, stream_mode="custom"))
     assert sorted(map(untimed, asyncio.run(atold()))) == sorted(map(untimed, events))
     return events
 

@@ -60,10 +60,10 @@ def everything(tab, selector):
     return tab.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((node) => node.innerText)")
 
 
-def move(tab, value, part="coe"):
+def move(tab, value):
     """Moves the slider of the threshold by the keyboard's event."""
     tab.run(
-        f"(() => {{ const slider = document.querySelector('#limit-{part}'); slider.value = {value};"
+        f"(() => {{ const slider = document.querySelector('#limit-coe'); slider.value = {value};"
         "slider.dispatchEvent(new Event('input', {bubbles: true})) })()"
     )
 

@@ -5,7 +5,7 @@ from coe_agents.policy import Decision
 from coe_agents.rounds import RoundPlan
 from tests.doubles import ScriptedAgent
 from tests.graph import groups
-from tests.graph.groups import Deciding, ask, both
+from tests.graph.groups import Deciding, ask, both, saying
 
 AGAIN = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round"))
 
@@ -14,10 +14,9 @@ def graph(*agents, **options):
     return groups.graph(*agents, **{"policy": AGAIN, "max_rounds": 2, **options})
 
 
-def three(*, a=(), b=(), c=()):
-    """Three agents that say one thing a round: Paris, Paris, Lyon at first."""
-    said = {"a": ["Paris", *a], "b": ["Paris", *b], "c": ["Lyon", *c]}
-    return [ScriptedAgent(name, *([text] for text in texts)) for name, texts in said.items()]
+def three(*, c=()):
+    """Three agents that say one thing a round, Paris, Paris, and Lyon; the third may change its mind."""
+    return [*saying("Paris", "Paris"), ScriptedAgent("c", *([text] for text in ("Lyon", *c)))]
 
 
 def test_a_debate_shows_the_answers_and_its_responses_replace_the_former_ones():

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents import ThresholdPolicy
+from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
-from tests.graph.groups import THREAD, graph
+from tests.graph.groups import THREAD, Deciding, graph
 from tests.postgres import programs, running_postgres
 
 ROOT = Path(__file__).parent.parent.parent
@@ -33,20 +33,13 @@ def place(request, tmp_path):
     return address
 
 
-class Again:
-    def decide(self, measurement, *, round, max_rounds):
-        return ThresholdPolicy(100.0 if round else 0.0, otherwise="another_round").decide(
-            measurement, round=round, max_rounds=max_rounds
-        )
-
-
 def asked_again():
     agents = [
         ScriptedAgent("a", ["Paris", "Lyon"], ["Paris"]),
         ScriptedAgent("b", ["Paris"]),
         ScriptedAgent("c", ConnectionError("refused")),
     ]
-    return graph(*agents, policy=Again(), max_rounds=2)
+    return graph(*agents, policy=Deciding(Decision("another_round"), Decision("answer")), max_rounds=2)
 
 
 def test_a_decision_outlives_a_restart(place):

@@ -98,18 +98,3 @@ def configured(path, max_coe, more=""):
     agent = '[[agents]]\nname = "{}"\nprovider = "openai"\nmodel = "m"\nn_samples = 3\n'
     path.write_text("".join(agent.format(name) for name in ("first", "second")) + REST.format(max_coe) + more)
     return path
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--policies", ","], "it must name at least one file"),
-        (["--policies", "none.toml"], "none.toml cannot be read"),
-    ],
-)
-def test_a_mistake_is_exit_2(tmp_path, monkeypatch, options, said):
-    monkeypatch.chdir(tmp_path)
-    configured(tmp_path / "own.toml", 0.5)
-    done = run("compare", write(tmp_path / "s.samples.jsonl", group(3)), *options)
-    assert done.returncode == 2
-    assert said in done.stderr

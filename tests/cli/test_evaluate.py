@@ -6,19 +6,6 @@ from tests.faults import failing
 from tests.servers import answering, completion, served
 
 
-def test_what_is_sampled_is_scored_and_json_stands_alone(tmp_path):
-    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(4)]
-    with served(("Paris",)) as right, served(("Paris", "Lyon", "Rome")) as unsure:
-        agents = [AGENT.format(name=name, url=state.url, more="") for name, state in (("a", right), ("b", unsure))]
-        options = ["--dataset", questions(tmp_path, *records), "--config", str(config(tmp_path, *agents))]
-        done = run("evaluate", *options, "--clusterer", "normalized", "--out", str(tmp_path / "r"), "--json")
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert (figures["n_questions"], figures["n_scored"], figures["accuracy"]) == (4, 4, 1.0)
-    assert "coe" in figures["scores"]
-    assert "4 questions, 2 agents" in done.stderr
-
-
 def test_what_failed_ends_it_before_the_score(tmp_path):
     with failing("401") as ill:
         path = config(tmp_path, AGENT.format(name="ill", url=ill.url, more=""))

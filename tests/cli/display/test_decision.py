@@ -3,11 +3,8 @@ import io
 import pytest
 from rich.console import Console
 
-from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.cli.display.decision import show_decision
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision.views import to_json
-from coe_agents.testing import ScriptedAgent
 
 DECISION = {
     "action": "answer",
@@ -40,15 +37,6 @@ def test_the_answer_comes_first_then_the_agents_then_the_numbers():
     assert any(line.startswith("c") and "failed" in line and "OSError: gone" in line for line in lines)
     assert [line.split()[0] for line in lines[2:]] == ["CoE", "a", "██████", "c", "CoE", "consensus:", "1"]
     assert lines[-1] == "1 round, 12 tokens, 0.50 s"
-
-
-@pytest.mark.parametrize(("divergence", "by"), [("kl", ""), ("js", " under js, rescaled to 0.693,")])
-def test_the_reason_leaves_the_parts_to_the_line_that_adds_them(divergence, by):
-    agents = [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["y"])]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1), divergence=divergence)
-    decision = graph.compile().invoke({"question": "?"})["decision"]
-    unit = " nats" if divergence == "kl" else ""
-    assert f"Not confident enough: CoE {decision['coe']:.3f}{by} exceeds 0.1{unit}." in shown(**decision)
 
 
 def test_eighty_columns_cut_nothing_off_and_break_no_interval():

@@ -1,5 +1,3 @@
-"""Names, and the order of agents, lines and files, change no figure."""
-
 import json
 import tempfile
 from pathlib import Path
@@ -51,7 +49,6 @@ def figures_of(folder, rows, *, n_files=1, **options):
 
 
 def flat(value, path=()):
-    """Every figure by its place."""
     if isinstance(value, dict):
         return {place: each for key, part in value.items() for place, each in flat(part, (*path, key)).items()}
     if isinstance(value, list):

@@ -26,7 +26,6 @@ def test_one_case_by_hand():
 
 
 def sum_over_starts(losses, probabilities, *, risk, least):
-    """The evidence by its definition: every start and every bet on its own."""
     n, total = len(losses), 0.0
     for bet in _BETS:
         factors = [1.0 + bet * least / risk * (x - risk) / p for x, p in zip(losses, probabilities, strict=True)]

@@ -82,13 +82,11 @@ def test_an_answer_shows_where_something_was_left_out(actions, left):
 
 
 class Counting:
-    """A splitter and support that count how often they are called."""
-
     def __init__(self):
-        self.n_calls, self.n_asked = 0, 0
+        self.n_asked = []
 
     def judge(self, asked):
-        self.n_calls, self.n_asked = self.n_calls + 1, self.n_asked + len(asked)
+        self.n_asked.append(len(asked))
         return Overlap().judge(asked)
 
 
@@ -101,14 +99,8 @@ def long_text(n, seed):
 
 def test_many_questions_are_one_pass():
     support = Counting()
-    claims = Claims(support=support)
-    asked = [
-        responses({name: [long_text(10, f"{q}{i}".encode()[0]) for i in range(3)] for name in "abcde"})
-        for q in range(20)
-    ]
-    found = claims.decide(asked)
-    assert (support.n_calls, support.n_asked) == (1, 20)
-    assert len(found) == 20
+    assert len(Claims(support=support).decide([responses(SAID)] * 20)) == 20
+    assert support.n_asked == [20]
 
 
 def cpu_seconds(n_claims):

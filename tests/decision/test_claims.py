@@ -1,5 +1,3 @@
-"""How the claims of a long answer are shown: in words, as HTML, on a terminal and in the server's answer."""
-
 from io import StringIO
 
 import pytest

@@ -1,5 +1,3 @@
-"""What a `GroupDecision` shows of an outcome, and `ask`, which returns one."""
-
 from dataclasses import fields
 from html.parser import HTMLParser
 

@@ -1,5 +1,3 @@
-"""LangChain's own middleware over a group: there is nothing between them."""
-
 import pytest
 
 from tests.decisions.scripted import CALL, HARMLESS, RISKY, dead, says, tinyworld_models

@@ -1,5 +1,3 @@
-"""The support of a proposal, and the policy that asks for it."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Ties, and what renaming and reordering leave as it is."""
-
 import random
 from collections.abc import Mapping
 from dataclasses import fields
@@ -47,7 +45,6 @@ def renamed(responses, weights, shuffle):
 
 
 def figures(measurement, names):
-    """All fields but the responses, with agents under their old names and clusters by their representatives."""
     found = {field.name: getattr(measurement, field.name) for field in fields(Measurement) if field.name != "sampled"}
     found["support"] = dict(zip(found.pop("representatives"), found["support"], strict=True))
     for by_agent in ("agents", "proposals", "proposal_support", "votes", "weights"):
@@ -57,7 +54,6 @@ def figures(measurement, names):
 
 
 def assert_equal(one, other):
-    """Equal texts and numbers within 1e-12, however deep."""
     if isinstance(one, Mapping):
         assert one.keys() == other.keys()
         for key in one:

@@ -4,7 +4,8 @@ import pytest
 
 from coe_agents import prompts
 from coe_agents.rounds import Debate
-from tests.rounds.contexts import context, measured
+from tests.policy.measurements import measured_texts as measured
+from tests.rounds.contexts import context
 
 ANSWERS = ["Paris", "Lyon", "Nice", "Brest", "Metz"]
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.policy import Decision, Policy, RegimePolicy, ThresholdPolicy
-from coe_agents.policy.base import SettlingPolicy, quorum, regime_thresholds, without_tie
+from coe_agents.policy import Decision, RegimePolicy, ThresholdPolicy
+from coe_agents.policy.base import quorum, regime_thresholds, without_tie
 from coe_agents.uncertainty.forecast import CoEForecast
 from tests.policy.measurements import measured as measurement
 
@@ -155,23 +155,6 @@ def test_regime_says_which_thresholds_it_can_never_reach():
 def test_unknown_names_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_the_optional_hooks_of_a_policy_are_protocols():
-    class Plain:
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("abstain")
-
-    class Bounded(Plain):
-        aleatoric_threshold, epistemic_threshold = 0.1, 0.2
-
-        def is_settled(self, measurement):
-            return True
-
-    policies = ThresholdPolicy(0.5), RegimePolicy(0.4, 0.7), Plain(), Bounded()
-    assert [isinstance(one, Policy) for one in policies] == [True] * 4
-    assert [isinstance(one, SettlingPolicy) for one in policies] == [True, True, False, True]
-    assert list(map(regime_thresholds, policies)) == [(0.5, 0.3), (0.4, 0.7), (0.5, 0.3), (0.1, 0.2)]
 
 
 def test_half_of_the_thresholds_is_refused():

@@ -55,13 +55,6 @@ def test_the_first_response_is_that_of_the_lowest_index_whatever_the_order_of_ro
     assert measured(*rows).proposals["a"] == canonical_action(pay(5))
 
 
-def test_texts_have_support_as_well():
-    rows = [create_response(name, text) for name, text in zip("abc", ("Rome", "Rome", "Paris"), strict=True)]
-    found = measure(rows, [0, 0, 1])
-    assert found.proposal_support == {"a": 0.5, "b": 0.5, "c": 0.0}
-    assert (found.calls, found.contested, found.answer_kind) == (None, None, "answer")
-
-
 @pytest.mark.parametrize(
     ("calls", "text", "kind", "answer"),
     [

@@ -31,13 +31,6 @@ def test_by_hand():
     assert all(isinstance(value, float) for value in split)
 
 
-def test_weighted_by_hand():
-    split = collaborative_entropy(HALF_AND_SURE, weights=[0.75, 0.25])
-    # the aleatoric mean stays uniform; mean (5/8, 3/8); 3/4 (1/2 log(4/5) + 1/2 log(4/3)) + 1/4 log(8/5)
-    assert split.aleatoric == pytest.approx(LOG_2 / 2)
-    assert split.epistemic == pytest.approx(0.375 * math.log(16 / 15) + 0.25 * math.log(8 / 5), abs=1e-15)
-
-
 def test_other_divergences_by_hand():
     # opposite deltas against (1/2, 1/2). js: m = (3/4, 1/4), (log(4/3) + 1/2 log(2/3) + 1/2 log 2) / 2 = 3/4 log(4/3);
     # hellinger: sqrt(1 - sqrt(1/2)); wasserstein: 1/2

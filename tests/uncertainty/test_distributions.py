@@ -15,12 +15,6 @@ def test_frequencies_by_hand():
     )
 
 
-def test_probabilities_by_hand():
-    # (0.3 + 0.1) / 0.5 and 0.1 / 0.5: duplicates count twice
-    logs = np.log([0.3, 0.1, 0.1])
-    assert cluster_distributions([0, 1, 0], [0, 0, 0], log_probs=logs) == pytest.approx(np.array([[0.8, 0.2]]))
-
-
 def test_nothing_underflows():
     # exp(-5000) is 0 in doubles; 1 : e^-1 all the same
     distributions = cluster_distributions([0, 1, 1], [0, 0, 1], log_probs=[-5000.0, -5001.0, -9000.0])

@@ -71,25 +71,6 @@ def test_one_response_and_one_to_come_by_hand(monkeypatch):
     assert wide.keeps_lead  # with confidence 0.54
 
 
-def test_nothing_is_open_where_nothing_is_left():
-    found = coe_forecast(LABELS, AGENTS, [0, 0], log_probs=LOGS, divergence="js")
-    rows = cluster_distributions(LABELS, AGENTS, log_probs=LOGS)
-    split = collaborative_entropy(rows, divergence="js")
-    for interval, value in zip((found.total, found.aleatoric, found.epistemic), split, strict=True):
-        assert interval == pytest.approx((value, value))
-    assert found.lead == 1.0
-
-
-def test_a_disputed_lead_may_be_lost_and_a_clear_one_not():
-    disputed, clear = (
-        coe_forecast([0, 0, 0, 1, 1], [0, 1, 2, 3, 4], [9] * 5),
-        coe_forecast([0] * 9, [0, 1, 2] * 3, [1] * 3),
-    )
-    assert 0.3 < disputed.lead < 0.8
-    assert not disputed.keeps_lead
-    assert clear.keeps_lead
-
-
 def test_the_epistemic_part_is_forecast_on_the_scale_given():
     plain, scaled = (coe_forecast(LABELS, AGENTS, MORE, divergence="js", epistemic_scale=scale) for scale in (1.0, 3.0))
     assert scaled.aleatoric == plain.aleatoric

@@ -9,7 +9,7 @@ import scipy.special
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy, intervals
+from coe_agents.uncertainty import coe_interval, collaborative_entropy, intervals
 from coe_agents.uncertainty.intervals import canonical_order
 from tests.uncertainty.strategies import questions
 
@@ -272,16 +272,6 @@ def test_the_hull_by_the_book(monkeypatch, n, divergence):
     most = collaborative_entropy(np.eye(2), weights=weights, divergence=divergence).epistemic
     ends[2] = (ends[2][0], min(ends[2][1], most))
     assert np.array([found.total, found.aleatoric, found.epistemic]) == pytest.approx(np.array(ends))
-
-
-def test_the_estimate_is_the_plain_one():
-    rows = cluster_distributions(LABELS, AGENTS, log_probs=LOGS)
-    interval = coe_interval(LABELS, AGENTS, log_probs=LOGS, divergence="js", n_resamples=10)
-    assert interval.estimate == collaborative_entropy(rows, divergence="js")
-    assert (interval.n_resamples, interval.confidence) == (10, 0.95)
-    for low, high in (interval.total, interval.aleatoric, interval.epistemic):
-        assert isinstance(low, float)
-        assert 0.0 <= low <= high
 
 
 def test_the_seed_decides():

@@ -86,18 +86,6 @@ def test_scaled_full_dispute_is_the_entropy_of_the_weights(masses, divergence):
     assert epistemic_scale(np.array([*weights, 0.0]), divergence) == pytest.approx(epistemic_scale(weights, divergence))
 
 
-HALVES = np.array([0.5, 0.5])
-
-
-def test_the_scale_by_hand():
-    assert epistemic_scale(HALVES) == epistemic_scale(np.array([0.2, 0.3, 0.5])) == 1.0
-    assert epistemic_scale(HALVES, "wasserstein") == pytest.approx(math.log(2) / 0.5)
-    assert epistemic_scale(HALVES, "hellinger") == pytest.approx(math.log(2) / math.sqrt(1 - math.sqrt(0.5)))
-    # m = (3/4, 1/4): JS = (log(4/3) + log(2/3) / 2 + log 2 / 2) / 2, the same of both agents
-    js = (math.log(4 / 3) + math.log(2 / 3) / 2 + math.log(2) / 2) / 2
-    assert epistemic_scale(HALVES, "js") == pytest.approx(math.log(2) / js)
-
-
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_where_nobody_can_disagree_the_scale_is_1(divergence):
     assert epistemic_scale(np.array([1.0]), divergence) == epistemic_scale(np.array([0.0, 1.0]), divergence) == 1.0

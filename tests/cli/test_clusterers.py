@@ -82,7 +82,6 @@ def test_doctor_puts_the_obvious_to_a_clusterer(clusterer, examined):
     [
         ("entailment", 'it takes "The capital of France is Lyon." for "The capital of France is Paris."'),
         ("contradiction", 'it tells "Paris is the capital of France." from "The capital of France is Paris."'),
-        ("Perhaps.", "it tells"),
     ],
 )
 def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):

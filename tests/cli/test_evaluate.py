@@ -32,9 +32,11 @@ def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_
     with served(("Paris",)) as agent, answering(lambda body: completion("correct")) as server:
         path = config(tmp_path, AGENT.format(name="a", url=agent.url, more=""))
         path.write_text(f'{path.read_text()}[judge]\nprovider = "openai"\nmodel = "j"\nbase_url = "{server.url}"\n')
-        options = ["--config", str(path), "--clusterer", "normalized", "--correctness", "judge", "--json"]
-        done = run("evaluate", "--dataset", data, "--out", str(tmp_path / "r"), *options)
+        own = ["--dataset", data, "--out", tmp_path / "r", "--config", path, "--clusterer", "normalized", "--json"]
+        done = run("evaluate", *own, "--correctness", "judge")
+        again = run("evaluate", *own, "--correctness", "reference")
         scored = run("score", tmp_path / "r", "--config", path, "--json")
+    assert json.loads(again.stdout)["judged"]["recorded"]["correctness"] == "judge", again.stderr
     assert json.loads(scored.stdout)["correctness"] == "judge j", scored.stderr
     assert "[judge]" in run("score", tmp_path / "r").stderr
     assert done.returncode == 0, done.stderr

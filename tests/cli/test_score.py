@@ -53,6 +53,19 @@ def test_wrong_answers_with_a_reference_in_them_are_named_where_they_are_many(tm
     assert "contain a reference" not in run("score", labelled, "--resamples", 5).stdout
 
 
+def test_score_of_a_proposer(tmp_path):
+    rows = [
+        row(f"q{i}", agent, text="Done.", calls=[{"name": "pay", "args": {}}][: i % 4], correct=i % 3 > 0)
+        for i in range(12)
+        for agent in "ab"
+    ]
+    path = write(tmp_path / "s.jsonl", rows)
+    shown = run("score", path, "--clusterer", "actions", "--proposer", "a", "--resamples", 5).stdout
+    assert "Is the first response of a wrong?" in shown
+    assert "a tool is called" in shown
+    assert "9, 0.667" in shown
+
+
 JUDGED = """\
 [[agents]]
 name = "a"

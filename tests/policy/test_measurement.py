@@ -131,7 +131,7 @@ SAID = [response(agent, "x", logprob=-1.0 * i, n_tokens=1) for agent in "ba" for
 
 
 def test_responses_weigh_as_they_are_measured():
-    found = forecast(SAID, [0, 1, 0, 0], {"b": 2})
-    by_place = coe_forecast([0, 1, 0, 0], [0, 0, 1, 1], [2, 0], log_probs=[-1.0, -2.0, -1.0, -2.0])
-    assert found == by_place
+    options = {"log_probs": [-1.0, -2.0, -1.0, -2.0], "weights": [0.75, 0.25], "confidence": 0.8}
+    found = forecast(SAID, [0, 1, 0, 0], {"b": 2}, weights={"a": 1.0, "b": 3.0}, confidence=0.8)
+    assert found == coe_forecast([0, 1, 0, 0], [0, 0, 1, 1], [2, 0], **options)
     assert found != forecast(SAID, [0, 1, 0, 0], {"b": 2}, weighting="frequency")

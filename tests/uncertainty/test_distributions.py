@@ -25,10 +25,6 @@ def test_nothing_underflows():
     assert cluster_distributions([0, 1], [0, 0], log_probs=[-1.0, -math.inf]).tolist() == [[1.0, 0.0]]
 
 
-def test_given_sizes_pad_with_zeros():
-    assert cluster_distributions([0, 0], [0, 1], n_clusters=3, n_agents=2).tolist() == [[1.0, 0.0, 0.0]] * 2
-
-
 @given(st.integers(0, 2**32 - 1), st.booleans())
 @settings(max_examples=15)
 def test_batch_equals_single(seed, weighted):

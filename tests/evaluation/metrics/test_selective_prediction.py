@@ -57,9 +57,7 @@ def test_the_papers_area_reproduces_its_table():
     ("correct", "uncertainty", "message"),
     [
         ([True, None], [1, 2], r'"correct" must hold True and False'),
-        ([1.0, np.nan], [1, 2], r'"correct" must hold True and False .* got nan'),
         ([1.0, -0.5], [1, 2], r"got -0.5"),
-        ([0, 2], [1, 2], r"got 2"),
         ([True, False], [1, np.nan], r'"uncertainty" must hold finite numbers only; got nan'),
         ([True, False], [1, 2, 3], r"equally long and not empty; got shapes \(2,\) and \(3,\)"),
         ([], [], "not empty|True and False"),

@@ -79,12 +79,6 @@ def test_refuses_log_probs(log_probs, message):
         cluster_distributions([0, 1, 0], [0, 0, 1], log_probs=log_probs)
 
 
-@pytest.mark.parametrize("log_probs", [-1.0, [-1.0, -2.0]])
-def test_one_response_needs_its_own_log_probability(log_probs):
-    with pytest.raises(ValueError, match=r'"log_probs" must fit the shape of "labels", \(1,\); got'):
-        cluster_distributions([0], [0], log_probs=log_probs)
-
-
 def test_names_the_question_of_an_impossible_agent():
     with pytest.raises(ValueError, match=r"all of agent 0's are -inf in question 1"):
         cluster_distributions([[0], [0]], [0], log_probs=[[-1.0], [-math.inf]])

@@ -69,15 +69,6 @@ def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, per
     assert own == pytest.approx(expected, abs=1e-14)
 
 
-def test_the_canonical_order_by_hand():
-    # columns sorted: (0, 2), (1, 3), (0, 4); by the last, then the first: clusters 0, 1, 2
-    agents, clusters = canonical_order(np.array([[2.0, 1.0, 4.0], [0.0, 3.0, 0.0]]), [(), ()])
-    assert (agents.tolist(), clusters.tolist()) == ([1, 0], [0, 1, 2])
-    # equal rows are ordered by traits
-    agents, clusters = canonical_order(np.array([[1.0, 2.0], [1.0, 2.0]]), [(0.6,), (0.4,)])
-    assert (agents.tolist(), clusters.tolist()) == ([1, 0], [0, 1])
-
-
 @given(questions(), st.sampled_from(["kl", "js"]), st.data())
 @settings(max_examples=25)
 def test_the_order_of_agents_and_responses_changes_nothing(question, divergence, data):

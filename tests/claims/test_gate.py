@@ -5,7 +5,7 @@ import pytest
 
 from coe_agents.claims import ClaimPolicy, Claims, Overlap, Sentences
 from coe_agents.claims.policy import compose
-from coe_agents.testing import create_response
+from coe_agents.testing import TableEntailment, create_response
 
 SAID = {
     "a": ["Ada was born in London. She wrote programs. She died in Rome."],
@@ -119,20 +119,14 @@ def test_a_question_with_forty_claims_takes_little_time_and_twice_the_claims_not
     assert large < 4 * max(small, 0.02)
 
 
-class Judge:
-    """An entailment model: what names another town contradicts."""
-
-    def predict(self, pairs):
-        return np.array([[0.9, 0.1, 0.0] if "Rome" in premise else [0.0, 0.1, 0.9] for premise, _ in pairs])
-
-
 def test_an_entailment_model_tells_contradiction_from_silence():
-    claims = Claims(support=Judge(), policy=ClaimPolicy(0.5, mark_from=None))
+    judge = TableEntailment(lambda text, claim: "contradiction" if "Rome" in text else "entailment")
+    claims = Claims(support=judge, policy=ClaimPolicy(0.5, mark_from=None))
     said = {"a": ["Ada died in London."], "b": ["Ada died in Rome."], "c": ["I don't know."]}
     (found,) = claims.decide([responses(said)], weights={"b": 0.0})  # who is not trusted gives no draft, and is heard
     assert found["answer"] is None
     assert found["claims"][0]["agents"] == {
-        "b": {"supports": 0.0, "contradicts": 0.9, "silent": pytest.approx(0.1)},
+        "b": {"supports": pytest.approx(0.1), "contradicts": 0.8, "silent": pytest.approx(0.1)},
         "c": {"supports": 0.0, "contradicts": 0.0, "silent": 1.0},
     }
 

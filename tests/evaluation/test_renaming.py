@@ -56,10 +56,6 @@ def flat(value, path=()):
     return {path: value}
 
 
-def renamed(rows, names):
-    return [each | {"agent": names[each["agent"]]} for each in rows]
-
-
 def assert_same(before, after, names):
     agents = {names[name]: count for name, count in before["details"]["agents"].items()}
     expected = flat(before | {"details": before["details"] | {"agents": agents}})
@@ -88,7 +84,7 @@ def test_renaming_agents_and_shuffling_lines_changes_no_figure(rows, permuted, d
             dict(zip(NAMES, permuted, strict=True)),
             {each: f"{drawn.randint(0, 9)} {each}" for each in NAMES},
         ):
-            lines = renamed(rows, names)
+            lines = [each | {"agent": names[each["agent"]]} for each in rows]
             drawn.shuffle(lines)
             n_files = drawn.randint(1, min(3, len(lines)))
             assert_same(before, figures_of(folder, lines, n_files=n_files, **options), names)

@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -86,20 +87,15 @@ def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
 TIED = ("Paris", "Rome")
 
 
-class Otherwise:
-    def __init__(self, otherwise):
-        self.otherwise = otherwise
-
-
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
-        (Otherwise("another_round"), "another_round"),
-        (Otherwise("answer"), "abstain"),
-        (Otherwise("guess"), "abstain"),
-        (Otherwise(["escalate"]), "abstain"),
+        (SimpleNamespace(otherwise="another_round"), "another_round"),
+        (SimpleNamespace(otherwise="answer"), "abstain"),
+        (SimpleNamespace(otherwise="guess"), "abstain"),
+        (SimpleNamespace(otherwise=["escalate"]), "abstain"),
         (object(), "abstain"),
-        (type("Table", (Otherwise,), {"actions": {}})("escalate"), "abstain"),
+        (SimpleNamespace(actions={}, otherwise="escalate"), "abstain"),
     ],
 )
 def test_an_answered_tie_becomes_the_otherwise_of_the_policy(policy, action):

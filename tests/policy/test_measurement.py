@@ -120,6 +120,13 @@ def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, div
     assert found.interval == pytest.approx(coe_interval(numbers, agents, **options).total, **close)
 
 
+def test_the_interval_surrounds_the_estimate_of_a_torn_agent():
+    said = [response("a", "xy"[i % 2], index=i) for i in range(10)]
+    low, high = measure(said, [i % 2 for i in range(10)]).interval
+    assert 0 <= low < LN2 < high < math.log(4)  # there may be answers that nobody has given yet
+    assert measure(said, [0] * 10, n_resamples=0).interval is None
+
+
 @pytest.mark.parametrize(("said", "labels"), [([], []), ([response("a", "x")], [0, 1])])
 def test_labels_must_fit(said, labels):
     message = f"one label for each of at least one response; got {len(labels)} for {len(said)}. Get them from"

@@ -153,7 +153,10 @@ def test_unknown_names_are_refused(make, message):
         make()
 
 
-def test_half_of_the_thresholds_is_refused():
+def test_the_thresholds_of_regimes_are_the_policys_own_if_it_has_both():
+    assert regime_thresholds(ThresholdPolicy(0.5)) == (0.5, 0.3)
+    assert regime_thresholds(RegimePolicy(0.4, 0.7)) == (0.4, 0.7)
+
     class Half:
         epistemic_threshold = 0.2
 

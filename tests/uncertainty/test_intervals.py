@@ -268,6 +268,7 @@ def test_the_hull_by_the_book(monkeypatch, n, divergence):
 def test_the_seed_decides():
     same = [coe_interval(LABELS, AGENTS, seed=s, n_resamples=50) for s in (3, 3, 4, np.random.default_rng(3))]
     assert same[0] == same[1] == same[3] != same[2]
+    assert (same[0].confidence, same[0].n_resamples) == (0.95, 50)
 
 
 def test_the_concentration_of_many_responses_underflows_nothing():

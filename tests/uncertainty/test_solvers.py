@@ -10,6 +10,12 @@ from coe_agents.uncertainty.solvers import genetic_step, greedy_step, softmax_st
 from tests.uncertainty.strategies import groups, row
 
 
+def test_greedy_takes_the_highest_and_shares_a_tie():
+    assert greedy_step(np.array([[0.2, 0.4, 0.4], [0.1, 0.2, 0.7]])).tolist() == [[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]
+    tenths = np.array([[0.1 + 0.2, 0.3, 0.4 - 1e-10, 0.4]])  # sums of responses may differ by rounding
+    assert greedy_step(tenths).tolist() == [[0.0, 0.0, 0.5, 0.5]]
+
+
 @pytest.mark.parametrize("step", [greedy_step, softmax_step, genetic_step])
 @given(data=st.data())
 @settings(max_examples=5)

@@ -56,15 +56,6 @@ def test_answers_that_are_not_shown_are_counted():
     assert shown(agents={"a": {"distribution": said}}).splitlines()[8].rstrip().endswith("20% 2 others")
 
 
-def test_an_agent_that_counts_once_says_why():
-    agent = {
-        "distribution": {"Paris": 1.0},
-        "sampling": [{"n_requests": 1, "counted": "each"}, {"n_requests": 1, "counted": "once"}],
-    }
-    assert "one response: its temperature has no effect" in shown(agents={"a": agent})
-    assert "no effect" not in shown(agents={"a": {**agent, "sampling": [{"n_requests": 1, "counted": "each"}]}})
-
-
 def test_who_decided_is_said_where_it_was_not_the_group():
     assert shown(decided_by="jud\x1bge").splitlines()[2] == "→ Paris  (decided by jud�ge)"
     keys = {"question", "seconds", "action", "answer", "reason", "regime", "coe", "aleatoric", "epistemic", "n_rounds"}

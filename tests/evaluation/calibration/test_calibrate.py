@@ -203,17 +203,6 @@ def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
     assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", "right", True)
 
 
-def test_equal_agents_break_no_tie(rows):
-    # each is right in half of the disputes
-    samples = [
-        row(f"q{i:03}", agent, 0, "right" if (i + (agent == "a")) % 2 else f"wrong {i % 4}", references=["right"])
-        for i in range(200)
-        for agent in "ab"
-    ]
-    found = calibrate(rows(samples), risk=0.3, confidence=0.9, score="learned", **NAMED).calibration
-    assert (found.gate.weights, found.n_ties, found.threshold) == ((0.5, 0.5), 200, None)
-
-
 def test_what_cannot_be_calibrated_says_why(rows):
     data = rows(group(50))
     without, other = (

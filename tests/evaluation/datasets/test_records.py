@@ -80,7 +80,6 @@ def test_nq_open_and_records_of_ones_own():
     [
         ({"question": "Who?"}, '"references" is missing'),
         ({"question": "Who?", "references": "Ann"}, "must be a list of strings; got 'Ann'"),
-        ({"question": "Who?", "references": [], "answerable": "no"}, '"answerable" must be true or false'),
         ({"question": "who", "answer": [" "]}, "it has no answer"),
         ({**HUB_TRIVIA, "answer": {"value": "<unk>", "aliases": []}}, "test split is published without"),
         ({**HUB_SQUAD, "answers": ["Paris"]}, '"answers" must be a list of'),

@@ -63,7 +63,6 @@ class Page:
         return result
 
     def open(self, place: Path | str) -> None:
-        """Opens a file or an address, and returns once its script is ready."""
         self.call("Page.navigate", url=place if isinstance(place, str) else place.resolve().as_uri())
         self.wait("document.documentElement?.dataset.ready")
 
@@ -83,12 +82,10 @@ class Page:
             time.sleep(0.02)
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """Presses the mouse at one place and lets go at another."""
         for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
     def press(self, key: str, code: int) -> None:
-        """Presses a key, by its name and number."""
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
@@ -147,11 +144,7 @@ class _Pipe:
 
 @contextmanager
 def running_chromium() -> Iterator[_Pipe]:
-    """Yields the pipe to a new browser with an empty profile, which ends with the block.
-
-    Raises:
-        FileNotFoundError: If Chromium is not installed.
-    """
+    """Yields the pipe to a new browser with an empty profile, which ends with the block."""
     path = program()
     if path is None:
         raise FileNotFoundError("Chromium is not here. On Debian: apt-get install chromium")

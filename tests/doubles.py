@@ -1,5 +1,3 @@
-"""Test doubles that stand at the edges: an agent, and chat models."""
-
 import re
 from collections.abc import Callable
 from typing import Any

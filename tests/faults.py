@@ -11,7 +11,6 @@ from typing import Any
 from tests.servers import TOKENS, Served, running, write
 
 KEY = "sk-planted-0123456789abcdef"
-MEGABYTE = 1_000_000
 
 
 def error(message: str, **fields: Any) -> bytes:
@@ -27,7 +26,7 @@ REPLIES: dict[str, tuple[int, bytes, dict[str, str]]] = {
     "429 soon": (429, error("Slow down"), {"Retry_After": "0.4"}),
     "429 without": (429, error("Slow down"), {}),
     "no credit": (429, error("You exceeded your current quota", code="insufficient_quota"), {}),
-    "500": (500, b"<html>" + b"x" * MEGABYTE, WEB),
+    "500": (500, b"<html>" + b"x" * 1_000_000, WEB),
     "502": (502, b"<html>Bad Gateway</html>", WEB),
     "503": (503, error("Service Unavailable"), {}),
     "504": (504, b"<html>Gateway Time-out</html>", WEB),
@@ -78,15 +77,11 @@ class Faulty(Served):
                 reply["choices"][-1]["logprobs"] = None
             case "NaN log-probability":
                 reply["choices"][-1]["logprobs"] = {"content": [{**TOKENS[0], "logprob": float("nan")}]}
-            case "1 MB":
-                for choice in reply["choices"]:  # alike for longer than any bound, and not the same
-                    choice["message"]["content"] = "a" * MEGABYTE + f" {choice['index']}"
         return status, reply
 
 
 @contextmanager
 def failing(fault: str, **options: Any) -> Iterator[Faulty]:
-    """Runs a server with a fault for as long as the context lasts."""
     if fault != "refused":
         with running(Faulty(fault, **options)) as state:
             yield state

@@ -1,5 +1,3 @@
-"""A limit of a process that a test sets for a while."""
-
 import resource
 from contextlib import contextmanager
 

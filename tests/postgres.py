@@ -21,11 +21,7 @@ def programs() -> Path | None:
 
 @contextmanager
 def running_postgres() -> Iterator[str]:
-    """Yields the address of a new server, which ends with the block.
-
-    Raises:
-        FileNotFoundError: If PostgreSQL is not installed.
-    """
+    """Yields the address of a new server, which ends with the block."""
     folder = programs()
     if folder is None:
         raise FileNotFoundError("PostgreSQL's initdb is not here. On Debian: apt-get install postgresql")

@@ -25,15 +25,8 @@ TOKENS = [
 class Served:
     """What was asked, and how to answer: by default as vLLM does, choice i from the seed + i.
 
-    Args:
-        texts: What it says, in turn.
-        ignores_n: Gives one choice, whatever `n` is.
-        ignores_logprobs: Gives none.
-        ignores_temperature: Says its first text always, and something else, always the same, for random characters.
-        refuses: Options that it answers with an error.
-        seconds: How long it takes.
-        gathers: It answers nobody before so many were here at once.
-        keeps_alive: Leaves connections open for further requests, as real servers do.
+    Where it ignores the temperature, its replies to a probe are equal, too; it answers nobody before as many as it
+    `gathers` were here at once.
     """
 
     def __init__(
@@ -138,13 +131,7 @@ def is_probe(body: dict[str, Any]) -> bool:
 
 
 def completion(*texts: str, tokens: list[dict[str, Any]] | None = None, top: dict[str, float] | None = None) -> Reply:
-    """A chat completion with one choice per text.
-
-    Args:
-        texts: One for each choice.
-        tokens: Their log-probabilities.
-        top: Those of the first token instead, likeliest first.
-    """
+    """A chat completion with one choice per text; `top` has log-probabilities for its first token, likeliest first."""
     listed = [{"token": token, "logprob": logprob, "bytes": None} for token, logprob in (top or {}).items()]
     content = [{**listed[0], "top_logprobs": listed}] if listed else tokens
     choices = [
@@ -191,7 +178,6 @@ S = TypeVar("S", bound=Served)
 
 @contextmanager
 def served(texts: tuple[str, ...] = ("Paris", "It is Paris.", "Lyon"), **options: Any) -> Iterator[Served]:
-    """Runs a server for as long as the context lasts."""
     with running(Served(texts, **options)) as state:
         yield state
 

@@ -84,23 +84,10 @@ def find_phrases(text: str) -> Iterator[str]:
             yield f'"{match[0]}": write "{instead}"'
 
 
-def python_files() -> list[Path]:
-    files = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
-    return [path for path in files if path != Path(__file__) and "_build" not in path.parts]
-
-
-def plain_files() -> list[Path]:
-    return [
-        path
-        for pattern in PLAIN
-        for path in sorted(ROOT.glob(pattern))
-        if path.is_file() and "_build" not in path.parts
-    ]
-
-
 def test_code_is_in_plain_english():
     faults = []
-    for path in python_files():
+    files = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
+    for path in [path for path in files if path != Path(__file__) and "_build" not in path.parts]:
         source = path.read_text(encoding="utf-8")
         if any(find_phrases(source)):  # one search for most files
             faults += [
@@ -114,7 +101,9 @@ def test_code_is_in_plain_english():
 def test_documentation_is_in_plain_english():
     faults = [
         f"{path.relative_to(ROOT)}: {fault}"
-        for path in plain_files()
+        for pattern in PLAIN
+        for path in sorted(ROOT.glob(pattern))
+        if path.is_file() and "_build" not in path.parts
         for fault in find_phrases(path.read_text(encoding="utf-8"))
     ]
     assert not faults, "\n".join(faults)

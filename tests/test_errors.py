@@ -7,7 +7,7 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, errors
-from coe_agents.errors import prints_secret, secrets_of
+from coe_agents.errors import secrets_of
 
 KEY = "sk-planted-0123456789"
 
@@ -66,11 +66,3 @@ def test_what_holds_itself_ends():
     options = {"api_key": KEY}
     options["self"] = options
     assert secrets_of(Holder(options=options)) == {KEY}
-
-
-def test_an_error_tells_by_its_causes_too():
-    error = RuntimeError("refused")
-    error.__cause__ = OSError(f"header {KEY}")
-    assert prints_secret(error, {KEY})
-    assert not prints_secret(error, {"another-secret"})
-    assert not prints_secret(error, set())

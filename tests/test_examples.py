@@ -1,6 +1,3 @@
-"""Examples, deployable graphs and the README's Python blocks run as they stand."""
-
-import json
 import re
 import runpy
 import sys
@@ -9,9 +6,11 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from tests.graph.groups import THREAD
+from tests.graph.test_schemas import SERVED, served_graph
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-GRAPHS = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -33,23 +32,15 @@ def test_readme_blocks_run(block):
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
 
 
-THREAD = {"configurable": {"thread_id": "1"}}
-
-
-def served(name):
-    """Returns a deployable graph with a checkpointer, which a server brings."""
-    path, variable = GRAPHS[name]["path"].split(":")
-    graph = runpy.run_path(str(ROOT / path))[variable]
-    assert (graph.name, graph.checkpointer) == (name, None)
-    return graph.copy(update={"checkpointer": InMemorySaver()})
-
-
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("name", SERVED)
 def test_graphs_are_deployable(name):
+    graph = served_graph(name)
+    assert (graph.name, graph.checkpointer) == (name, None)
+    deployed = graph.copy(update={"checkpointer": InMemorySaver()})  # which a server brings
     if name == "council":
-        state = served(name).invoke({"messages": [("user", "Convert 3 metres to centimetres.")]}, THREAD)
+        state = deployed.invoke({"messages": [("user", "Convert 3 metres to centimetres.")]}, THREAD)
         assert (state["council"]["action"], state["council"]["decided_by"]) == ("answer", "group")
         assert "300 centimetres" in state["messages"][-2].text
     else:
-        result = served(name).invoke({"messages": [("user", "What is the chemical symbol for gold?")]}, THREAD)
+        result = deployed.invoke({"messages": [("user", "What is the chemical symbol for gold?")]}, THREAD)
         assert "Au" in result["messages"][-1].text

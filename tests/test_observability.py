@@ -1,5 +1,3 @@
-"""Spans, events and metrics of real runs, through the SDK's in-memory exporters."""
-
 import asyncio
 import json
 import re
@@ -24,21 +22,20 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 import coe_agents
-from coe_agents import Arbiter, CoECouncil, ModelAgent, RegimePolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import Arbiter, CoECouncil, ModelAgent, RegimePolicy
 from coe_agents.graph.state import CoEState
 from coe_agents.observability import CoETelemetry
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import tinyworld_tools
 from tests.doubles import CountingModel, ScriptedAgent
+from tests.graph import groups
+from tests.graph.groups import saying
 
 NODES = ["abstain", "cluster", "coordinator", "invoke_agent a", "invoke_agent b", "measure", "prepare"]
 RUN = "invoke_workflow LangGraph"
 
 
 class Recorded:
-    """A handler whose exports stay in memory."""
-
     def __init__(self, **options):
         self.exporter, self.reader, self.tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
         self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
@@ -98,9 +95,8 @@ def rounded(attributes):
 
 
 def graph(*agents, **options):
-    agents = agents or (ScriptedAgent("a", ["secret Paris"]), ScriptedAgent("b", ["secret Lyon"]))
     policy = RegimePolicy(0.5, 0.3, actions={"conflict": options.pop("conflict", "abstain")})
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0, **options)
+    return groups.graph(*(agents or saying("secret Paris", "secret Lyon")), policy=policy, **options)
 
 
 def question():
@@ -176,21 +172,6 @@ def test_names_are_those_of_the_conventions():
     }
 
 
-def test_each_node_is_a_span_under_the_run():
-    recorded, compiled = Recorded(), graph().compile()
-    with recorded.tracers.get_tracer("caller").start_as_current_span("caller") as caller:
-        compiled.invoke({"question": "Q?"}, recorded.config)
-    run = recorded.named(RUN)
-    assert run.parent.span_id == caller.get_span_context().span_id
-    below = [span for span in recorded.spans if span.name not in ("caller", RUN)]
-    assert sorted(span.name for span in below) == NODES
-    assert {span.parent.span_id for span in below} == {run.context.span_id}
-    assert {span.context.trace_id for span in below} == {run.context.trace_id}
-    assert recorded.named("measure").attributes["coe.coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
-    assert {span.status.status_code for span in below} == {StatusCode.UNSET}
-    assert not recorded.handler._runs
-
-
 def test_runs_at_the_same_time_do_not_mix():
     recorded, compiled, n_runs = Recorded(), graph().compile(), 8
 
@@ -209,56 +190,24 @@ def test_runs_at_the_same_time_do_not_mix():
     for root, below in by_root.items():
         assert sorted(span.name for span in below) == NODES
         assert {span.context.trace_id for span in below} == {roots[root].context.trace_id}
+        assert {span.status.status_code for span in below} == {StatusCode.UNSET}
+    assert not recorded.handler._runs
     ((attributes, point),) = recorded.points("coe.decisions").items()
     assert (dict(attributes), point.value) == ({"coe.action": "abstain", "coe.regime": "conflict"}, 2 * n_runs)
 
 
-def test_decisions_tokens_and_entropy_are_counted():
-    recorded = Recorded()
-    graph().compile().invoke({"question": "Q?"}, recorded.config)
-    (entropy,) = recorded.points("coe.collaborative_entropy").values()
-    assert (entropy.count, entropy.sum) == (1, pytest.approx(0.6931, abs=1e-4))
-    (attributes,) = recorded.points("coe.collaborative_entropy")
-    assert dict(attributes) == {"coe.action": "abstain"}
-    tokens = {
-        (dict(key)["gen_ai.agent.name"], dict(key)["gen_ai.token.type"]): p.value
-        for key, p in recorded.points("coe.tokens").items()
-    }
-    assert tokens == {("a", "input"): 3, ("a", "output"): 1, ("b", "input"): 3, ("b", "output"): 1}
-    assert not recorded.points("coe.failures")
-
-
-def test_a_failed_agent_is_an_error_and_the_run_is_not():
-    recorded = Recorded()
-    agents = ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", OSError("secret address"))
-    graph(*agents, min_agents=1).compile().invoke({"question": "Q?"}, recorded.config)
-    failed = recorded.named("invoke_agent b")
-    assert (failed.status.status_code, failed.attributes["error.type"]) == (StatusCode.ERROR, "OSError")
-    assert recorded.named(RUN).status.status_code == StatusCode.UNSET
-    ((attributes, point),) = recorded.points("coe.failures").items()
-    assert (dict(attributes), point.value) == ({"gen_ai.agent.name": "b", "error.type": "OSError"}, 1)
-    assert "secret" not in recorded.everything()
-
-
 @pytest.mark.parametrize("content", [False, True])
-def test_content_is_exported_only_if_asked_for(content):
-    recorded = Recorded(content=content)
-    graph().compile().invoke({"question": "a secret question?"}, recorded.config)
-    assert ("secret Paris" in recorded.everything()) is content
-    assert ("secret question" in recorded.everything()) is content
-    assert ("coe.reason" in recorded.named("coordinator").attributes) is content
-
-
-def test_a_tool_that_fails_is_an_error_without_its_message():
+def test_a_tool_that_fails_is_an_error_without_its_message_and_shows_its_arguments_if_asked_for(content):
     @tool
     def fail() -> str:
         """Fails."""
         raise OSError("a secret")
 
-    recorded = Recorded(content=True)
+    recorded = Recorded(content=content)
     with pytest.raises(OSError, match="a secret"):
         fail.invoke({}, recorded.config)
     span = recorded.named("execute_tool fail")
+    assert ("gen_ai.tool.call.arguments" in span.attributes) is content
     assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "OSError")
     assert "secret" not in recorded.everything()
 
@@ -275,7 +224,9 @@ def test_a_graph_in_a_graph_counts_once_and_an_interrupt_is_no_error():
     parent.add_edge(START, "answer")
     parent.add_edge("answer", "person")
     config = {**recorded.config, "configurable": {"thread_id": "1"}}
-    parent.compile(checkpointer=InMemorySaver()).invoke({"question": "Q?"}, config)
+    with recorded.tracers.get_tracer("caller").start_as_current_span("caller") as caller:
+        parent.compile(checkpointer=InMemorySaver()).invoke({"question": "Q?"}, config)
+    assert recorded.named(RUN).parent.span_id == caller.get_span_context().span_id
     outer = recorded.named("answer")
     assert recorded.named("measure").parent.span_id == outer.context.span_id
     assert [point.value for point in recorded.points("coe.decisions").values()] == [1]

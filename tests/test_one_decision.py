@@ -16,6 +16,8 @@ from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
 from coe_agents.testing import ScriptedAgent, create_response
+from tests.doubles import Rewriting
+from tests.graph.groups import Deciding
 
 TOOL = {
     "type": "function",
@@ -24,13 +26,6 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]},
     },
 }
-
-
-class Leading:
-    """Answers whatever leads."""
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer", None, "it leads")
 
 
 class Trusting:
@@ -42,7 +37,7 @@ class Trusting:
 
 POLICIES = st.sampled_from(
     [
-        Leading(),
+        Deciding(Decision("answer", None, "it leads")),
         Trusting(),
         ThresholdPolicy(0.0),
         ThresholdPolicy(0.5),
@@ -61,14 +56,10 @@ SAID = st.lists(
 PAID = st.lists(st.sampled_from([None, 5, 6, 7]), min_size=3, max_size=3)
 
 
-def named(said):
-    return dict(zip("abc", said, strict=False))
-
-
 @settings(max_examples=12)
 @given(SAID, POLICIES, st.integers(1, 3))
 def test_a_graph_and_a_replay_decide_texts_alike(tmp_path_factory, said, policy, min_agents):
-    said = named(said)
+    said = dict(zip("abc", said, strict=False))
     min_agents = min(min_agents, len(said))
     agents = [ScriptedAgent(name, texts, n_samples=len(texts)) for name, texts in said.items()]
     graph = create_coe_graph(
@@ -89,7 +80,7 @@ def test_a_graph_and_a_replay_decide_texts_alike(tmp_path_factory, said, policy,
 @given(PAID, POLICIES)
 def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory, paid, policy):
     rows = {name: propose(name, amount) for name, amount in zip(("driver", "b", "c"), paid, strict=True)}
-    agents = [ProposingAgent(name, row) for name, row in rows.items()]
+    agents = [Rewriting(name, [row["text"]], calls=row["calls"]) for name, row in rows.items()]
     graph = create_coe_graph(agents, clusterer=ActionMatch(), policy=policy, tools=[TOOL]).compile()
     decision = graph.invoke({"question": "Pay."})["decision"]
 
@@ -117,18 +108,6 @@ def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory,
     if verified.decision["action"] == "answer":  # nothing goes on that a council which may choose would not choose
         assert ruled.decision["proposer"] == DRIVER
         assert verified.message is driver
-
-
-class ProposingAgent(ScriptedAgent):
-    """Proposes one call, or none."""
-
-    def __init__(self, name, row):
-        super().__init__(name, [row["text"]], n_samples=1)
-        self._row = row
-
-    def sample(self, request, config=None):
-        reply = super().sample(request, config)
-        return {**reply, "responses": [{**reply["responses"][0], "calls": self._row["calls"]}]}
 
 
 def propose(name, amount):

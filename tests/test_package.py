@@ -168,7 +168,8 @@ def test_workflows_call_targets_that_exist_and_pin_their_actions(path):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for name, job in workflow["jobs"].items():
         assert job["timeout-minutes"] <= 60, name
-        assert set(as_list(job.get("needs", []))) <= set(workflow["jobs"])
+        needs = job.get("needs", [])
+        assert ({needs} if isinstance(needs, str) else {*needs}) <= set(workflow["jobs"])
         for step in job["steps"]:
             assert ("uses" in step) != ("run" in step), step
             assert re.fullmatch(r"[\w.-]+(/[\w.-]+)+@[\w./-]+", step.get("uses", "a/b@v1")), step
@@ -181,7 +182,3 @@ def test_workflows_test_every_python_that_the_package_names():
     named = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
     assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == named
     assert project["requires-python"] == f">={named[0]}"
-
-
-def as_list(value):
-    return value if isinstance(value, list) else [value]

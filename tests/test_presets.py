@@ -1,5 +1,3 @@
-"""Presets of answers: what is asked for, read and compared fits together."""
-
 from dataclasses import replace
 
 import pytest
@@ -8,7 +6,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from coe_agents import ModelAgent, NormalizedMatch, RegimePolicy, ask, create_coe_graph, sentences, short_answers
 from coe_agents.policy.guarantee import differences
 from coe_agents.prompts import ANSWER_ALONE
-from coe_agents.testing import ScriptedAgent, TableEntailment
+from coe_agents.testing import ScriptedAgent
 from tests.policy.test_calibrated import CALIBRATION
 from tests.policy.test_guarantee import SAME
 
@@ -25,21 +23,6 @@ class Seen(FakeListChatModel):
     def _call(self, messages, *args, **kwargs):
         self.prompts.append([message.text for message in messages])
         return super()._call(messages, *args, **kwargs)
-
-
-def test_short_answers_are_one_whatever_is_said_around_them():
-    decision = ask("Capital of France?", [ScriptedAgent("a", PARIS), ScriptedAgent("b", PARIS)])
-    assert (decision.action, decision.coe, decision.answers) == ("answer", 0.0, "short")
-
-
-def test_sentences_are_one_where_each_entails_the_other():
-    texts = ["Paris is it.", "The capital is Paris."]
-    question = "Capital of France?"
-    both = [f"{question} {text}" for text in texts]
-    judge = TableEntailment({(both[0], both[1]): "entailment", (both[1], both[0]): "entailment"})
-    agents = [ScriptedAgent(name, [text]) for name, text in zip("ab", texts, strict=True)]
-    decision = ask(question, agents, answers=sentences(judge))
-    assert (decision.action, decision.answers) == ("answer", "sentences")
 
 
 def test_the_instruction_is_added_to_an_agents_own_prompt_where_words_are_asked_for():

@@ -30,13 +30,6 @@ def test_an_entailment_shows_both_sides_as_data():
     assert len(prompts.entailment("x" * 10_000, "y")) < prompts.MAX_JUDGED + 500
 
 
-def test_a_debate_shows_answers_and_support_and_not_who_gave_them():
-    assert prompts.debate("Q?", [("Paris", 0.6), ("Lyon", 0.4)]).splitlines()[2:4] == [
-        '<answer support="60%">Paris</answer>',
-        '<answer support="40%">Lyon</answer>',
-    ]
-
-
 def test_a_review_shows_the_call_whole_and_the_end_of_the_conversation():
     said = [
         ("user", "first"),

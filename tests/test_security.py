@@ -13,13 +13,13 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
 import coe_agents
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import ModelAgent
 from coe_agents.cli import main
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.testing import ScriptedAgent
 from coe_agents.text import REDACTED
+from tests.graph.groups import THREAD, graph
 from tests.serve import live
 from tests.servers import Served, running, served, write
 
@@ -131,19 +131,14 @@ def test_a_key_in_the_file_itself_is_refused_unquoted(line, tmp_path):
 
 
 async def test_a_key_is_in_no_state_and_no_checkpoint(every_log):
-    saver, config = InMemorySaver(), {"configurable": {"thread_id": "1"}}
+    saver = InMemorySaver()
     with running(Echoing()) as server:
         model = ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0)
-        graph = create_coe_graph(
-            [ModelAgent("served", model, n_samples=2)],
-            clusterer=NormalizedMatch(),
-            policy=ThresholdPolicy(0.5),
-            retries=1,
-        ).compile(checkpointer=saver)
-        result = await graph.ainvoke({"question": "Q?"}, config)
+        asked = graph(ModelAgent("served", model, n_samples=2), retries=1).compile(checkpointer=saver)
+        result = await asked.ainvoke({"question": "Q?"}, THREAD)
     assert len(server.seen) == 1  # a refused key is not tried again
     assert REDACTED in result["decision"]["failed_agents"]["served"]
-    kept = [repr(result), repr(list(graph.get_state_history(config))), repr(saver.storage), repr(saver.writes)]
+    kept = [repr(result), repr(list(asked.get_state_history(THREAD))), repr(saver.storage), repr(saver.writes)]
     kept += [repr(saver.blobs), every_log.text]
     assert REDACTED in repr(saver.storage) + repr(saver.writes) + repr(saver.blobs)  # the bytes are legible
     assert not [text for text in kept if KEY in text]
@@ -165,8 +160,7 @@ class Telling(ScriptedAgent):
 async def test_a_key_is_not_in_what_langgraph_logs_of_a_retry(every_log):
     agent = Telling("own", ["x"])
     agent.api_key = KEY
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=1).compile()
-    result = await graph.ainvoke({"question": "Q?"})
+    result = await graph(agent, retries=1).compile().ainvoke({"question": "Q?"})
     assert len(agent.requests) == 2
     assert "Retrying" in every_log.text  # LangGraph told of it, with the error and its causes
     assert KEY not in every_log.text + repr(result)

@@ -16,7 +16,6 @@ from coe_agents.text import (
     for_terminal,
     is_visible,
     one_line,
-    quantity,
     redact,
     redact_all,
     secrets_of_environment,
@@ -63,11 +62,6 @@ def test_escaped_json_is_the_same_json(value):
     shown = visible(json.dumps(value, ensure_ascii=False))
     assert json.loads(shown) == value
     assert all(map(is_visible, shown))
-
-
-def test_a_count_has_its_noun():
-    assert [quantity(n, "question") for n in (0, 1, 1234)] == ["0 questions", "1 question", "1234 questions"]
-    assert [quantity(n, "case waits", "cases wait") for n in (1, 2)] == ["1 case waits", "2 cases wait"]
 
 
 KEY, AWKWARD = "sk-planted-0123456789", "k'e\"y/é+%\\_{x}-secret-part"

@@ -6,13 +6,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from coe_agents import ThresholdPolicy, create_coe_graph, create_coe_tool
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import create_coe_tool
 from coe_agents.errors import CoEError
 from coe_agents.testing.driver import ScriptedDriver
-from tests.doubles import ScriptedAgent
+from tests.graph.groups import THREAD, graph, saved, saying
 
-AGREED, SPLIT = (["Paris"], ["Paris."]), (["Paris"], ["Lyon"])
+AGREED, SPLIT = ("Paris", "Paris."), ("Paris", "Lyon")
 WITHHELD = (
     'The group withholds an answer: one of two agents says "Lyon", one says "Paris": a tie; '
     "not confident enough: CoE 0.693 (aleatoric 0.000 within models, epistemic 0.693 between models) exceeds 0.5 nats."
@@ -20,13 +19,8 @@ WITHHELD = (
 CALL = {"name": "ask_the_group", "args": {"question": "Capital of France?"}, "id": "c1", "type": "tool_call"}
 
 
-def graph(*replies):
-    agents = [ScriptedAgent(f"a{place}", said) for place, said in enumerate(replies)]
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5))
-
-
 def tool(*replies, **options):
-    return create_coe_tool(graph(*replies).compile(), **options)
+    return create_coe_tool(graph(*saying(*replies)).compile(), **options)
 
 
 @pytest.mark.parametrize(
@@ -54,19 +48,9 @@ def test_its_schema_has_a_question_only():
     assert "not, and why" in tool(*AGREED).description
 
 
-async def test_in_an_agent():
-    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Paris it is.")])
-    agent = create_agent(driver, [tool(*AGREED)], checkpointer=InMemorySaver())
-    given, thread = {"messages": [("user", "Capital of France?")]}, {"configurable": {"thread_id": "1"}}
-    state = await agent.ainvoke(given, thread)
-    assert [message.text for message in state["messages"]][2:] == ["Paris", "Paris it is."]
-    assert agent.get_state(thread).values["messages"][2].artifact["regime"] == "consensus"
-
-
 def test_a_question_too_long_is_the_calling_models_to_correct():
-    agents = [ScriptedAgent("a", ["Paris"])]
-    short = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), max_question_chars=10)
-    asked = create_coe_tool(short.compile())
+    agents = saying("Paris")
+    asked = create_coe_tool(graph(*agents, max_question_chars=10).compile())
     driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Oh.")])
     state = create_agent(driver, [asked]).invoke({"messages": [("user", "Go.")]})
     assert state["messages"][2].status == "error"
@@ -90,15 +74,15 @@ async def test_a_group_that_asks_a_person():
     with pytest.raises(CoEError, match="no decision"):
         asked.invoke({"question": "Q?"})
     driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
-    agent, thread = create_agent(driver, [asked], checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    agent = create_agent(driver, [asked], checkpointer=InMemorySaver())
 
-    paused = await agent.ainvoke({"messages": [("user", "Go.")]}, thread)
+    paused = await agent.ainvoke({"messages": [("user", "Go.")]}, THREAD)
     assert paused["__interrupt__"][0].value == "Capital of France?"
-    assert (await agent.ainvoke(Command(resume="Paris"), thread))["messages"][2].content == "Paris"
+    assert (await agent.ainvoke(Command(resume="Paris"), THREAD))["messages"][2].content == "Paris"
 
 
 def test_graphs_that_do_not_fit():
     with pytest.raises(TypeError, match="Compile it"):
-        create_coe_tool(graph(*AGREED))
+        create_coe_tool(graph(*saying("x")))
     with pytest.raises(ValueError, match="no checkpointer of its own"):
-        create_coe_tool(graph(*AGREED).compile(checkpointer=InMemorySaver()))
+        create_coe_tool(saved(*saying("x")))

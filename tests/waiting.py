@@ -1,5 +1,3 @@
-"""Waiting until something holds, which takes as long as it takes on a slow machine."""
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator
@@ -9,11 +7,7 @@ PATIENCE = 60.0
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Returns once the function returns true.
-
-    Raises:
-        TimeoutError: If it does not.
-    """
+    """Returns once the function returns true; raises `TimeoutError` if it does not."""
     for seconds in _pauses():
         if holds():
             return
@@ -21,11 +15,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Returns once the function returns true; other tasks of the event loop run meanwhile.
-
-    Raises:
-        TimeoutError: If it does not.
-    """
+    """Returns once the function returns true; other tasks of the event loop run meanwhile."""
     for seconds in _pauses():
         if holds():
             return

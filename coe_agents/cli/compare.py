@@ -41,6 +41,9 @@ def compare(
     if policies is not None:
         _replay(paths, policies, scoring, as_json=as_json, out=out, resamples=resamples)
         return
+    if scoring != JudgingOptions():
+        advice = 'runs are compared as they were judged: "run --correctness" names how. Omit it, or add --policies'
+        raise typer.BadParameter(advice, param_hint="--clusterer and --correctness")
     from coe_agents.evaluation.origin import in_words, recorded_judging
     from coe_agents.evaluation.run_decisions import read_run
     from coe_agents.experiments.comparison import compare as compare_policies

@@ -18,7 +18,7 @@ RUN_EPILOG = (
     "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
     "the command, 130 interrupted."
 )
-Correctness = Literal["reference", "f1", "rouge_l"]
+Correctness = Literal["reference", "f1", "rouge_l", "entailment", "judge"]
 
 
 @expand_options
@@ -28,8 +28,10 @@ def run(
     correctness: Annotated[
         Correctness | None,
         typer.Option(
+            metavar="NAME",
             help="When an answer is right: reference, it equals a reference answer; f1 and rouge_l, it shares words "
-            "with one. Default: as `sample` records it, reference; for tinyworld its entailment model."
+            "with one; entailment, the entailment model of [clusterer] finds it equivalent to one; judge, the [judge] "
+            "finds it right. Default: as `sample` records it, reference; for tinyworld its entailment model.",
         ),
     ] = None,
 ) -> None:
@@ -88,10 +90,10 @@ def run(
                 n_parts = -(-n_pending // size)
                 pool, create = create_pool(ray, settings, create_run_group, n_parts=n_parts, **options)
                 decide_parts(questions, create, store, timings, pool, size=size, on_row=on_row)
-    _show_end(out, n_all)
+    _show_end(out, n_all, group.criterion.name)
 
 
-def _show_end(out: Path, n_items: int) -> None:
+def _show_end(out: Path, n_items: int, criterion: str) -> None:
     from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 
     run = read_run(out)
@@ -99,7 +101,7 @@ def _show_end(out: Path, n_items: int) -> None:
     n_answered = sum(item.is_answered for item in items)
     verdicts = [item.correct for item in items if item.correct is not None]
     wrong = sum(1 - correct for correct in verdicts)
-    judged = f", {wrong:.4g} of these wrong" if verdicts else ", none judged" if n_answered else ""
+    judged = f", {wrong:.4g} of these wrong by {criterion}" if verdicts else ", none judged" if n_answered else ""
     n_escalated = sum(item.is_escalated for item in items)
     n_failed_agents = sum(bool(item.decision["failed_agents"]) for item in items)
     withheld = f"{len(items) - n_answered} withheld, {n_escalated} escalated"

@@ -1,5 +1,6 @@
 """Owns the group of a run: the graph as configured, asked one question at a time, and what is stored of it."""
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 import coe_agents
-from coe_agents.config.build import assemble, load_weights
+from coe_agents.config.build import assemble, create_clusterer, create_judge, load_weights
 from coe_agents.config.judging import create_named_clusterer, judging_of
 from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import Config
@@ -18,7 +19,7 @@ from coe_agents.evaluation import CRITERIA
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.origin import JUDGED
 from coe_agents.evaluation.run_decisions import DECIDER
-from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, create_criterion, judge
 from coe_agents.text import redact_all
 
 _PRICED = "price_per_million"
@@ -64,7 +65,7 @@ class RunGroup:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in decision["failed_agents"].items())
             raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
         answers = [data["answer"] for data in decision["trajectory"]]
-        verdicts = self._judge(question, [*answers, decision["answer"]])
+        verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
         return {
             "question": question.question,
             "references": list(question.references),
@@ -101,13 +102,12 @@ def create_run_group(
     `at_once` questions are asked at a time; by default 8, and 1 if a model is in this process: the last digits of its
     log-probabilities depend on the batch, and a resumed run must end with the same file. `n_sharing` processes,
     including this one, ask the same servers at the same time.
-    `correctness` is a name of `--correctness` that needs no model; by default it is what `judging_of` says.
+    `correctness` is a name of `--correctness`; by default it is what `judging_of` says.
     """
     judging = judging_of(config, is_tinyworld=is_tinyworld)
     if correctness is not None:
         judging = replace(judging, correctness=correctness)
-    is_entailed = judging.correctness == "entailment"  # tinyworld's only
-    criterion = SameMeaning(create_named_clusterer("tinyworld")) if is_entailed else CRITERIA[judging.correctness]
+    criterion = _create_criterion(judging.correctness, config)
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
         "seed": seed,
@@ -122,7 +122,7 @@ def create_run_group(
             raise ConfigurationError(config.fault('"clarify" asks a person, and a run has none', *place))
     config.seed_agents(seed)
     secrets = config.secrets
-    whole = config.model_dump(mode="json", exclude={"judge"})
+    whole = config.model_dump(mode="json", exclude=None if judging.correctness == "judge" else {"judge"})
     settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
     if config.policy.kind == "calibrated":
         path = config.folder / config.policy.model_dump()["path"]
@@ -139,6 +139,14 @@ def create_run_group(
         config.prices,
         secrets,
     )
+
+
+def _create_criterion(name: str, config: Config | None) -> Criterion:
+    clusterer = create_named_clusterer("tinyworld") if config is None else create_clusterer(config)
+    try:
+        return create_criterion(name, clusterer, None if config is None else create_judge(config))
+    except ValueError as error:
+        raise ConfigurationError(f"--correctness {error}") from error
 
 
 def _without_addresses(part: Any) -> Any:

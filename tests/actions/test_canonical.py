@@ -239,6 +239,18 @@ def test_references_and_alternatives_are_followed_and_may_not_turn_in_circles():
         assert same(call(x=1), call(x=1.0), schema(x=stated))
 
 
+def test_what_takes_too_much_work_to_read_is_refused():
+    links = {f"d{place}": {"$ref": f"#/$defs/d{place + 1}"} for place in range(66)}
+    chain = {"name": "f", "parameters": {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": links}}
+    with pytest.raises(ValueError, match="from reference to reference at most"):
+        action({"x": 1}, chain)
+    many = schema(x={"type": "array", "items": {"anyOf": [{"const": {"k": k}} for k in range(300)]}})
+    texts = schema(x={"anyOf": [{"type": "string", "minLength": n} for n in range(300)]})
+    for tool, value in ((many, [{"k": k % 300} for k in range(3_000)]), (texts, "a" * 50_000)):
+        with pytest.raises(ValueError, match="take no more work to read"):
+            action({"x": value}, tool)
+
+
 @pytest.mark.parametrize(
     "stated",
     [

@@ -132,10 +132,3 @@ def test_a_model_is_asked_once_at_temperature_0_and_its_tokens_are_told():
     assert [(call["temperature"], call["streaming"]) for call in model.calls] == [(0.0, False)]
     assert ruling["usage"] == {"input_tokens": 7, "output_tokens": 1}
     assert repr(arbiter) == "Arbiter('arbiter')"
-
-
-def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match="must be a chat model"):
-        Arbiter(object())
-    with pytest.raises(ValueError, match='"name" of Arbiter must not be empty'):
-        Arbiter(CountingModel(), name=" ")

@@ -17,6 +17,7 @@ def listed(top, drawn=None):
 
 def test_tokens_count_for_the_choice_that_they_begin_in_any_case_and_behind_a_space():
     top = {"True": 0.4, " True": 0.1, "▁true": 0.05, "Fal": 0.2, "false.": 0.1, "Perhaps": 0.05, "": 0.02}
+    top |= {"Truely": 0.03, "Untrue": 0.02, " ": 0.01}
     found = read_first_token(listed(top), TRUTH)
     # True: 0.4 + 0.1 + 0.05; False: 0.2 + 0.1; the rest begins none
     assert found.seen == pytest.approx({"True": 0.55, "False": 0.3})
@@ -29,11 +30,6 @@ def test_case_counts_first():
     found = read_first_token(listed({"no": 0.5, "No": 0.3, "NO": 0.2}), ("north", "Noon"))
     assert found.seen == pytest.approx({"north": 0.5, "Noon": 0.3})
     assert found.ambiguous == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("token", ["Truely", "Untrue", " ", ""])
-def test_other_tokens_count_for_none(token):
-    assert read_first_token(listed({"False": 0.5, token: 0.5}), TRUTH).seen == pytest.approx({"False": 0.5})
 
 
 def test_a_choice_that_is_not_seen_gets_the_most_that_it_can_have():
@@ -51,12 +47,6 @@ def test_what_is_left_open_is_not_settled():
     assert not read_first_token(listed({"Maybe": 0.9, "Well": 0.1}), TRUTH).is_settled(TRUTH)  # neither
     options = ("Option A", "Option B")
     assert not read_first_token(listed({"Option": 1.0}), options).is_settled(options)  # both begin so
-
-
-def test_a_masked_token_has_probability_0_and_nothing_is_left_open():
-    found = read_first_token(listed({"True": 0.7, "False": 0.3, "Maybe": 0.0}), TRUTH)
-    assert found.mass == pytest.approx(1.0)
-    assert found.unlisted == 0.0
 
 
 def test_the_drawn_token_counts_where_it_is_not_among_the_likeliest():

@@ -1,4 +1,3 @@
-import contextvars
 import logging
 import math
 import threading
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
-from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph, prompts, sentences
+from coe_agents import RegimePolicy, create_coe_graph, prompts, sentences
 from coe_agents.agents import ChatEntailment
 from coe_agents.cli.ask import record_nodes
 from coe_agents.errors import AgentConnectionError, ClusteringError, NoChoiceError
@@ -39,10 +38,7 @@ def test_the_label_that_a_reply_states_gets_1(reply, row, caplog):
     assert (judge.n_unclear, caplog.text) == (0, "")
 
 
-@pytest.mark.parametrize(
-    "reply",
-    ["", "no entailment", "entailment, contradiction, or neutral", "entails"],
-)
+@pytest.mark.parametrize("reply", ["", "no entailment", "entailment, contradiction, or neutral", "entails"])
 def test_a_reply_that_states_none_is_neutral_and_counted(reply, caplog):
     judge = says(reply)
     with caplog.at_level(logging.WARNING):
@@ -95,7 +91,7 @@ def test_equal_pairs_are_asked_once_and_each_gets_its_row():
 def test_in_a_graph_its_requests_are_traced_and_never_streamed():
     judge = JudgingModel(lambda *pair: "entailment")
     agents = [ScriptedAgent("a", ["Paris, of course."]), ScriptedAgent("b", ["It is Paris."])]
-    graph = create_coe_graph(agents, answers=sentences(judge), policy=ThresholdPolicy(0.5)).compile()
+    graph = create_coe_graph(agents, answers=sentences(judge), policy=RegimePolicy()).compile()
     nodes = []
     shown = list(graph.stream({"question": "Which?"}, {"callbacks": [record_nodes(nodes)]}, stream_mode="messages"))
     assert [message.content for message, _ in shown] == ["Which?", "It is Paris."]
@@ -132,17 +128,3 @@ def test_texts_that_differ_only_where_nobody_looks_are_not_judged(caplog):
     with caplog.at_level(logging.WARNING):
         assert judge.predict([(f"{long} yes", f"{long} no"), (f"{long} yes", "yes")]).tolist() == [NEUTRAL, ENTAILMENT]
     assert (judge.n_unclear, len(model.asked)) == (1, 1)
-
-
-def test_arguments_are_checked():
-    with pytest.raises(TypeError, match='must be a chat model or "provider:model"; got int'):
-        ChatEntailment(1)
-    with pytest.raises(ValueError, match='"max_concurrency" of ChatEntailment must be an integer of at least 1; got 0'):
-        ChatEntailment(FakeListChatModel(responses=[""]), max_concurrency=0)
-
-
-def test_the_callers_context_reaches_the_threads():
-    tracing = contextvars.ContextVar("tracing", default="neutral")
-    tracing.set("entailment")
-    rows = ChatEntailment(JudgingModel(lambda *pair: tracing.get())).predict([PAIR, PAIR[::-1]])
-    assert rows.tolist() == [ENTAILMENT, ENTAILMENT]

@@ -1,5 +1,3 @@
-"""Responses that are copies, because the temperature has no effect: how this is detected, and what follows."""
-
 import asyncio
 import gc
 import pickle
@@ -11,15 +9,15 @@ from types import SimpleNamespace
 import pytest
 from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import ModelAgent, ThresholdPolicy
 from coe_agents.agents._requests import findings
 from coe_agents.agents._requests.findings import Findings
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import AgentReply, AgentRequest
 from tests.doubles import REQUEST, CountingModel
+from tests.graph.groups import ask, decide, graph
 from tests.servers import CHARACTERS, Served, answering, completion, is_probe, running, served
 from tests.waiting import until, wait_until
 
@@ -29,24 +27,17 @@ def _nothing_is_known(monkeypatch):
     monkeypatch.setattr(findings, "FINDINGS", Findings())
 
 
-def greedy(**options) -> Served:
-    return Served(("Quito", "Port Vila"), ignores_logprobs=True, ignores_temperature=True, **options)
+def greedy() -> Served:
+    return Served(("Quito", "Port Vila"), ignores_logprobs=True, ignores_temperature=True)
 
 
 def agent(server: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
-    chat = ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {})
-    return ModelAgent(name, chat, **{"n_samples": 4, "timeout": 60.0, **options})
+    return ModelAgent(name, server.chat(**fields or {}), **{"n_samples": 4, "timeout": 60.0, **options})
 
 
 def sampled(one: ModelAgent, form: str = "sync", **overrides) -> AgentReply:
     request: AgentRequest = {**REQUEST, **overrides}
     return one.sample(request) if form == "sync" else asyncio.run(one.asample(request))
-
-
-def decided(*agents: ModelAgent, form: str = "sync", **options) -> dict:
-    options = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.6), **options}
-    graph, asked = create_coe_graph(agents, **options).compile(), {"question": "What is the capital of Vanuatu?"}
-    return graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked))
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
@@ -75,16 +66,6 @@ def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
     assert error.usage == {"input_tokens": 22, "output_tokens": 16}  # what both cost
     assert (error.sampling["ignores_temperature"], error.sampling["counted"]) == (True, "not")
     assert (error.sampling["n_received"], error.sampling["n_requests"]) == (4, 1)
-
-
-def test_counted_once_copies_are_one_response():
-    with running(greedy()) as server:
-        reply = sampled(agent(server, on_greedy="count_once"), first_index=2)
-    assert [(response["text"], response["index"]) for response in reply["responses"]] == [("Quito", 2)]
-    sampling = reply["sampling"]
-    assert (sampling["counted"], sampling["ignores_temperature"], sampling["n_received"]) == ("once", True, 4)
-    assert sampling["probe"] == "its 4 replies to a request for a story are equal, too"
-    assert reply["usage"] == {"input_tokens": 22, "output_tokens": 16}
 
 
 def test_it_is_asked_once_in_the_process_whoever_asks():
@@ -160,22 +141,14 @@ def test_a_probe_that_fails_decides_nothing_and_is_tried_again_after_a_while(mon
     assert len(server.probes) == 2
 
 
-def replying(reply: str):
-    """A server whose only response is "Paris", and whose replies to a probe are all this one."""
-    return answering(lambda body: completion(*[reply if is_probe(body) else "Paris"] * body["n"]))
-
-
 def test_empty_replies_decide_nothing():
-    with replying("") as server:
+    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
         one = agent(server)
         for _ in range(2):
             sampling = sampled(one)["sampling"]
             assert len(server.probes) == 1
     assert sampling["ignores_temperature"] is None
     assert sampling["probe"] == "its 4 replies to a request for a story are empty"
-
-
-# ----------------------------------------------------------------------------------------------- kept on the disk
 
 
 @pytest.fixture
@@ -267,8 +240,6 @@ def test_log_probabilities_tell_why_responses_are_equal(logprob, temperature, n_
 
 
 class Local(CountingModel):
-    """Runs in this process, and decodes greedily."""
-
     def _generate(self, *args, **options):
         result = super()._generate(*args, **options)
         for generation in result.generations:
@@ -295,15 +266,12 @@ def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it(tmp_path, m
     wait_until(lambda: gc.collect() >= 0 and not known)  # a thread may still hold the model
 
 
-# ------------------------------------------------------------------------------------------------------ in a graph
-
-
 def test_a_group_of_such_agents_abstains_where_it_would_have_answered():
     with running(greedy()) as server:
         agents = [agent(server, name=name) for name in "abc"]
-        decision = decided(*agents)["decision"]
-        trusted = decided(*[agent(server, name=name, on_greedy="trust") for name in "abc"])["decision"]
-        once = decided(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])["decision"]
+        decision = decide(*agents)
+        trusted = decide(*[agent(server, name=name, on_greedy="trust") for name in "abc"])
+        once = decide(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])
     assert (trusted["action"], trusted["answer"], trusted["coe"]) == ("answer", "Quito", 0.0)
     assert (decision["action"], decision["answer"], decision["coe"]) == ("abstain", None, None)
     assert "0 of 3 agents answered, but 2 must; missing: a (its temperature has no effect), b" in decision["reason"]
@@ -319,7 +287,7 @@ def test_an_agent_that_is_found_out_late_has_said_nothing_before_either():
     with running(greedy()) as server:
         adaptive = AdaptiveSampling(start=2, step=3, confidence=0.999)
         agents = [agent(server, name=name, n_samples=9) for name in "ab"]
-        result = decided(*agents, adaptive=adaptive, policy=ThresholdPolicy(0.0))
+        result = ask(graph(*agents, adaptive=adaptive, policy=ThresholdPolicy(0.0)))
     decision = result["decision"]
     assert (decision["action"], decision["agents"]) == ("abstain", {})
     assert set(decision["failed_agents"]) == {"a", "b"}

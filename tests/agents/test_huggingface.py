@@ -1,5 +1,3 @@
-"""langchain-huggingface: an endpoint is sampled like any server; a pipeline is refused, with what to use instead."""
-
 import pytest
 
 from coe_agents import ModelAgent

@@ -14,7 +14,6 @@ PARIS = Prediction("Of France?", "It is Paris.", ("Paris", "City of Paris"))
 
 
 def by_answer(body):
-    """Says "correct" of what holds Paris."""
     shown = body["messages"][-1]["content"].rpartition("<answer>")[2]
     return completion("correct" if "Paris" in shown.partition("</answer>")[0] else "incorrect")
 

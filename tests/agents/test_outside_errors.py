@@ -12,16 +12,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import ModelAgent
 from coe_agents.agents._requests import send
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import AgentError
 from coe_agents.observability import CoETelemetry
+from tests.doubles import REQUEST
+from tests.graph.groups import graph
 from tests.servers import Served, running, served, write
 
 KEY = "sk-planted-0123456789"
-REQUEST = {"question": "Capital?", "messages": [("user", "Capital?")], "round": 0}
 
 
 class Quoting(Served):
@@ -43,21 +43,12 @@ def rotating():
     return lambda: f"sk-planted-{next(number):010}"
 
 
-def static(server):
-    return ChatOpenAI(model="served", base_url=server.url, api_key=KEY, max_retries=0)
+def with_key(key):
+    return lambda server: ChatOpenAI(model="served", base_url=server.url, api_key=key, max_retries=0)
 
 
-def by_function(server):
-    return ChatOpenAI(model="served", base_url=server.url, api_key=rotating(), max_retries=0)
-
-
-def by_coroutine(server):
-    draw = rotating()
-
-    async def key():
-        return draw()
-
-    return ChatOpenAI(model="served", base_url=server.url, api_key=key, max_retries=0)
+async def coroutine(draw=rotating()):  # noqa: B008  # one for all calls
+    return draw()
 
 
 def azure(server):
@@ -66,7 +57,11 @@ def azure(server):
     )
 
 
-@pytest.mark.parametrize(("model", "status"), [(static, 401), (by_function, 403), (by_coroutine, 500), (azure, 200)])
+@pytest.mark.parametrize(
+    ("model", "status"),
+    [(with_key(KEY), 401), (with_key(rotating()), 403), (with_key(coroutine), 500), (azure, 200)],
+    ids=["static", "function", "coroutine", "azure"],
+)
 def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, recwarn, monkeypatch):
     monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
     caplog.set_level(logging.DEBUG, logger="coe_agents")
@@ -74,9 +69,8 @@ def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, r
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with running(Quoting(status)) as server:
         agents = [ModelAgent(name, model(server), n_samples=1, retries=1) for name in "ab"]
-        graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=1)
         handler = CoETelemetry(tracer_provider=provider, content=True)
-        run = graph.compile().ainvoke({"question": "Capital?"}, {"callbacks": [handler]})
+        run = graph(*agents, retries=1).compile().ainvoke({"question": "Capital?"}, {"callbacks": [handler]})
         decision = asyncio.run(run)["decision"]
         with pytest.raises(AgentError) as raised:
             asyncio.run(agents[0].asample(REQUEST))

@@ -1,5 +1,3 @@
-"""Agents that are shown tools: their responses are proposals."""
-
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage
@@ -7,10 +5,7 @@ from langchain_core.tools import tool
 
 from coe_agents import ModelAgent
 from coe_agents.errors import InvalidReplyError
-from coe_agents.types import AgentRequest
-from tests.doubles import ProposingModel
-
-REQUEST = AgentRequest(question="Pay Ann 5", messages=[{"role": "user", "content": "Pay Ann 5"}], round=0)
+from tests.doubles import REQUEST, ProposingModel
 
 
 @tool

@@ -1,5 +1,3 @@
-"""The confidence that a model states in the reply that answers: how it is read, and what the rest then covers."""
-
 import json
 import re
 

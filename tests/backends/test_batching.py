@@ -1,5 +1,3 @@
-"""What a request gets depends on no other request: not on who shares its batch, fails in it, or gives up."""
-
 import asyncio
 import logging
 
@@ -15,10 +13,8 @@ from coe_agents.tinyworld.facts import load_facts
 from tests.waiting import until
 
 FOLDER = str(model_folder("tiny-llama"))
-QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[
-    ::150
-]  # all lengths
-SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=24, stop=(), max_batch=256)
+QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[::150]
+"""Of all lengths."""
 
 
 @pytest.fixture
@@ -67,13 +63,15 @@ async def until_waiting(chat, n_requests):
     await until(lambda: batching.batches_of(chat.load())._incoming.qsize() >= n_requests)
 
 
+def requests(chat, questions, **options):
+    asked = [request(chat, question, 1000 * place, **options) for place, question in enumerate(questions)]
+    return [*map(asyncio.create_task, asked)]
+
+
 async def together(chat, questions=QUESTIONS, **options):
     """Asks while the model is busy, until all requests wait, however slow the machine."""
     with chat.load().lock:
-        asked = [
-            asyncio.create_task(request(chat, question, 1000 * place, **options))
-            for place, question in enumerate(questions)
-        ]
+        asked = requests(chat, questions, **options)
         await until_waiting(chat, len(questions))
     return await asyncio.gather(*asked, return_exceptions=True)
 
@@ -146,10 +144,7 @@ async def test_who_gives_up_disturbs_nobody_and_is_not_waited_for(chat, batches)
     expected = texts(await in_turn(chat, QUESTIONS[:4], n=5))
     del batches[:]
     with chat.load().lock:  # the model is busy
-        asked = [
-            asyncio.create_task(request(chat, question, 1000 * place, n=5))
-            for place, question in enumerate(QUESTIONS[:4])
-        ]
+        asked = requests(chat, QUESTIONS[:4], n=5)
         await until_waiting(chat, 4)
         asked[2].cancel()
         await asyncio.wait([asked[2]], timeout=60)
@@ -170,7 +165,9 @@ async def test_no_batch_is_larger_than_it_may_be(batches, sizes, chat):
 
 
 def test_prompts_of_very_unlike_lengths_do_not_join():
-    def prepared(length, *, n=1, settings=SETTINGS):
+    settings = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=24, stop=(), max_batch=256)
+
+    def prepared(length, *, n=1):
         return Prepared([5] * length, range(n), settings)
 
     assert prepared(70).may_join([prepared(20)])

@@ -108,11 +108,6 @@ def test_options_that_cannot_work_are_refused(chat, options):
         sampled(chat, **options)
 
 
-def test_a_model_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(ModelLoadError, match="cannot be loaded"):
-        sampled(ChatTransformers(str(tmp_path / "none")))
-
-
 def test_pickled_weights_are_refused(tmp_path):
     folder = shutil.copytree(FOLDER, tmp_path / "pickled")
     (folder / "model.safetensors").unlink()

@@ -32,7 +32,7 @@ KINDS = {
 def model_of(kind, **options):
     torch.manual_seed(0)
     create, configure, own = KINDS[kind]
-    model = create(configure(**SMALL, **own, **options)).eval()
+    model = create(configure(**{**SMALL, **own, **options})).eval()
     for weights in model.parameters():
         torch.nn.init.normal_(weights)  # fresh ones are near 0, and a wrong token would not show in the logits
     return model
@@ -70,25 +70,14 @@ def test_the_model_is_as_before_after_an_error():
     assert torch.equal(logits_of(model), expected)
 
 
-RELATIVE = {**POSITIONS, "position_biased_input": False, "norm_rel_ebd": "layer_norm"}
-
-
-def relative(**options):
-    """Returns a DeBERTa v3 of two layers."""
-    options = {"position_buckets": 16, "max_position_embeddings": 64, "share_att_key": True, **options}
-    torch.manual_seed(0)
-    model = DebertaV2ForSequenceClassification(
-        DebertaV2Config(**SMALL, **RELATIVE, num_hidden_layers=2, **options)
-    ).eval()
-    for weights in model.parameters():
-        torch.nn.init.normal_(weights)
-    return model
+V3 = {"position_biased_input": False, "norm_rel_ebd": "layer_norm", "max_position_embeddings": 64}
+V3 |= {"share_att_key": True, "num_hidden_layers": 2}
 
 
 @pytest.mark.parametrize("options", [{}, {"share_att_key": False}, {"position_buckets": -1}, {"conv_kernel_size": 3}])
 @pytest.mark.parametrize("n_tokens", [1, 5])
 def test_the_logits_are_those_of_all_positions(options, n_tokens):
-    model = relative(**options)
+    model = model_of("deberta-v2", **{**V3, **options})
     expected = logits_of(model, n_tokens)
     with short_positions(model, n_tokens) as left:
         assert left == n_tokens
@@ -98,7 +87,7 @@ def test_the_logits_are_those_of_all_positions(options, n_tokens):
 
 
 def test_the_longest_text_whose_positions_share_no_bucket_is_cut_and_a_longer_one_is_not():
-    model = relative()  # 16 buckets on each side: up to a distance of 8 each position has its own
+    model = model_of("deberta-v2", **V3)  # 16 buckets on each side: up to a distance of 8 each position has its own
     for n_tokens, left in ((9, 9), (10, None), (40, None)):
         expected = logits_of(model, n_tokens)
         with short_positions(model, n_tokens) as found:

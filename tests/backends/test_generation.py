@@ -36,9 +36,9 @@ ENDS = list(range(90, 100))  # of 100 tokens: rows end at all lengths, and leave
 SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=30, stop=(), max_batch=256)
 
 
-def small(ends):
+def small(ends, name="learned positions"):
     torch.manual_seed(0)
-    model = MODELS["learned positions"]().eval()
+    model = MODELS[name]().eval()
     model.generation_config.eos_token_id = None
     return Loaded(model, AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ends)
 
@@ -52,10 +52,7 @@ def drawn(loaded, rows):
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_are_what_they_are_alone(name, monkeypatch):
     monkeypatch.setattr(generation, "_FEWEST_SAVED", 1)
-    torch.manual_seed(0)
-    model = MODELS[name]().eval()
-    model.generation_config.eos_token_id = None
-    loaded = Loaded(model, AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ENDS)
+    loaded = small(ENDS, name)
     rows = [Row(prompt, 100 * prompt + number) for prompt in range(3) for number in range(2)]
     assert drawn(loaded, rows) == [drawn(loaded, [row])[0] for row in rows]
 

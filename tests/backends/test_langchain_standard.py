@@ -1,6 +1,7 @@
 """LangChain's own tests of a chat model, on `ChatTransformers`; what does not apply is listed below with the reason."""
 
 import json
+from typing import ClassVar
 
 import pytest
 
@@ -78,32 +79,18 @@ def declare_unsupported(tests):
 
 @declare_unsupported
 class TestUnits(ChatModelUnitTests):
-    @property
-    def chat_model_class(self):
-        return ChatTransformers
-
-    @property
-    def chat_model_params(self):
-        return {"model": FOLDER}
+    chat_model_class = ChatTransformers
+    chat_model_params: ClassVar = {"model": FOLDER}
 
 
 @declare_unsupported
 class TestIntegration(ChatModelIntegrationTests):
-    @property
-    def chat_model_class(self):
-        return ChatTransformers
-
-    @property
-    def chat_model_params(self):
-        return {"model": FOLDER, "max_tokens": 24, "temperature": 0, "chat_template": TEMPLATE}
-
-    @property
-    def supports_model_override(self):
-        return False
+    chat_model_class = ChatTransformers
+    chat_model_params: ClassVar = {"model": FOLDER, "max_tokens": 24, "temperature": 0, "chat_template": TEMPLATE}
+    supports_model_override = False
 
 
 def write(name, **arguments):
-    """Returns a call as a model writes it."""
     return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) + "\n</tool_call>"
 
 
@@ -127,13 +114,8 @@ REPLIES = {
 class TestWrittenReplies(ChatModelIntegrationTests):
     """What LangChain requires of a message with calls and of structured output, with written replies."""
 
-    @property
-    def chat_model_class(self):
-        return ChatTransformers
-
-    @property
-    def chat_model_params(self):
-        return {"model": FOLDER, "chat_template": TEMPLATE}
+    chat_model_class = ChatTransformers
+    chat_model_params: ClassVar = {"model": FOLDER, "chat_template": TEMPLATE}
 
     @pytest.fixture(autouse=True)
     def replies(self, request):

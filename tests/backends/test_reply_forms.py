@@ -15,12 +15,8 @@ PAY = '<tool_call>\n{"name": "pay", "arguments": {"to": "Ann", "amount": 5}}\n</
 ASK = '<tool_call>{"arguments": {}, "name": "ask"}</tool_call>'
 
 
-def row(text, finish_reason="stop"):
-    return CutRow(text, (), finish_reason)
-
-
 def read(text, finish_reason="stop", **form):
-    return HermesForm(**form).read(row(text, finish_reason))
+    return HermesForm(**form).read(CutRow(text, (), finish_reason))
 
 
 def called(reply):
@@ -131,12 +127,10 @@ def test_tags_that_are_tokens_are_in_the_text_that_is_read(is_special):
     assert called(form.read(cut)) == [("pay", {"to": "Ann", "amount": 5})]
 
 
-def test_no_call_is_forced_into_a_thought():
-    with pytest.raises(ValueError, match=r'"tool_choice" must be "auto" where the chat template begins a thought; got'):
-        HermesForm.create(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|><think>\n", "any")
-
-
-def test_a_form_that_cannot_be_read_is_refused():
+def test_a_form_that_cannot_be_read_is_refused_and_no_call_is_forced_into_a_thought():
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     llama = "{% for tool in tools %}{{ tool }}{% endfor %} Respond with {'name': ..., 'parameters': ...}"
     with pytest.raises(ValueError, match=r"must be written as <tool_call> by the chat template.*got.*Pass a"):
-        HermesForm.create(AutoTokenizer.from_pretrained(FOLDER), llama, "", None)
+        HermesForm.create(tokenizer, llama, "", None)
+    with pytest.raises(ValueError, match=r'"tool_choice" must be "auto" where the chat template begins a thought; got'):
+        HermesForm.create(tokenizer, TEMPLATE, "<|assistant|><think>\n", "any")

@@ -5,7 +5,7 @@ import pytest
 
 from coe_agents.claims import ClaimPolicy, Claims, Overlap, Sentences
 from coe_agents.claims.policy import compose
-from coe_agents.testing import create_response
+from coe_agents.testing import TableEntailment, create_response
 
 SAID = {
     "a": ["Ada was born in London. She wrote programs. She died in Rome."],
@@ -82,13 +82,11 @@ def test_an_answer_shows_where_something_was_left_out(actions, left):
 
 
 class Counting:
-    """A splitter and support that count how often they are called."""
-
     def __init__(self):
-        self.n_calls, self.n_asked = 0, 0
+        self.n_asked = []
 
     def judge(self, asked):
-        self.n_calls, self.n_asked = self.n_calls + 1, self.n_asked + len(asked)
+        self.n_asked.append(len(asked))
         return Overlap().judge(asked)
 
 
@@ -101,14 +99,8 @@ def long_text(n, seed):
 
 def test_many_questions_are_one_pass():
     support = Counting()
-    claims = Claims(support=support)
-    asked = [
-        responses({name: [long_text(10, f"{q}{i}".encode()[0]) for i in range(3)] for name in "abcde"})
-        for q in range(20)
-    ]
-    found = claims.decide(asked)
-    assert (support.n_calls, support.n_asked) == (1, 20)
-    assert len(found) == 20
+    assert len(Claims(support=support).decide([responses(SAID)] * 20)) == 20
+    assert support.n_asked == [20]
 
 
 def cpu_seconds(n_claims):
@@ -127,20 +119,14 @@ def test_a_question_with_forty_claims_takes_little_time_and_twice_the_claims_not
     assert large < 4 * max(small, 0.02)
 
 
-class Judge:
-    """An entailment model: what names another town contradicts."""
-
-    def predict(self, pairs):
-        return np.array([[0.9, 0.1, 0.0] if "Rome" in premise else [0.0, 0.1, 0.9] for premise, _ in pairs])
-
-
 def test_an_entailment_model_tells_contradiction_from_silence():
-    claims = Claims(support=Judge(), policy=ClaimPolicy(0.5, mark_from=None))
+    judge = TableEntailment(lambda text, claim: "contradiction" if "Rome" in text else "entailment")
+    claims = Claims(support=judge, policy=ClaimPolicy(0.5, mark_from=None))
     said = {"a": ["Ada died in London."], "b": ["Ada died in Rome."], "c": ["I don't know."]}
     (found,) = claims.decide([responses(said)], weights={"b": 0.0})  # who is not trusted gives no draft, and is heard
     assert found["answer"] is None
     assert found["claims"][0]["agents"] == {
-        "b": {"supports": 0.0, "contradicts": 0.9, "silent": pytest.approx(0.1)},
+        "b": {"supports": pytest.approx(0.1), "contradicts": 0.8, "silent": pytest.approx(0.1)},
         "c": {"supports": 0.0, "contradicts": 0.0, "silent": 1.0},
     }
 

@@ -1,8 +1,8 @@
-import numpy as np
 import pytest
 
 from coe_agents.claims import Overlap
 from coe_agents.claims.support import Asked, EntailedBy, words
+from coe_agents.testing import TableEntailment
 
 
 def test_overlap_is_the_share_of_words_that_the_best_sentence_has():
@@ -20,26 +20,14 @@ def test_words_are_compared_without_case_endings_and_separators():
     assert words("北京大学") == {"北", "京", "大", "学"}
 
 
-class Judge:
-    """An entailment model that finds a claim in its premise, and its opposite, and remembers what it was asked."""
-
-    def __init__(self):
-        self.calls = []
-
-    def predict(self, pairs):
-        self.calls.append(list(pairs))
-        rows = {True: [0.0, 0.1, 0.9], False: [0.8, 0.2, 0.0]}
-        return np.array([rows[claim.rstrip(".") in premise] for premise, claim in pairs])
-
-
 def test_an_entailment_model_sees_the_best_passages_and_each_pair_once_for_all_questions():
-    judge = Judge()
+    judge = TableEntailment(lambda text, claim: "entailment" if claim[:-1] in text else "contradiction")
     support = EntailedBy(judge, n_passages=1)
     text = "It rains. Ada wrote programs. She was a countess."
     found = support.judge([Asked(["Ada wrote programs."], [text, text, ""]), Asked(["Ada wrote programs."], [text])])
     assert judge.calls == [[("Ada wrote programs.", "Ada wrote programs.")]]
-    assert found[0].tolist() == [[[0.9, 0.0], [0.9, 0.0], [0.0, 0.0]]]  # an empty text is silent
-    assert support.judge([Asked(["Ada was a poet."], [text])])[0].tolist() == [[[0.0, 0.8]]]
+    assert found[0].tolist() == [[[0.8, 0.1], [0.8, 0.1], [0.0, 0.0]]]  # an empty text is silent
+    assert support.judge([Asked(["Ada was a poet."], [text])])[0].tolist() == [[[0.1, 0.8]]]
 
 
 def test_what_is_no_entailment_model_is_refused():

@@ -1,5 +1,3 @@
-"""`calibrate`: where no threshold keeps the risk, and by which score it is chosen."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The clusterers that ask a server: from the file to the real client, in a graph and under `doctor`."""
-
 import re
 
 import pytest
@@ -84,7 +82,6 @@ def test_doctor_puts_the_obvious_to_a_clusterer(clusterer, examined):
     [
         ("entailment", 'it takes "The capital of France is Lyon." for "The capital of France is Paris."'),
         ("contradiction", 'it tells "Paris is the capital of France." from "The capital of France is Paris."'),
-        ("Perhaps.", "it tells"),
     ],
 )
 def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):
@@ -95,13 +92,6 @@ def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):
     assert says in problem.error
     assert "a more able one" in problem.remedy
     assert findings.notes == []
-
-
-def test_a_threshold_that_does_not_part_the_obvious_is_a_problem(examined):
-    with served() as server:
-        (problem,) = examined(EMBEDDING.replace("0.9", "0.5"), server.url).problems
-    assert "it takes" in problem.error
-    assert "another threshold" in problem.remedy
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])

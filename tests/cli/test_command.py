@@ -1,26 +1,10 @@
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
 from coe_agents.tinyworld import model_folder
 from tests.cli.command import run
-
-KEYS = [
-    "question",
-    "action",
-    "answer",
-    "reason",
-    "regime",
-    "coe",
-    "aleatoric",
-    "epistemic",
-    "n_rounds",
-    "agents",
-    "failed_agents",
-    "seconds",
-]
 
 CONFIG = """\
 {agents}
@@ -35,22 +19,10 @@ otherwise = "{otherwise}"
 AGENT = '[[agents]]\nname = "{name}"\nmodel = "{model}"\nn_samples = 4\nseed = 0\n'
 
 
-def config(tmp_path, *models, max_coe=0.7, otherwise="abstain"):
-    agents = "".join(AGENT.format(name=f"agent-{i}", model=model) for i, model in enumerate(models))
-    path = tmp_path / "coe.toml"
-    path.write_text(CONFIG.format(agents=agents, max_coe=max_coe, otherwise=otherwise))
-    return str(path)
-
-
-def folders(*names):
-    return [str(model_folder(name)) for name in names]
-
-
 def test_an_answer_is_one_json_object_and_exit_0():
     done = run("ask", "What is the capital of France?", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert list(said) == KEYS
     assert done.stderr == ""
     assert "Paris" in said["answer"]
     assert said["coe"] == pytest.approx(said["aleatoric"] + said["epistemic"])
@@ -79,12 +51,9 @@ def test_without_torch_the_default_group_says_what_to_install(arguments, tmp_pat
 
 
 def test_an_escalation_is_exit_4(tmp_path):
-    done = run(
-        "ask",
-        "What is the capital of Australia?",
-        "--config",
-        config(tmp_path, *folders("tiny-llama", "tiny-qwen2", "tiny-mistral"), max_coe=0.01, otherwise="escalate"),
-    )
+    agents = "".join(AGENT.format(name=name, model=model_folder(name)) for name in ("tiny-llama", "tiny-qwen2"))
+    (tmp_path / "coe.toml").write_text(CONFIG.format(agents=agents, max_coe=0.01, otherwise="escalate"))
+    done = run("ask", "What is the capital of Australia?", "--config", tmp_path / "coe.toml")
     assert done.returncode == 4, done.stderr
 
 
@@ -96,15 +65,6 @@ def test_a_mistake_in_the_command_is_exit_2(arguments):
     done = run(*arguments)
     assert done.returncode == 2
     assert done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_a_failure_is_exit_1(tmp_path):
-    path = Path(config(tmp_path, *folders("tiny-llama", "tiny-qwen2")))
-    path.write_text(path.read_text().replace('model = "tinyworld"', f'model = "{tmp_path / "none"}"'))
-    done = run("ask", "What is the capital of France?", "--config", str(path))
-    assert done.returncode == 1
-    assert "ModelLoadError" in done.stderr
     assert "Traceback" not in done.stderr
 
 

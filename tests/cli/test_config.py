@@ -80,12 +80,6 @@ def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_c
     assert "it needs --model" in run("ask", "Who?", "--answers", "sentences")[2]
 
 
-def test_the_example_of_every_field_is_in_order(checked):
-    code, out, err = checked(EXAMPLE.read_text())
-    assert (code, err) == (0, "")
-    assert "note:" not in out
-
-
 def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):
     text = EXAMPLE.read_text()
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
@@ -166,9 +160,3 @@ def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
     code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n' + text)
     assert code == 0, err
     assert says in out
-
-
-def test_of_one_agent_the_note_says_what_it_cannot_show(checked):
-    code, out, err = checked(AGENTS[: AGENTS.index("\n\n") + 2] + REST)
-    assert (code, err) == (0, "")
-    assert "with one agent CoE is its semantic entropy" in out

@@ -6,19 +6,6 @@ from tests.faults import failing
 from tests.servers import answering, completion, served
 
 
-def test_what_is_sampled_is_scored_and_json_stands_alone(tmp_path):
-    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(4)]
-    with served(("Paris",)) as right, served(("Paris", "Lyon", "Rome")) as unsure:
-        agents = [AGENT.format(name=name, url=state.url, more="") for name, state in (("a", right), ("b", unsure))]
-        options = ["--dataset", questions(tmp_path, *records), "--config", str(config(tmp_path, *agents))]
-        done = run("evaluate", *options, "--clusterer", "normalized", "--out", str(tmp_path / "r"), "--json")
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert (figures["n_questions"], figures["n_scored"], figures["accuracy"]) == (4, 4, 1.0)
-    assert "coe" in figures["scores"]
-    assert "4 questions, 2 agents" in done.stderr
-
-
 def test_what_failed_ends_it_before_the_score(tmp_path):
     with failing("401") as ill:
         path = config(tmp_path, AGENT.format(name="ill", url=ill.url, more=""))
@@ -53,9 +40,11 @@ def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_
     with served(("Paris",)) as agent, answering(lambda body: completion("correct")) as server:
         path = config(tmp_path, AGENT.format(name="a", url=agent.url, more=""))
         path.write_text(f'{path.read_text()}[judge]\nprovider = "openai"\nmodel = "j"\nbase_url = "{server.url}"\n')
-        options = ["--config", str(path), "--clusterer", "normalized", "--correctness", "judge", "--json"]
-        done = run("evaluate", "--dataset", data, "--out", str(tmp_path / "r"), *options)
+        own = ["--dataset", data, "--out", tmp_path / "r", "--config", path, "--clusterer", "normalized", "--json"]
+        done = run("evaluate", *own, "--correctness", "judge")
+        again = run("evaluate", *own, "--correctness", "reference")
         scored = run("score", tmp_path / "r", "--config", path, "--json")
+    assert json.loads(again.stdout)["judged"]["recorded"]["correctness"] == "judge", again.stderr
     assert json.loads(scored.stdout)["correctness"] == "judge j", scored.stderr
     assert "[judge]" in run("score", tmp_path / "r").stderr
     assert done.returncode == 0, done.stderr

@@ -21,7 +21,6 @@ def policy(tmp_path_factory):
 
 
 def cases(n, *, wrong_from):
-    """Right answers, then wrong ones."""
     return [{"id": f"q{i}", "correct": i < wrong_from, "time": f"day {i}"} for i in range(1, n + 1)]
 
 
@@ -114,7 +113,6 @@ def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
 
 
 def test_a_file_that_is_rotated_is_named(tmp_path):
-    """Its successor is not read in its place, and the former one gets no more cases."""
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": "1", "correct": 1}\n')
 

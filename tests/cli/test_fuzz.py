@@ -105,7 +105,6 @@ def calls():
 
 
 def store(folder):
-    """A store with a ruled audit, and one that waits."""
     from langgraph.store.sqlite import SqliteStore
 
     with SqliteStore.from_conn_string(str(folder / "made.sqlite")) as opened:
@@ -283,7 +282,6 @@ def policy(tmp_path_factory):
 
 
 def faults_of(arguments, codes):
-    """Yields what is not as documented when a command is run."""
     allowed = DOCUMENTED.get(" ".join(arguments[:2]), DOCUMENTED.get(arguments[0], OTHERS))
     start = time.process_time()  # other tests share the processors
     faulthandler.dump_traceback_later(30 * LONGEST, exit=True)  # a command that hangs ends the tests, and says where
@@ -307,7 +305,6 @@ def faults_of(arguments, codes):
 
 
 def test_every_command_that_reads_a_file_is_damaged_here():
-    """A new command must be added above."""
     from typer.main import get_command
 
     from coe_agents.cli.app import app

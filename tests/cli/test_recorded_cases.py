@@ -1,5 +1,3 @@
-"""Cases that `ask` and `serve` record: where, and how many."""
-
 import pytest
 import typer
 from langgraph.store.memory import InMemoryStore

@@ -48,7 +48,6 @@ def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns
     ("arguments", "code", "message"),
     [
         (["all", "--samples", "{samples}", "--dataset", "tinyworld"], 2, "cannot be combined with --dataset"),
-        (["all", "--agents", "a"], 2, '"--samples"'),
         (["all", "--samples", "{samples}", "--agents", "a,z"], 2, "must name agents of the files; got z"),
         (["all", "--dataset", "tinyworld", "--dataset", "squad", "--dataset", "nq_open"], 2, "at most two"),
     ],

@@ -82,33 +82,42 @@ def test_coverage_and_risk_are_counted_and_prices_are_kept_apart(tmp_path):
         command = ["run", "--dataset", questions(tmp_path, 6), "--config", path, "--out", tmp_path / "r"]
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("6 questions: 3 answered, 0 of these wrong; 3 withheld, 0 escalated. ")
+    assert done.stdout.startswith(
+        "6 questions: 3 answered, 0 of these wrong by reference_or_label; 3 withheld, 0 escalated. "
+    )
     assert json.loads((tmp_path / "r" / PRICES).read_text()) == {name: {"input": 0.5, "output": 2.0} for name in "ab"}
     assert "price" not in (tmp_path / "r" / SETTINGS).read_text()
     assert "127.0.0.1" not in (tmp_path / "r" / SETTINGS).read_text()
 
 
-def test_an_escalation_is_recorded(tmp_path):
-    with answering(split) as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""), otherwise="escalate")
-        done = run("run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / "r")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (row,) = [row for row in lines(tmp_path / "r") if row["id"] == "1"]
-    assert (row["action"], row["answer"], row["escalated"]) == ("escalate", None, True)
-    assert "1 escalated" in done.stdout
-
-
-def test_an_arbiter_decides(tmp_path):
+def test_an_escalation_is_recorded_and_an_arbiter_decides_it(tmp_path):
     arbiter = '[escalation]\nkind = "arbiter"\nprovider = "openai"\nmodel = "big"\nbase_url = "{}"\n'
     with answering(split) as server, served(("ANSWER: Paris",)) as big:
         agent = AGENT.format(name="a", url=server.url, more="")
-        path = config(tmp_path, agent, otherwise="escalate", more=arbiter.format(big.url))
-        command = ["run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / "r"]
-        done = run(*command)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (item,) = [item for item in read_run(tmp_path / "r").items.values() if item.id == "1"]
-    assert (item.decision["decided_by"], item.action, item.correct) == ("arbiter", "answer", 1.0)
-    assert item.n_requests == 2
+        for name, more in (("without", ""), ("with", arbiter.format(big.url))):
+            path = config(tmp_path, agent, otherwise="escalate", more=more)
+            done = run("run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / name)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "1 escalated" in done.stdout
+    (row,) = [row for row in lines(tmp_path / "without") if row["id"] == "1"]
+    assert (row["action"], row["answer"], row["escalated"]) == ("escalate", None, True)
+    item = read_run(tmp_path / "with").items["1"]
+    assert (item.decision["decided_by"], item.action, item.correct, item.n_requests) == ("arbiter", "answer", 1.0, 2)
+
+
+def test_answers_in_sentences_are_judged_by_a_model_where_one_is_named(tmp_path):
+    with served(("It is Paris.",)) as server, served(("CORRECT",)) as judge:
+        section = f'[judge]\nprovider = "openai"\nmodel = "big"\nbase_url = "{judge.url}"\n'
+        path = config(tmp_path, AGENT.format(name="a", url=server.url, more=""), more=section)
+        command = ["run", "--dataset", questions(tmp_path, 2), "--config", path]
+        wrong = run(*command, "--out", tmp_path / "r")
+        right = run(*command, "--out", tmp_path / "s", "--correctness", "judge")
+        n_asked = len(server.requests)
+        lacking = run(*command, "--out", tmp_path / "t", "--correctness", "entailment")
+    assert "2 of these wrong by reference_or_label" in wrong.stdout
+    assert "0 of these wrong by judge big" in right.stdout
+    assert (lacking.returncode, len(server.requests)) == (2, n_asked)
+    assert "needs an entailment model" in lacking.stderr
 
 
 def test_a_failure_is_no_decision_and_is_asked_again(tmp_path, monkeypatch):

@@ -79,31 +79,19 @@ def test_a_mistake_is_exit_2_and_leaves_no_run(tmp_path, options, said):
     assert not (tmp_path / "r").exists()
 
 
-def test_agents_are_sent_what_ask_and_run_send(tmp_path):
-    question = "Who? {not a field}"
-    data = questions(tmp_path, {"question": question, "references": ["Paris"]})
+def test_agents_are_sent_what_ask_and_run_send_with_the_instruction_of_the_file(tmp_path):
+    path, question = tmp_path / "coe.toml", "Who? {not a field}"
+    given = ["--config", path, "--dataset", questions(tmp_path, {"question": question, "references": ["Paris"]})]
     with served() as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."'))
-        given = ["--config", str(path), "--dataset", data]
+        agent = AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."')
+        path.write_text(f'{agent}[answers]\nkind = "short"\ninstruction = "One word."\n')
         for command in ("sample", "run"):
             done = run(command, *given, "--out", tmp_path / command)
             assert done.returncode == 0, done.stdout + done.stderr
-        run("ask", question, "--config", str(path))
-    sampled, decided, asked = ([body["messages"] for body in server.requests][place] for place in (0, 1, 2))
-    assert sampled == decided == asked
-    assert [message["content"] for message in sampled] == ["Be brief.", question]
-
-
-def test_the_instruction_of_a_file_is_sent_and_recorded(tmp_path):
-    path, data = tmp_path / "coe.toml", questions(tmp_path, {"question": "Who?", "references": ["Paris"]})
-    with served() as server:
-        agent = AGENT.format(name="a", url=server.url, more="")
-        path.write_text(f'{agent}[answers]\nkind = "short"\ninstruction = "One word."\n')
-        assert run("sample", "--config", path, "--dataset", data, "--out", tmp_path / "r").returncode == 0
-        run("ask", "Who?", "--config", path)
-    sampled, asked = ([each["content"] for each in body["messages"]] for body in server.requests[:2])
-    assert sampled == asked == ["One word.", "Who?"]
-    settings = json.loads((tmp_path / "r" / SETTINGS).read_bytes())
+        run("ask", question, "--config", path)
+    asked = [[message["content"] for message in body["messages"]] for body in server.requests[:3]]
+    assert asked == [["Be brief.\n\nOne word.", question]] * 3
+    settings = json.loads((tmp_path / "sample" / SETTINGS).read_bytes())
     assert settings["answers"] == 'short with the instruction "One word."'
 
 

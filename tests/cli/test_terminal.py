@@ -1,5 +1,3 @@
-"""Whatever a command prints goes one way: without control characters, and without keys."""
-
 import ast
 import json
 import re
@@ -21,12 +19,10 @@ EVIL = "\x1b[31mred\x07\x00\x9b2J\u202e"
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
-    """Forgets after each test what is hidden."""
     monkeypatch.setattr(terminal, "_HIDDEN", set())
 
 
 def shown_in(text):
-    """Returns the forms and parts of the key in a text."""
     return [form for form in (KEY, *(KEY[place : place + 8] for place in range(len(KEY) - 7))) if form in text]
 
 

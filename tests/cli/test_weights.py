@@ -1,5 +1,3 @@
-"""`weights`: trust in the agents without labels."""
-
 import json
 import tomllib
 

@@ -1,5 +1,3 @@
-"""AutoGen: its client of models, whole and in streams."""
-
 import asyncio
 
 from autogen_core.models import ModelInfo, UserMessage

@@ -1,5 +1,3 @@
-"""LangChain's `ChatOpenAI`, and `create_agent` over it."""
-
 import json
 
 from langchain.agents import create_agent

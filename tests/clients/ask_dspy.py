@@ -1,5 +1,3 @@
-"""DSPy: its `LM`, and a signature by its JSON adapter."""
-
 import dspy
 from pydantic import BaseModel
 from report import BASE_URL, QUESTIONS, report

@@ -1,5 +1,3 @@
-"""instructor, by tool calls, which is its default, and by JSON schemas."""
-
 import instructor
 import openai
 from report import BASE_URL, QUESTIONS, Place, report

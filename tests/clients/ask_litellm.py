@@ -1,5 +1,3 @@
-"""litellm's own function."""
-
 import litellm
 from report import BASE_URL, PARAMETERS, QUESTIONS, Place, report, said
 

@@ -1,5 +1,3 @@
-"""llama-index, by `OpenAILike`."""
-
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike

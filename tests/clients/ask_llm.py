@@ -1,5 +1,3 @@
-"""The package `llm`, whose command prints what it is told."""
-
 from llm.default_plugins.openai_models import Chat
 from report import BASE_URL, PAID, QUESTIONS, Place, pay, report
 

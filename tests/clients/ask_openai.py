@@ -1,5 +1,3 @@
-"""The SDK of OpenAI: chat completions, and the Responses API."""
-
 import openai
 from report import BASE_URL, PARAMETERS, QUESTIONS, Place, report, said
 

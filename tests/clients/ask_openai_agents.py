@@ -1,15 +1,6 @@
-"""openai-agents, by the Responses API, which is its default, and by chat completions."""
-
 import asyncio
 
-from agents import (
-    Agent,
-    OpenAIChatCompletionsModel,
-    OpenAIResponsesModel,
-    Runner,
-    function_tool,
-    set_tracing_disabled,
-)
+from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
 from report import BASE_URL, PAID, QUESTIONS, Place, pay, report
 

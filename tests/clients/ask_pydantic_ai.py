@@ -1,5 +1,3 @@
-"""pydantic-ai, by the Responses API, which "openai:" names, and by chat completions."""
-
 import asyncio
 
 from openai import AsyncOpenAI

@@ -1,5 +1,3 @@
-"""smolagents: its model, which sends `stop` and "required", and a whole agent over it."""
-
 from report import BASE_URL, QUESTIONS, report, said
 from smolagents import OpenAIModel, tool
 

@@ -104,7 +104,6 @@ def test_a_runaway_response_takes_linear_time(function, fragment):
 
 
 def seconds(function, text):
-    """The least CPU time of three calls."""
     taken = []
     for _ in range(3):
         start = time.process_time()

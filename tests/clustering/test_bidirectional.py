@@ -118,10 +118,8 @@ def test_a_tie_speaks_against_a_match():
     ("returned", "message"),
     [
         (np.ones((2, 3)) / 3, r"of Wrong must return numbers of shape \(1, 3\); got shape \(2, 3\)"),
-        (np.ones((1, 2)) / 2, r"got shape \(1, 2\)"),
         ([[0.5, 0.5, np.nan]], r"row 0 of Wrong is \[0.5, 0.5, nan\]"),
         ([[0.5, 0.5, 0.5]], "softmax"),
-        ([[-0.5, 0.5, 1.0]], "row 0 of Wrong"),
         ([["a", "b", "c"]], "of Wrong must return rows of numbers, all of one length; got list"),
     ],
 )

@@ -15,8 +15,6 @@ class TestCachedEntailment(EntailmentModelContract):
 
 
 class ByHash:
-    """Rows that differ from pair to pair, all digits of them."""
-
     def predict(self, pairs):
         seeds = [int.from_bytes(hashlib.sha256(repr(pair).encode()).digest()[:8]) for pair in pairs]
         return np.array([np.random.default_rng(seed).dirichlet(np.ones(3)) for seed in seeds])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import Clusterer, NormalizedMatch, normalized
+from coe_agents.clustering import normalized
 from coe_agents.clustering.normalized import normalize_answer
 
 
@@ -78,16 +78,6 @@ def test_nothing_visible_becomes_nothing(text):
 def test_what_is_normal_stays(text):
     once = normalize_answer(text)
     assert normalize_answer(once) == once
-
-
-def test_labels_are_by_first_appearance_for_each_question():
-    clusterer = NormalizedMatch()
-    assert clusterer.cluster([["Rome", "paris", "Paris!", "rome"], [], ["7", "seven"]], ["", "", ""]) == [
-        [0, 1, 1, 0],
-        [],
-        [0, 0],
-    ]
-    assert isinstance(clusterer, Clusterer)
 
 
 PIECES = st.sampled_from(

@@ -103,7 +103,6 @@ def test_texts_of_a_former_round_change_no_cluster(texts, former):
         ([], "for question 0, Remembering returned no list where 2 belongs"),
         ([[0, 0], [0]], "for question 1, Remembering returned 1 where no list belongs"),
         ([[0.0, 1.0]], "list of integers"),
-        ([0, 1], "list of integers"),
     ],
 )
 def test_what_is_no_label_per_response_is_refused(labels, message):

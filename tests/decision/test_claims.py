@@ -1,5 +1,3 @@
-"""How the claims of a long answer are shown: in words, as HTML, on a terminal and in the server's answer."""
-
 from io import StringIO
 
 import pytest
@@ -10,24 +8,17 @@ from coe_agents.cli.display.decision import show_decision
 from coe_agents.decision.views import to_json, to_numbers
 
 CLAIM = {"start": 0, "end": 9, "support_within": None, "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0, "regime": None}
+
+
+def says(supports, contradicts):
+    return {"supports": supports, "contradicts": contradicts, "silent": 1.0 - supports - contradicts}
+
+
+WROTE = {"text": "Ada <b>wrote</b>.", "agents": {"b": says(1.0, 0.0), "c": says(0.0, 1.0)}}
+DIED = {"text": "She died.\x1b[2J", "agents": {"b": says(0.0, 0.25)}}
 CLAIMS = [
-    {
-        **CLAIM,
-        "text": "Ada <b>wrote</b>.",
-        "support_between": 0.5,
-        "action": "keep",
-        "agents": {
-            "b": {"supports": 1.0, "contradicts": 0.0, "silent": 0.0},
-            "c": {"supports": 0.0, "contradicts": 1.0, "silent": 0.0},
-        },
-    },
-    {
-        **CLAIM,
-        "text": "She died.\x1b[2J",
-        "support_between": 0.0,
-        "action": "drop",
-        "agents": {"b": {"supports": 0.0, "contradicts": 0.25, "silent": 0.75}},
-    },
+    {**CLAIM, **WROTE, "support_between": 0.5, "action": "keep"},
+    {**CLAIM, **DIED, "support_between": 0.0, "action": "drop"},
 ]
 DECISION = GroupDecision.from_data(
     {"action": "answer", "answer": "Ada <b>wrote</b>. [...]", "reason": "so", "claims": CLAIMS}

@@ -1,7 +1,4 @@
-"""What a `GroupDecision` shows of an outcome, and `ask`, which returns one."""
-
 from dataclasses import fields
-from html.parser import HTMLParser
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -12,6 +9,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision import DecisionData
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.testing import ScriptedAgent
+from tests.evaluation.html.test_report_page import Elements
 
 HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'
 
@@ -66,21 +64,10 @@ def test_a_failed_agent_is_named_in_every_view():
     assert "down" in decision._repr_html_()
 
 
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.seen.add(tag)
-
-
 def test_html_shows_text_of_models_as_text():
     decision = decided(HOSTILE, "Sydney", "Sydney", policy=ThresholdPolicy(float("inf")))
     page = decision._repr_html_()
-    tags = Tags()
-    tags.feed(page)
-    assert tags.seen <= {"div", "table", "tr", "th", "td"}
+    assert {tag for tag, _ in Elements(page).found} <= {"div", "table", "tr", "th", "td"}
     assert "&lt;script&gt;" in page
     assert "\x1b" not in page
 

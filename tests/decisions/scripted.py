@@ -8,7 +8,6 @@ pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has d
 
 from langchain_core.decisions import (
     BaseDecisionModel,
-    BoxAnswer,
     ChoiceAnswer,
     ClassifierResponse,
     NoulAnswer,
@@ -64,8 +63,6 @@ class Scripted(BaseDecisionModel):
         if question.type == "choice":
             shares = dict(zip(question.criteria, p, strict=True))
             return ChoiceAnswer(type="choice", choice=max(shares, key=shares.get), probabilities=shares, confidence=0)
-        if question.type == "box":
-            return BoxAnswer(type="box", box={"top": 0, "bottom": 1, "left": 0, "right": 1})
         legend = dict(enumerate(question.criteria))
         return ScoreAnswer(type="score", score=0, legend=legend, probabilities=dict(enumerate(p)), confidence=0)
 

@@ -199,8 +199,6 @@ async def test_a_trace_has_the_numbers_and_never_the_state(form):
 
 
 class Shown(CountingModel):
-    """Replies "True" always, and keeps what it was asked."""
-
     @property
     def prompt(self):
         return self.calls[-1]["messages"][-1].text

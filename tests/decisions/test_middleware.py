@@ -1,11 +1,10 @@
-"""LangChain's own middleware over a group: there is nothing between them."""
-
 import pytest
 
 from tests.decisions.scripted import CALL, HARMLESS, RISKY, dead, says, tinyworld_models
 
 from langchain.agents import create_agent  # isort: skip -- what needs langchain-core 1.8 comes after
 from langchain.agents.middleware import AutoModeMiddleware, ModelChoice, ModelRouterMiddleware
+from langchain_core.decisions import Choice
 from langchain_core.messages import AIMessage
 
 from coe_agents.decisions import CoEDecisionModel
@@ -81,7 +80,5 @@ async def test_the_router_takes_the_label_of_the_group(models, form):
 
 
 def _question(router):
-    from langchain_core.decisions import Choice
-
     criteria = {name: choice.criteria for name, choice in router.config.choices.items()}
     return {"route": Choice(instructions=router.config.instructions, criteria=criteria)}

@@ -1,5 +1,3 @@
-"""`doctor` and `config check` name in what a group differs from the calibrated one."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Names, and the order of agents, lines and files, change no figure."""
-
 import json
 import tempfile
 from pathlib import Path
@@ -51,16 +49,11 @@ def figures_of(folder, rows, *, n_files=1, **options):
 
 
 def flat(value, path=()):
-    """Every figure by its place."""
     if isinstance(value, dict):
         return {place: each for key, part in value.items() for place, each in flat(part, (*path, key)).items()}
     if isinstance(value, list):
         return {place: each for key, part in enumerate(value) for place, each in flat(part, (*path, key)).items()}
     return {path: value}
-
-
-def renamed(rows, names):
-    return [each | {"agent": names[each["agent"]]} for each in rows]
 
 
 def assert_same(before, after, names):
@@ -91,7 +84,7 @@ def test_renaming_agents_and_shuffling_lines_changes_no_figure(rows, permuted, d
             dict(zip(NAMES, permuted, strict=True)),
             {each: f"{drawn.randint(0, 9)} {each}" for each in NAMES},
         ):
-            lines = renamed(rows, names)
+            lines = [each | {"agent": names[each["agent"]]} for each in rows]
             drawn.shuffle(lines)
             n_files = drawn.randint(1, min(3, len(lines)))
             assert_same(before, figures_of(folder, lines, n_files=n_files, **options), names)

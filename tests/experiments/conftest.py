@@ -2,9 +2,6 @@ import pytest
 
 from coe_agents.evaluation import Samples
 from tests.evaluation.invented import row, write
-from tests.experiments.two_machines import machines
-
-__all__ = ["machines"]
 
 
 @pytest.fixture

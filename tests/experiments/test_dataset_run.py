@@ -3,26 +3,20 @@
 import asyncio
 import os
 import tracemalloc
+from contextlib import contextmanager
 from dataclasses import asdict
 
-from coe_agents import ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import ThresholdPolicy
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.sources import on_disk
 from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.sample_collection import Units
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.experiments.dataset_run import (
-    Timings,
-    _Deciding,
-    decide_all,
-    fail_questions,
-    keep,
-    pending_questions,
-)
+from coe_agents.experiments.dataset_run import Timings, _Deciding, decide_all, fail_questions, keep, pending_questions
 from coe_agents.experiments.ray_cluster import cut_parts, unpack
 from coe_agents.experiments.run_group import RunGroup
 from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import graph
 
 
 def questions(n):
@@ -31,23 +25,23 @@ def questions(n):
 
 def create():
     agents = [ScriptedAgent(name, ["Paris", "Paris", "Lyon"]) for name in "ab"]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(float("inf"))).compile()
-    return RunGroup(graph, at_once=2)
+    return RunGroup(graph(*agents, policy=ThresholdPolicy(float("inf"))).compile(), at_once=2)
+
+
+@contextmanager
+def stored(folder, asked):
+    units = Units(asked, {DECIDER: 1}, seed=0)
+    with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
+        yield store, timings
 
 
 def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
     asked = questions(5)
-    with (
-        Store(tmp_path / "one", {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
-        Timings(tmp_path / "one") as timings,
-    ):
+    with stored(tmp_path / "one", asked) as (store, timings):
         asyncio.run(decide_all(asked, create(), store, timings))
     for size in (1, 2, 9):
         folder = tmp_path / f"parts of {size}"
-        with (
-            Store(folder, {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
-            Timings(folder) as timings,
-        ):
+        with stored(folder, asked) as (store, timings):
             for content in reversed(list(cut_parts(map(asdict, pending_questions(asked, store)), size))):
                 for row, seconds in unpack(asyncio.run(_Deciding(create)(content))):
                     keep(store, timings, row, seconds)
@@ -58,10 +52,7 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
 def test_the_questions_of_a_part_that_is_given_up_failed_and_are_asked_again(tmp_path):
     asked = questions(3)
     for _ in range(2):
-        with (
-            Store(tmp_path, {}, Units(asked, {DECIDER: 1}, seed=0), name=DECISIONS) as store,
-            Timings(tmp_path) as timings,
-        ):
+        with stored(tmp_path, asked) as (store, timings):
             assert store.n_pending == len(asked)
             for content in cut_parts(map(asdict, pending_questions(asked, store)), 2):
                 for row, seconds in unpack(fail_questions(content, "too late")):
@@ -76,15 +67,14 @@ def peak_of_a_run(folder, n):
     tracemalloc.start()
     try:
         asked = questions(n).first(n - 1)
-        units = Units(asked, {DECIDER: 1}, seed=0)
-        with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
+        with stored(folder, asked) as (store, timings):
             for number, content in enumerate(cut_parts(map(asdict, pending_questions(asked, store)), 20)):
                 for question in unpack(content):
                     error = "lost " * 400 if number % 2 else None
                     keep(store, timings, {"id": question["id"], "agent": DECIDER, "error": error, "x": "y" * 2000}, 1.0)
             assert store.n_pending == 0
             store.finish()
-        with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder):
+        with stored(folder, asked) as (store, _):
             assert store.n_pending == sum(1 for number in range(n - 1) if number // 20 % 2)
         return tracemalloc.get_traced_memory()[1]
     finally:

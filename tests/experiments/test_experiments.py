@@ -1,5 +1,3 @@
-"""Each experiment on a few questions, with the numbers worked out by hand."""
-
 import math
 
 import pytest

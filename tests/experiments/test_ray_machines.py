@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -21,7 +22,6 @@ from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli import test_run as runs
 from tests.cli.command import COMMAND, run
 from tests.cli.test_sample import AGENT, config, questions
-from tests.experiments.two_machines import LOOPBACK, ROOT
 from tests.servers import served
 from tests.waiting import wait_until
 
@@ -30,6 +30,45 @@ N_QUESTIONS, SIZE, AT_ONCE, N_KILLS = 24, 4, 5, 2
 NAMES = ("ada", "bea")
 N_UNITS, N_SAMPLES = N_QUESTIONS * len(NAMES), 3
 N_ROWS = N_UNITS * N_SAMPLES
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_ADDRESS": ""}
+ROOT = Path(__file__).parents[2]
+
+
+class TwoMachines:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.address = process.stdout.readline().strip()
+        assert self.address.startswith("127.0.0.1:"), process.communicate()
+
+    def workers(self) -> list[int]:
+        processes = psutil.Process(self._process.pid).children(recursive=True)
+        return [each.pid for each in processes if any("ray::MapWorker" in word for word in each.cmdline()[:1])]
+
+    def lose_one(self) -> None:
+        self._process.stdin.write("lose\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline() == "done\n"
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    told = tmp_path_factory.mktemp("cluster") / "stderr"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.experiments.two_nodes"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with (
+        told.open("w") as stderr,
+        subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stderr=stderr, **pipes) as process,
+    ):
+        try:
+            yield TwoMachines(process)
+        finally:
+            below = psutil.Process(process.pid).children(recursive=True)
+            process.stdin.close()
+            process.wait(300)
+            for each in below:  # as nothing must be left
+                if each.is_running():
+                    each.kill()
 
 
 def agent(name, url):
@@ -66,10 +105,13 @@ def quantity(server, local):
     server.may_answer = lambda: True
 
 
-def started(*arguments):
+HARD_WORK = [sys.executable, "-m", "tests.experiments.hard_work"]
+
+
+def started(*arguments, command=(COMMAND,)):
     environment = {**os.environ, **LOOPBACK, "PYTHONPATH": str(ROOT)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([COMMAND, *arguments], env=environment, text=True, start_new_session=True, **pipes)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    return subprocess.Popen([*command, *arguments], cwd=ROOT, env=environment, **options)
 
 
 @contextmanager
@@ -170,15 +212,8 @@ def test_killed_drivers_and_workers_ctrl_c_and_a_lost_machine_cost_what_was_in_h
     assert json.loads(said) == json.loads(run("score", local[0], "--json", *local[1][:2]).stdout)
 
 
-def hard_work(*arguments):
-    environment = {**os.environ, **LOOPBACK, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.experiments.hard_work", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
-
-
 def test_what_the_work_raises_is_raised_and_a_part_that_ends_its_process_is_given_up(machines):
-    said, faults = hard_work(machines.address).communicate(timeout=600)
+    said, faults = started(machines.address, command=HARD_WORK).communicate(timeout=600)
     no_folder, odd, no_key, ended, late = said.splitlines()
     assert no_folder == "OSError: [Errno 2] No such file or directory: '/none/of/this'", faults
     assert odd == "StoreError: TypeError: can't concat int to bytes. Finished parts are kept"
@@ -189,7 +224,7 @@ def test_what_the_work_raises_is_raised_and_a_part_that_ends_its_process_is_give
 
 
 def test_a_cluster_of_our_own_listens_on_loopback_only_and_leaves_nothing(tmp_path):
-    with hard_work() as process:
+    with started(command=HARD_WORK) as process:
         below, addresses, deadline = {}, set(), time.monotonic() + 600
         while not any("MapWorker" in "".join(each.cmdline()[:1]) for each in alive(below)):
             assert time.monotonic() < deadline

@@ -1,5 +1,3 @@
-"""What a run in parts asks and keeps, without a cluster."""
-
 import asyncio
 import json
 import sys
@@ -13,6 +11,7 @@ from coe_agents.evaluation.sample_collection import Participant
 from coe_agents.evaluation.samples.store import SAMPLES, Store
 from coe_agents.experiments.ray_cluster import Pool, cluster, cut_parts, unpack, work_through
 from coe_agents.experiments.ray_sampling import _Asking, _to_ask, fail_part
+from coe_agents.testing import create_response
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
 AGENTS = (Participant("a", 2), Participant("b", 1))
@@ -33,11 +32,7 @@ class Speaking:
         if name in self._failing and question.id == "3":
             raise TimeoutError("too late")
         n = 2 if name == "a" else 1
-        return {"responses": [self.row(name, index, question.question) for index in range(n)]}
-
-    def row(self, name, index, text):
-        base = {"agent": name, "round": 0, "index": index, "text": text, "answer": None}
-        return {**base, "logprob": -1.0, "n_tokens": 2, "error": None}
+        return {"responses": [create_response(name, question.question, index=index) for index in range(n)]}
 
 
 def store_in(folder):

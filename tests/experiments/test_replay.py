@@ -14,6 +14,7 @@ from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Resample
 from coe_agents.rounds.strategies import Strategies
+from tests.graph.groups import Deciding
 
 RIGHT = CRITERIA["reference"]
 
@@ -100,17 +101,12 @@ def test_adaptive_sampling_stops_where_the_forecast_is_settled(saved):
 
 
 def test_a_policy_sees_the_rounds_before_in_a_replay(saved):
-    seen = []
-
-    class Noting:
-        def decide(self, measurement, *, round, max_rounds):
-            seen.append([(data["round"], data["epistemic"]) for data in measurement.history])
-            return Decision("another_round")
-
+    noting = Deciding(Decision("another_round"))
     plans = {"max_rounds": 3, "strategies": Strategies({"conflict": Resample(growth=1)})}
     held = saved({"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
-    replay(held, policy(Noting(), n=1, **plans), RIGHT)
+    replay(held, policy(noting, n=1, **plans), RIGHT)
     split = pytest.approx(math.log(2))
+    seen = [[(data["round"], data["epistemic"]) for data in measurement.history] for *_, measurement in noting.seen]
     assert seen == [[], [(0, split)], [(0, split), (1, split)]]
 
 

@@ -11,7 +11,6 @@ def page(folder, rows):
 
 
 def hostile():
-    """Returns a run in which every text of a model is hostile."""
     rows = {}
     for i, text in enumerate(HOSTILE):
         row = went_on((0.1, 0.2, True), (0.1, 0.1, False), question=text, adopted={text: True})

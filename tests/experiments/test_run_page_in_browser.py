@@ -1,5 +1,3 @@
-"""The page of a run in a real browser: what it shows, and that nothing of a model runs."""
-
 import socket
 
 import pytest

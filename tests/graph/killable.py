@@ -12,10 +12,9 @@ from pathlib import Path
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from coe_agents import create_coe_graph
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import Deciding, graph
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 NAMES = ("a", "b", "c")
@@ -36,7 +35,6 @@ class Diary:
         self.answering, self.is_dying, self.lock = set(), False, threading.Lock()
 
     def read(self):
-        """Returns the calls so far, as [agent, round, question, "asked" or "said"]."""
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
 
     def note(self, *call):
@@ -123,28 +121,21 @@ class NotedSaver(SqliteSaver):
             die()
 
 
-class Rounds:
-    """Asks for another round until the last one, and answers then."""
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer" if round + 1 == max_rounds else "another_round", None, "as told")
-
-
 def run(folder, given, *, rounds=1, dies_after=None):
     """Asks, or resumes where `given` is None, and writes the result to `result.json`."""
     diary = Diary(folder, dies_after=dies_after)
     agents = [NotedAgent(name, diary) for name in NAMES]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=Rounds(), max_rounds=rounds, retries=0)
+    again, answer = (Decision(action, None, "as told") for action in ("another_round", "answer"))
+    asking = graph(*agents, policy=Deciding(*[again] * (rounds - 1), answer), max_rounds=rounds)
     with closing(sqlite3.connect(Path(folder, "kept.sqlite"), check_same_thread=False)) as connection:
         saver = NotedSaver(connection)
         saver.diary = diary
-        result = graph.compile(checkpointer=saver).invoke(given, THREAD, durability="sync")
+        result = asking.compile(checkpointer=saver).invoke(given, THREAD, durability="sync")
     plain = {key: result[key] for key in ("decision", "responses", "labels")}
     seen = {"messages": [message.text for message in result["messages"]], "n_writes": diary.n_writes}
     Path(folder, "result.json").write_text(json.dumps({**plain, **seen}))
 
 
 def calls(folder):
-    """Returns how often each agent was asked, and how often it answered, by (agent, round, question)."""
     noted = Diary(folder).read()
     return tuple(Counter(tuple(call[:3]) for call in noted if call[3] == kind) for kind in ("asked", "said"))

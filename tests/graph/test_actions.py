@@ -1,17 +1,15 @@
-"""The graph over agents that propose tool calls."""
-
 import json
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import SupportPolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Text, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.policy.thresholds import REGIMES
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from tests.doubles import Rewriting
+from tests.graph.groups import THREAD, decide, saved, saying
 
 PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}}
 
@@ -21,8 +19,7 @@ def pay(amount, to="Ann"):
 
 
 def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
-    agents = [ScriptedAgent(name, [calls]) for name, calls in zip("abc", (pay(5), pay(5.0), pay(6)), strict=True)]
-    result = ask(group(*agents))
+    result = ask(group(*saying(pay(5), pay(5.0), pay(6))))
     decision, message = result["decision"], result["messages"][-1]
     assert (decision["action"], decision["answer_kind"]) == ("answer", "call")
     (call,) = decision["calls"]
@@ -35,18 +32,16 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
 
 
 def test_a_proposal_that_does_not_lead_runs_as_most_wrote_it():
-    proposals = [pay(5), pay(5, "ANN"), pay(5), *[pay(6)] * 4]
-    agents = [ScriptedAgent(name, [calls]) for name, calls in zip("abcdefg", proposals, strict=True)]
-    clusterer = ActionMatch(compare={"to": Text()})
-    graph = create_coe_graph(agents, clusterer=clusterer, policy=SupportPolicy(0.2, proposer="a")).compile()
-    (call,) = graph.invoke({"question": "Pay Ann 5"})["decision"]["calls"]
+    agents = saying(pay(5), pay(5, "ANN"), pay(5), *[pay(6)] * 4)
+    parts = {"clusterer": ActionMatch(compare={"to": Text()}), "policy": SupportPolicy(0.2, proposer="a")}
+    (call,) = decide(*agents, **parts)["calls"]
     assert call["args"] == {"amount": 5, "to": "Ann"}
 
 
 def test_a_text_that_reads_as_the_action_neither_takes_its_calls_away_nor_adds_them():
     text = canonical_action(pay(5))
     silent = [Rewriting(name, [text], calls=[], answer="[]") for name in "xyz"]
-    calling = [ScriptedAgent(name, [pay(5)]) for name in "abc"]
+    calling = saying(*[pay(5)] * 3)
     agreed = ask(group(*calling, silent[0]))["decision"]
     assert (agreed["action"], len(agreed["calls"])) == ("answer", 1)
     silenced = ask(group(*silent, calling[0]))["decision"]
@@ -58,18 +53,14 @@ TOOL = {"type": "function", "function": {**PAY, "description": "Pays."}}
 
 
 class Plain(ScriptedAgent):
-    """An agent of one's own that does not know tools."""
+    """Does not know tools."""
 
     def sample(self, request, config=None):
         return super().sample({name: value for name, value in request.items() if name != "tools"}, config)
 
 
-def group(*agents, clusterer=None, policy=None, **options):
-    options = {"retries": 0, **options}
-    graph = create_coe_graph(
-        agents, clusterer=clusterer or NormalizedMatch(), policy=policy or SupportPolicy(0.5), **options
-    )
-    return graph.compile(checkpointer=InMemorySaver())
+def group(*agents, **options):
+    return saved(*agents, **{"policy": SupportPolicy(0.5), **options})
 
 
 def ask(graph, given=None, *, thread="1", tools=(TOOL,), **more):
@@ -78,10 +69,7 @@ def ask(graph, given=None, *, thread="1", tools=(TOOL,), **more):
 
 
 def test_the_tools_of_a_turn_are_shown_to_every_agent_and_bypass_the_clusterer_of_texts():
-    agents = [
-        ScriptedAgent(name, [pay(amount, to)])
-        for name, amount, to in zip("abc", (5, 5.0, 6), ("Ann", "Ann", "Ann"), strict=True)
-    ]
+    agents = saying(pay(5), pay(5.0), pay(6))
     graph = group(*agents, clusterer=BidirectionalEntailment(TableEntailment(lambda *_: "entailment")))
     result = ask(graph)
     assert [agent.requests[0]["tools"] for agent in agents] == [[TOOL]] * 3
@@ -107,15 +95,6 @@ def test_what_would_run_is_what_is_compared_whatever_an_agent_says():
     assert result["decision"]["calls"][0]["args"]["amount"] == 5
 
 
-def test_calls_that_do_not_fit_the_tools_are_a_failure_of_any_agent():
-    rob = [{"name": "rob", "args": {}}]
-    decision = ask(group(ScriptedAgent("a", [pay(5)]), ScriptedAgent("b", [pay(5)]), ScriptedAgent("c", [rob])))[
-        "decision"
-    ]
-    assert decision["action"] == "answer"
-    assert "calls 'rob', which is not one of the tools" in decision["failed_agents"]["c"]
-
-
 INVALID_TOOLS = {
     "no list": ("pay", TypeError, "must be a list of tools"),
     "no name": ([{"type": "function", "function": {}}], TypeError, "must be a function with a name"),
@@ -131,7 +110,7 @@ INVALID_TOOLS = {
 def test_tools_that_do_not_fit(tools, error, message):
     agent = ScriptedAgent("a", [pay(5)])
     with pytest.raises(error, match=message):
-        group(agent).invoke({"question": "Pay", "tools": tools}, {"configurable": {"thread_id": "1"}})
+        group(agent).invoke({"question": "Pay", "tools": tools}, THREAD)
     assert agent.requests == []
 
 
@@ -144,9 +123,8 @@ def test_choices_and_tools_exclude_each_other():
 def test_the_tools_of_the_graph_are_those_of_turns_that_name_none():
     agent = ScriptedAgent("a", [pay(5)])
     graph = group(agent, tools=[PAY])
-    config = {"configurable": {"thread_id": "1"}}
     for given in ({}, {"tools": [LOG]}, {"tools": []}, {"choices": ["yes", "no"]}):
-        graph.invoke({"question": "Pay Ann 5", **given}, config)
+        graph.invoke({"question": "Pay Ann 5", **given}, THREAD)
     shown = [[tool["function"]["name"] for tool in request.get("tools", [])] for request in agent.requests]
     assert shown == [["pay"], ["log"], [], []]
 
@@ -186,7 +164,7 @@ def test_a_loop_of_calls_and_results_around_the_graph(history, in_thread):
 
 
 def test_of_parallel_calls_those_with_a_result_are_shown():
-    agents = [ScriptedAgent(name, ["Done."]) for name in "ab"]
+    agents = saying("Done.", "Done.")
     calls = [{"name": "pay", "args": {"to": to}, "id": to} for to in ("Ann", "Bob")]
     messages = [HumanMessage("Pay"), AIMessage("", tool_calls=calls), ToolMessage("ok", tool_call_id="Bob")]
     ask(group(*agents), {"messages": messages})

@@ -1,26 +1,18 @@
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import ModelAgent, ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.rounds import AdaptiveSampling, RoundPlan
 from coe_agents.testing import ScriptedAgent
 from tests.doubles import CountingModel
-from tests.graph.test_graph import both
-
-SURE = ThresholdPolicy(0.5)
-TWO_BY_TWO = AdaptiveSampling(start=2, step=2)
+from tests.graph import groups
+from tests.graph.groups import THREAD, ask, both
 
 
-def graph(*agents, policy=SURE, adaptive=TWO_BY_TWO, **options):
-    return create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=policy, adaptive=adaptive, retries=0, min_agents=1, **options
-    )
-
-
-def ask(built):
-    return built.compile().invoke({"question": "Q?"})
+def graph(*agents, **options):
+    return groups.graph(*agents, **{"adaptive": AdaptiveSampling(start=2, step=2), "min_agents": 1, **options})
 
 
 def agents_of(*scripts):
@@ -130,13 +122,10 @@ def test_a_run_that_is_killed_between_askings_goes_on_where_it_stood():
             return super().sample(request, config)
 
     agent = Counted("a", ["Paris", "Lyon"] * 4, n_samples=8)
-    saver, thread = InMemorySaver(), {"configurable": {"thread_id": "1"}}
-    compiled = create_coe_graph([agent], clusterer=Breaks(), policy=Draws(99), adaptive=TWO_BY_TWO, retries=0).compile(
-        checkpointer=saver
-    )
+    compiled = graph(agent, clusterer=Breaks(), policy=Draws(99)).compile(checkpointer=InMemorySaver())
     with pytest.raises(KeyboardInterrupt):
-        compiled.invoke({"question": "Q?"}, thread)
+        compiled.invoke({"question": "Q?"}, THREAD)
     broken["now"] = False
-    result = compiled.invoke(None, thread)
+    result = compiled.invoke(None, THREAD)
     assert asked(agent) == [(2, 0), (2, 2), (2, 4), (2, 6)]
     assert [row["index"] for row in result["responses"]] == list(range(8))

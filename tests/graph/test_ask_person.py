@@ -8,42 +8,26 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
 
-from coe_agents import AskPerson, RegimePolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import AskPerson, RegimePolicy
 from coe_agents.errors import ConfigurationError
-from tests.doubles import ScriptedAgent
+from tests.graph import groups
+from tests.graph.groups import ESCALATE, THREAD, saying
 
-ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
-THREAD = {"configurable": {"thread_id": "1"}}
 QUESTION = {"question": "Q?"}
 ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
 
 
 def group():
-    return [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]), ScriptedAgent("c", ["Lyon"])]
+    return saying("Paris", "Lyon", "Lyon")
 
 
-def graph(escalation, agents=None):
-    return create_coe_graph(agents or group(), clusterer=NormalizedMatch(), policy=ESCALATE, escalation=escalation)
-
-
-def saved(form="coe", agents=None):
-    return graph(AskPerson(form), agents).compile(checkpointer=InMemorySaver())
+def saved(form="coe", agents=None, policy=ESCALATE):
+    return groups.saved(*(agents or group()), policy=policy, escalation=AskPerson(form))
 
 
 def shown(result):
     (waiting,) = result["__interrupt__"]
     return waiting.value
-
-
-def replied(reply, form="coe"):
-    """Returns the decision; nobody was sampled twice."""
-    agents = group()
-    compiled = saved(form, agents)
-    compiled.invoke(QUESTION, THREAD)
-    decision = compiled.invoke(Command(resume=reply), THREAD)["decision"]
-    assert n_samplings(agents) == [1, 1, 1]
-    return decision
 
 
 def n_samplings(agents):
@@ -78,6 +62,15 @@ def test_a_person_is_shown_the_case():
     }
 
 
+def edit(answer, candidates):
+    """What a chat interface sends that shows the arguments as fields."""
+    args = {"answer": answer, "candidates": candidates}
+    return {"type": "edit", "edited_action": {"name": "answer_question", "args": args}}
+
+
+LISTED = "1. Lyon (67%)\n2. Paris (33%)"
+
+
 @pytest.mark.parametrize(
     ("reply", "action", "answer", "reason"),
     [
@@ -86,10 +79,19 @@ def test_a_person_is_shown_the_case():
         ({"type": "answer", "answer": "Lyon"}, "answer", "Lyon", "a person approved answer 1 of 2"),
         ({"type": "reject", "reason": "no"}, "abstain", None, 'a person rejected all 2 answers ("no"); two of three'),
         ({"type": "answer", "answer": "I don't know."}, "abstain", None, "person declines to answer"),
+        # of Agent Chat UI
+        ({"decisions": [{"type": "approve"}]}, "answer", "Lyon", "a person approved answer 1 of 2"),
+        ({"decisions": [edit("Metz", LISTED)]}, "answer", "Metz", "a person gave another answer"),
+        ({"decisions": [edit("Paris", LISTED)]}, "answer", "Paris", "a person approved answer 2 of 2"),
+        ({"decisions": [{"type": "respond", "message": "Metz"}]}, "answer", "Metz", "a person gave another answer"),
     ],
 )
 def test_a_person_decides(reply, action, answer, reason):
-    decision = replied(reply)
+    agents = group()
+    compiled = saved("agent_chat_ui" if "decisions" in reply else "coe", agents)
+    compiled.invoke(QUESTION, THREAD)
+    decision = compiled.invoke(Command(resume=reply), THREAD)["decision"]
+    assert n_samplings(agents) == [1, 1, 1]  # nobody was sampled twice
     assert (decision["action"], decision["answer"], decision["decided_by"]) == (action, answer, "person")
     assert decision["reason"].startswith(reason)
     assert set(decision["tokens"]) == {"a", "b", "c"}
@@ -130,7 +132,7 @@ def around(gate, **options):
 @pytest.mark.parametrize("called", [False, True])
 def test_as_a_subgraph_it_goes_on_without_sampling_again(called):
     agents = group()
-    gate = graph(AskPerson(), agents).compile()
+    gate = groups.graph(*agents, policy=ESCALATE, escalation=AskPerson()).compile()
 
     def calls(state):
         return {"decision": gate.invoke({"question": state["question"]})["decision"]}
@@ -146,22 +148,18 @@ def test_as_a_subgraph_it_goes_on_without_sampling_again(called):
 @pytest.mark.parametrize("compiled", [lambda gate: gate, around])
 def test_without_a_checkpointer_nobody_is_asked(compiled):
     agents = group()
-    given = compiled(graph(AskPerson(), agents).compile())
+    given = compiled(groups.graph(*agents, policy=ESCALATE, escalation=AskPerson()).compile())
     for run in (lambda: given.invoke(QUESTION), lambda: asyncio.run(given.ainvoke(QUESTION))):
         with pytest.raises(ConfigurationError, match=r"may stop to ask a person.*checkpointer=.* graph.compile"):
             run()
     assert n_samplings(agents) == [0, 0, 0]
-    assert graph(None).compile().invoke(QUESTION)["decision"]["action"] == "escalate"  # needs none
+    assert groups.decide(*group(), policy=ESCALATE)["action"] == "escalate"  # needs none
 
 
 def test_agent_chat_ui_is_shown_a_review():
     from pydantic import TypeAdapter
 
-    agents = [
-        ScriptedAgent("a", ["![x](http://x)`\n# Paris"]),
-        ScriptedAgent("b", ["Lyon"]),
-        ScriptedAgent("c", ["Lyon"]),
-    ]
+    agents = saying("![x](http://x)`\n# Paris", "Lyon", "Lyon")
     request = shown(saved("agent_chat_ui", agents).invoke(QUESTION, THREAD))
     TypeAdapter(HITLRequest).validate_python(request)
     (action,), (review,) = request["action_requests"], request["review_configs"]
@@ -172,30 +170,6 @@ def test_agent_chat_ui_is_shown_a_review():
     assert lines[0] == "`Q?`"
     assert lines[2].endswith("Regime: conflict; CoE 0.637 = aleatoric 0.000 + epistemic 0.637 nats.")
     assert lines[4:6] == ["1. `Lyon` (67%)", "2. `![x](http://x)' # Paris` (33%)"]
-
-
-LISTED = "1. Lyon (67%)\n2. Paris (33%)"
-
-
-def edit(answer, candidates):
-    """What a chat interface sends that shows the arguments as fields."""
-    args = {"answer": answer, "candidates": candidates}
-    return {"type": "edit", "edited_action": {"name": "answer_question", "args": args}}
-
-
-@pytest.mark.parametrize(
-    ("decision", "action", "answer", "reason"),
-    [
-        ({"type": "approve"}, "answer", "Lyon", "a person approved answer 1 of 2"),
-        (edit("Metz", LISTED), "answer", "Metz", "a person gave another answer"),
-        (edit("Paris", LISTED), "answer", "Paris", "a person approved answer 2 of 2"),
-        ({"type": "respond", "message": "Metz"}, "answer", "Metz", "a person gave another answer"),
-    ],
-)
-def test_agent_chat_ui_decides(decision, action, answer, reason):
-    found = replied({"decisions": [decision]}, "agent_chat_ui")
-    assert (found["action"], found["answer"], found["decided_by"]) == (action, answer, "person")
-    assert found["reason"].startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -219,10 +193,7 @@ def test_agent_chat_ui_is_told_what_was_wrong(reply):
 
 def test_where_nobody_answered_there_is_nothing_to_approve():
     policy = RegimePolicy(0.5, 0.3, actions={"consensus": "escalate"})
-    agents = [ScriptedAgent(name, ["I don't know."]) for name in "ab"]
-    compiled = create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson("agent_chat_ui")
-    ).compile(checkpointer=InMemorySaver())
+    compiled = saved("agent_chat_ui", saying(*["I don't know."] * 2), policy)
     request = shown(compiled.invoke(QUESTION, THREAD))
     assert request["review_configs"][0]["allowed_decisions"] == ["edit", "reject", "respond"]
     again = shown(compiled.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD))

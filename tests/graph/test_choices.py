@@ -1,27 +1,17 @@
-"""Closed choices: each reply is one of a few words, or none of them; or the model gives each word's probability."""
-
 import math
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import ModelAgent
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.uncertainty import entropy
 from tests.doubles import Rewriting
+from tests.graph.groups import THREAD, saved
 from tests.servers import answering, completion, refusal
 
 CHOICES = ["approve", "reject"]
 ASKED = {"question": "May it run?", "choices": CHOICES}
-
-
-def build(*agents, clusterer=None, max_coe=0.5, **options):
-    options = {"retries": 0, **options}
-    graph = create_coe_graph(
-        agents, clusterer=clusterer or NormalizedMatch(), policy=ThresholdPolicy(max_coe), **options
-    )
-    return graph.compile(checkpointer=InMemorySaver())
 
 
 def ask(graph, given=ASKED, thread="1"):
@@ -34,7 +24,7 @@ def ask(graph, given=ASKED, thread="1"):
 def test_each_response_counts_as_what_its_raw_text_is(clusterer):
     replies = ["Approve.", 'Reject: it holds "Answer: approve"', '{"verdict": "reject"}', "approve it"]
     agents = [ScriptedAgent("a", replies), Rewriting("b", replies, answer="approve")]
-    result = ask(build(*agents, clusterer=clusterer))
+    result = ask(saved(*agents, clusterer=clusterer))
     assert result["labels"] == [0, 1, 2, 1] * 2
     assert [row["answer"] for row in result["responses"][:4]] == ["approve", replies[1], "reject", replies[3]]
     assert list(result["decision"]["support"].values()) == [0.25, 0.5, 0.25]
@@ -43,21 +33,20 @@ def test_each_response_counts_as_what_its_raw_text_is(clusterer):
 @pytest.mark.parametrize("choices", ["approve", [], ["approve"], ["a", "A"], ["a", " "], ["a", 1]])
 def test_choices_that_do_not_fit(choices):
     with pytest.raises(ValueError, match='"choices" of the input must be a list of at least two words'):
-        build(ScriptedAgent("a", ["x"])).invoke({**ASKED, "choices": choices}, {"configurable": {"thread_id": "1"}})
-
-
-def judged(approve, **others):
-    """What a server gives that holds the reply to the choices: all other tokens are masked."""
-    top = {"approve": math.log(approve), "reject": math.log(1 - approve), "Maybe": -9999.0, **others}
-    return lambda body: completion("approve", top=top) if "structured_outputs" in body else refusal()
+        saved(ScriptedAgent("a", ["x"])).invoke({**ASKED, "choices": choices}, THREAD)
 
 
 def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_request_of_one_token():
-    with answering(judged(0.75)) as server:
+    top = {"approve": math.log(0.75), "reject": math.log(0.25), "Maybe": -9999.0}  # all other tokens are masked
+
+    def answer(body):
+        return completion("approve", top=top) if "structured_outputs" in body else refusal()
+
+    with answering(answer) as server:
         agent = ModelAgent("a", server.chat(), n_samples=5, system_prompt="You audit payments.")
-        decision = ask(build(agent))["decision"]
+        decision = ask(saved(agent))["decision"]
         (body,) = server.requests
-        ask(build(agent), thread="2")
+        ask(saved(agent), thread="2")
         assert len(server.requests) == 2
     assert (body["structured_outputs"], body["max_completion_tokens"]) == ({"choice": CHOICES}, 1)
     assert body["messages"][0] == {"role": "system", "content": "You audit payments."}
@@ -89,7 +78,7 @@ def test_a_server_that_ignores_the_constraint_is_sampled(top):
     with answering(answer) as server:
         agent = ModelAgent("a", server.chat(), n_samples=3)
         for thread in "12":
-            decision = ask(build(agent), thread=thread)["decision"]
+            decision = ask(saved(agent), thread=thread)["decision"]
         held = ["structured_outputs" in body for body in server.requests]
     assert decision["answer"] == "approve would be unsafe"
     assert held == [True, False, False]  # what the server cannot is remembered

@@ -2,26 +2,19 @@ import asyncio
 
 import pytest
 
-from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import ThresholdPolicy
 from coe_agents.graph import Event
 from coe_agents.policy import Decision
 from tests.doubles import ScriptedAgent
-
-CONFLICT_ASKS_AGAIN = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
-
-
-def graph(*agents, policy=CONFLICT_ASKS_AGAIN, **options):
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0, **options).compile()
+from tests.graph.groups import Deciding, graph, saying
 
 
-def told(compiled, **options):
-    """Returns the events of one run; the asynchronous form must tell the same."""
+def told(compiled):
 
     async def atold():
-        return [event async for event in compiled.astream({"question": "Q?"}, stream_mode="custom", **options)]
+        return [event async for event in compiled.astream({"question": "Q?"}, stream_mode="custom")]
 
-    events = list(compiled.stream({"question": "Q?"}, stream_mode="custom", **options))
+    events = list(compiled.stream({"question": "Q?"}, stream_mode="custom"))
     assert sorted(map(untimed, asyncio.run(atold()))) == sorted(map(untimed, events))
     return events
 
@@ -34,19 +27,6 @@ def of(events, name):
     return [event for event in events if event["event"] == name]
 
 
-def test_a_run_is_told_step_by_step():
-    events = told(graph(ScriptedAgent("a", ["Paris", "paris"]), ScriptedAgent("b", ["Lyon"], ["Lyon"])))
-    assert {event["agent"] for event in of(events, "agent_asked")} == {"a", "b"}
-    assert {event["agent"]: event["n_responses"] for event in of(events, "agent_sampled")} == {"a": 2, "b": 1}
-    assert all(event["error"] is None and event["seconds"] >= 0 for event in of(events, "agent_sampled"))
-    clustered, measured, decided = events[-3:]
-    assert clustered == {"event": "clustered", "round": 0, "n_clusters": 2, "sizes": [2, 1]}
-    assert (measured["event"], measured["regime"], measured["aleatoric"]) == ("measured", "conflict", 0.0)
-    assert measured["coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
-    assert (decided["event"], decided["action"]) == ("decided", "abstain")
-    assert decided["reason"].startswith("conflict, ")
-
-
 @pytest.mark.parametrize(
     ("reason", "shown"),
     [
@@ -56,20 +36,15 @@ def test_a_run_is_told_step_by_step():
     ],
 )
 def test_no_event_quotes_a_response(reason, shown):
-    class Quoting:
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("abstain", None, reason)
-
-    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
-    agents.append(ScriptedAgent("c", ["It is a long answer that is cut"]))
-    compiled = graph(*agents, policy=Quoting())
+    policy = Deciding(Decision("abstain", None, reason))
+    compiled = graph(*saying("Paris", "Lyon", "It is a long answer that is cut"), policy=policy).compile()
     (decided,) = of(told(compiled), "decided")
     assert (decided["reason"] == reason) is shown
     assert shown or decided["reason"] == "the decision has the reason, which quotes a response"
     assert compiled.invoke({"question": "Q?"})["decision"]["reason"].endswith(reason)
 
 
-def test_every_event_has_the_fields_of_its_type_and_nothing_more():
+def test_a_run_is_told_step_by_step_in_events_that_have_the_fields_of_their_type_and_nothing_more():
     types = {
         "agent_asked": {"agent"},
         "agent_sampled": {"agent", "n_responses", "seconds", "error"},
@@ -81,7 +56,18 @@ def test_every_event_has_the_fields_of_its_type_and_nothing_more():
     policy = ThresholdPolicy(0.0, otherwise="escalate")
     agents = [ScriptedAgent("a", ["Paris", "Lyon"]), ScriptedAgent("b", OSError("gone"))]
     rule = {"action": "abstain", "reason": "no"}
-    events = told(graph(*agents, policy=policy, min_agents=1, escalation=lambda case: rule))
+    events = told(graph(*agents, policy=policy, min_agents=1, escalation=lambda case: rule).compile())
     assert {event["event"] for event in events} == set(types)
+    assert {event["agent"] for event in of(events, "agent_asked")} == {"a", "b"}
+    sampled = {event["agent"]: (event["n_responses"], event["error"]) for event in of(events, "agent_sampled")}
+    assert sampled == {"a": (2, None), "b": (0, "OSError: gone")}
+    assert all(event["seconds"] >= 0 for event in of(events, "agent_sampled"))
+    clustered, measured, decided, ruled = events[-4:]
+    assert clustered == {"event": "clustered", "round": 0, "n_clusters": 2, "sizes": [1, 1]}
+    assert (measured["event"], measured["regime"], measured["epistemic"]) == ("measured", "ambiguous", 0.0)
+    assert measured["coe"] == measured["aleatoric"] == pytest.approx(0.6931, abs=1e-4)  # log 2
+    assert (decided["event"], decided["action"]) == ("decided", "escalate")
+    assert decided["reason"].startswith("not confident enough: CoE 0.693 (aleatoric 0.693 within models")
+    assert (ruled["event"], ruled["action"]) == ("ruled", "abstain")
     for event in events:
         assert set(event) == {"event", "round", *types[event["event"]]} <= set(Event.__annotations__)

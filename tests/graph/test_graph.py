@@ -1,53 +1,20 @@
-import asyncio
 from dataclasses import replace
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import AskPerson, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import CalibratedPolicy, Decision
 from coe_agents.rounds import Debate
 from tests.doubles import CountingModel, ScriptedAgent
+from tests.graph.groups import Deciding, ask, both, decide, graph, saved, saying
 from tests.policy.test_calibrated import CALIBRATION
 
-ANSWER_ALL, ANSWER_SURE = ThresholdPolicy(float("inf")), ThresholdPolicy(0.0)
-RESAMPLE = {"conflict": "resample"}
-
-
-def graph(*agents, policy=ANSWER_SURE, **options):
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, **options)
+ANSWER_ALL = ThresholdPolicy(float("inf"))
 
 
 def trio():
     return [ScriptedAgent(name, ["Paris", "paris."]) for name in ("a", "b", "c")]
-
-
-def both(graph, given):
-    """Runs sync and async, with a checkpointer and without; all must decide the same."""
-    plain, saved = graph.compile(), graph.compile(checkpointer=InMemorySaver())
-    threads = [{"configurable": {"thread_id": name}} for name in ("sync", "async")]
-    first, *others = (
-        plain.invoke(given),
-        asyncio.run(plain.ainvoke(given)),
-        saved.invoke(given, threads[0]),
-        asyncio.run(saved.ainvoke(given, threads[1])),
-    )
-    for other in others:
-        assert other["decision"] == first["decision"]
-        assert other["responses"] == first["responses"]
-    return first
-
-
-class Recorder:
-    """A policy of a user's own."""
-
-    def __init__(self, *actions):
-        self.actions, self.seen = list(actions), []
-
-    def decide(self, measurement, *, round, max_rounds):
-        self.seen.append((round, max_rounds, measurement))
-        return Decision(self.actions[min(round, len(self.actions) - 1)], None, "as told")
 
 
 def test_agreement_is_answered_with_its_numbers():
@@ -62,74 +29,44 @@ def test_agreement_is_answered_with_its_numbers():
     assert [(r["agent"], r["index"]) for r in result["responses"]] == [(n, i) for n in "abc" for i in range(2)]
 
 
-def test_disagreement_is_withheld_and_the_message_says_why():
-    compiled = graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]))
-    result = compiled.compile().invoke({"question": "Q?"})
-    decision = result["decision"]
-    assert (decision["action"], decision["answer"], decision["regime"]) == ("abstain", None, "conflict")
-    assert result["messages"][-1].content.startswith(
-        'I will not answer this: one of two agents says "Lyon", one says "Paris": a tie; not confident enough: '
-    )
-
-
-def test_a_failed_agent_is_named_and_the_others_answer():
-    down = ScriptedAgent("b", ConnectionError("refused"))
-    result = both(graph(trio()[0], down, trio()[2], retries=0), {"question": "Q?"})
-    assert result["decision"]["action"] == "answer"
-    assert result["decision"]["failed_agents"] == {"b": "ConnectionError: refused"}
-    assert result["responses"][-1]["error"] == "ConnectionError: refused"
-    assert len(result["labels"]) == len(result["responses"]) - 1
-    assert "refused" not in result["messages"][-1].content
-
-
 def test_fewer_agents_than_needed_abstain_however_sure():
     agents = [trio()[0], ScriptedAgent("b", OSError("gone")), ScriptedAgent("c", OSError("gone"))]
-    decision = graph(*agents, retries=0).compile().invoke({"question": "Q?"})["decision"]
+    decision = decide(*agents)
     assert decision["action"] == "abstain"
     assert decision["reason"] == "1 of 3 agents answered, but 2 must; missing: b, c"
-    alone = graph(*agents, retries=0, min_agents=1).compile().invoke({"question": "Q?"})["decision"]
-    assert alone["action"] == "answer"
+    assert decide(*agents, min_agents=1)["action"] == "answer"
     agents[0].weight = 0.0
-    untrusted = graph(*agents, min_agents=1, retries=0).compile().invoke({"question": "Q?"})["decision"]
+    untrusted = decide(*agents, min_agents=1)
     assert (untrusted["action"], untrusted["reason"]) == ("abstain", "no agent with a weight above 0 answered")
 
 
 @pytest.mark.parametrize("said", ["I don't know.", ""])
 def test_what_is_no_answer_is_not_answered_however_sure(said):
-    compiled = graph(*(ScriptedAgent(name, [said, said]) for name in "abc"), policy=ANSWER_ALL)
-    decision = compiled.compile().invoke({"question": "Q?"})["decision"]
+    decision = decide(*(ScriptedAgent(name, [said, said]) for name in "abc"), policy=ANSWER_ALL)
     assert decision["coe"] == 0
     assert decision["action"] == "abstain"
 
 
 def test_another_round_asks_again_and_ends_at_the_bound():
     agents = [ScriptedAgent("a", ["Paris"], ["Lyon"]), ScriptedAgent("b", ["Lyon"])]
-    policy = Recorder("another_round")
-    result = graph(*agents, policy=policy, strategies=RESAMPLE, max_rounds=3).compile().invoke({"question": "Q?"})
-    assert result["decision"]["action"] == "abstain"
-    assert result["decision"]["reason"] == (
+    policy = Deciding(Decision("another_round", None, "as told"))
+    decision = decide(*agents, policy=policy, strategies={"conflict": "resample"}, max_rounds=3)
+    assert decision["action"] == "abstain"
+    assert decision["reason"] == (
         'one of two agents says "Lyon", a is split between "Lyon" and "Paris"; as told; no round is left after 3'
     )
-    assert result["decision"]["n_rounds"] == 3
+    assert decision["n_rounds"] == 3
     assert [seen[:2] for seen in policy.seen] == [(0, 3), (1, 3), (2, 3)]
     assert [request["round"] for request in agents[0].requests] == [0, 1, 2]
     # the rounds' responses are measured together: a said Paris once and Lyon twice
     assert policy.seen[-1][2].agents["a"].distribution == pytest.approx({"Paris": 1 / 3, "Lyon": 2 / 3})
-    assert result["decision"]["tokens"]["a"] == {"input_tokens": 9, "output_tokens": 3}
-
-
-def test_a_question_without_end_is_refused_before_anybody_is_asked():
-    agent = ScriptedAgent("a", ["x"])
-    with pytest.raises(ValueError, match=r"at most 10 characters .* got 11"):
-        graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 11})
-    assert agent.requests == []
-    graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 10})
+    assert decision["tokens"]["a"] == {"input_tokens": 9, "output_tokens": 3}
 
 
 def test_a_new_turn_on_a_thread_starts_clean():
     agents = trio()
-    policy = Recorder("another_round", "answer")
-    compiled = graph(*agents, policy=policy, max_rounds=2).compile(checkpointer=InMemorySaver())
+    policy = Deciding(Decision("another_round"), Decision("answer"))
+    compiled = saved(*agents, policy=policy, max_rounds=2)
     thread = {"configurable": {"thread_id": "1"}}
     compiled.invoke({"question": "First?"}, thread)
     second = compiled.invoke({"messages": [("user", "Second?")]}, thread)
@@ -153,7 +90,7 @@ def test_a_new_turn_on_a_thread_starts_clean():
 )
 def test_a_question_with_a_conversation_joins_it(turns, seen):
     agent = ScriptedAgent("a", ["x"])
-    graph(agent).compile().invoke({"question": "Q?", "messages": turns})
+    ask(graph(agent), messages=turns)
     assert [m["content"] for m in agent.requests[0]["messages"]] == seen
 
 
@@ -179,26 +116,21 @@ def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of(
 
 
 def test_weights_replace_those_of_the_agents():
-    two = [ScriptedAgent("a", ["Lyon"]), ScriptedAgent("b", ["Paris"], weight=3.0), ScriptedAgent("c", ["Lyon"])]
-    parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(float("inf"))}
+    agents = saying("Lyon", "Paris", "Lyon")
+    agents[1].weight = 3.0
     with pytest.raises(ValueError, match=r'"weights" must hold .* got none above 0'):
-        create_coe_graph(two, weights={}, **parts)
+        graph(*agents, weights={})
     for weights, answer in ((None, "Paris"), ({"b": 1.0}, "Lyon"), ({"a": 0.0, "c": 0.5}, "Paris")):
-        compiled = create_coe_graph(two, weights=weights, **parts).compile()
-        assert compiled.invoke({"question": "Which?"})["decision"]["answer"] == answer
+        assert decide(*agents, weights=weights, policy=ANSWER_ALL)["answer"] == answer
     with pytest.raises(ValueError, match=r'"weights" must name agents of the graph; got \'d\'. Its agents are a, b, c'):
-        create_coe_graph(two, weights={"d": 1.0}, **parts)
+        graph(*agents, weights={"d": 1.0})
     with pytest.raises(ValueError, match="got only weights of 0"):
-        create_coe_graph([ScriptedAgent("a", ["x"], weight=0.0), two[0]][:1], **parts)
+        graph(ScriptedAgent("a", ["x"], weight=0.0))
 
 
 def test_a_policy_that_returns_something_else_is_an_error():
-    class Wrong:
-        def decide(self, measurement, *, round, max_rounds):
-            return "answer"
-
-    with pytest.raises(TypeError, match="of Wrong returns must be a Decision; got str"):
-        graph(*trio(), policy=Wrong()).compile().invoke({"question": "Q?"})
+    with pytest.raises(TypeError, match="of Deciding returns must be a Decision; got str"):
+        decide(*trio(), policy=Deciding("answer"))
 
 
 @pytest.mark.parametrize(
@@ -210,19 +142,8 @@ def test_a_policy_that_returns_something_else_is_an_error():
     ],
 )
 def test_an_answer_of_the_policys_own_passes_the_same_gate(decided, action, answer):
-    class Own:
-        def decide(self, measurement, *, round, max_rounds):
-            return decided
-
-    decision = graph(*trio(), policy=Own()).compile().invoke({"question": "Q?"})["decision"]
+    decision = decide(*trio(), policy=Deciding(decided))
     assert (decision["action"], decision["answer"]) == (action, answer)
-
-
-def test_no_sample_is_streamed_before_the_gate():
-    agents = [ModelAgent(name, CountingModel(), n_samples=2) for name in ("a", "b")]
-    compiled = graph(*agents, policy=ANSWER_SURE).compile()
-    streamed = [chunk for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
-    assert not [chunk for chunk in streamed if str(chunk.content).startswith("text")]
 
 
 @pytest.mark.parametrize(
@@ -249,15 +170,13 @@ def test_a_bare_model_is_refused_with_what_to_do():
     ("parts", "message"),
     [
         ({"clusterer": NormalizedMatch}, r'"clusterer" must be an object, not a class; got NormalizedMatch\. Call it'),
-        ({"adaptive": True}, r'"adaptive" must be an AdaptiveSampling; got bool\. Pass'),
-        ({"escalation": AskPerson}, r'"escalation" must be an object, not a class; got AskPerson\. Call it'),
         ({"strategies": {"conflict": Debate}}, r"a strategy must be an object, not a class; got Debate\. Call it"),
         ({"canonicalize": "short"}, r'"canonicalize" must be a function .*; got \'short\'\. Pass'),
     ],
 )
 def test_wrong_parts_are_refused_before_any_agent_is_paid_for(parts, message):
     with pytest.raises(TypeError, match=message):
-        create_coe_graph(trio(), **{"clusterer": NormalizedMatch(), "policy": ANSWER_SURE, **parts})
+        graph(*trio(), **parts)
 
 
 @pytest.mark.parametrize("name", ["\ud800", "a\udcff"])

@@ -1,11 +1,8 @@
-"""What the agents are shown of a conversation: not what the gate withheld, and, if so wished, the question only."""
-
 import pytest
 from langchain_core.messages import AIMessage
 
-from coe_agents import ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import graph
 
 REFUSALS = [
     AIMessage("I will not answer this: the agents disagree."),
@@ -15,10 +12,8 @@ REFUSALS = [
 
 
 def shown(*messages, **options):
-    """What an agent is shown of a conversation."""
     agent = ScriptedAgent("a", ["Lyon"])
-    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), **options).compile()
-    graph.invoke({"messages": [*messages]})
+    graph(agent, **options).compile().invoke({"messages": [*messages]})
     return [message["content"] for message in agent.requests[0]["messages"]]
 
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import round_state
 from coe_agents.graph.context import CallersLimits
 from coe_agents.policy import Decision
 from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
-from tests.graph.nodes.test_another_round import AGAIN, ask, graph, three
+from tests.graph.groups import THREAD, Deciding, ask
+from tests.graph.nodes.test_another_round import graph, three
 
 
 def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
@@ -32,39 +32,27 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
 
 
-class Again:
-    """Asks another round as long as it may, and keeps what it sees of the budget."""
-
-    otherwise = "escalate"
-
-    def __init__(self):
-        self.left = []
-
-    def decide(self, measurement, *, round, max_rounds):
-        self.left.append(measurement.tokens_left)
-        return Decision("another_round")
-
-
 def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_which_the_policy_sees():
-    agents, policy = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 3) for name in "ab"], Again()
+    agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 3) for name in "ab"]
+    policy = Deciding(Decision("another_round"), otherwise="escalate")
     # two responses of each agent take 2 x (3 + 2) tokens: 15 are left, and twice as many responses would take 20
     asked = graph(*agents, policy=policy, max_rounds=9, token_budget=25, strategies={"ambiguous": "resample"})
     decision = ask(asked)["decision"]
     assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
     assert sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values()) <= 25
-    assert (policy.left, decision["action"], decision["n_rounds"]) == ([15, 3], "escalate", 2)
+    assert [measurement.tokens_left for *_, measurement in policy.seen] == [15, 3]
+    assert (decision["action"], decision["n_rounds"]) == ("escalate", 2)
 
 
 def test_a_callers_budget_makes_a_round_smaller_too():
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 4) for name in "ab"]
-    asked = graph(*agents, policy=Again(), max_rounds=2, strategies={"ambiguous": "resample"}).compile()
+    again = Deciding(Decision("another_round"))
+    asked = graph(*agents, policy=again, max_rounds=2, strategies={"ambiguous": "resample"}).compile()
     asked.invoke({"question": "Q?"}, context=CallersLimits(token_budget=25))
     assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
 
 
 class Slow(NormalizedMatch):
-    """A clusterer that takes ten seconds."""
-
     def __init__(self, clock):
         self.clock = clock
 
@@ -74,7 +62,7 @@ class Slow(NormalizedMatch):
 
 
 def slow_graph(clock, *agents, deadline):
-    return create_coe_graph(agents, clusterer=Slow(clock), policy=AGAIN, max_rounds=9, deadline=deadline)
+    return graph(*agents, clusterer=Slow(clock), max_rounds=9, deadline=deadline)
 
 
 def test_the_deadline_ends_the_rounds_and_names_itself(clock):
@@ -124,21 +112,19 @@ def test_no_retry_begins_after_the_deadline(clock):
             raise ConnectionError("lost")
 
     failing = Failing("a", ["Paris"])
-    agents = [failing, *three()[1:]]
-    compiled = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=AGAIN, retries=3, deadline=15)
-    decision = ask(compiled)["decision"]
+    decision = ask(graph(failing, *three()[1:], retries=3, deadline=15, max_rounds=1))["decision"]
     assert [request["timeout"] for request in failing.requests] == [15, 5]
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the deadline")
 
 
 def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
     agents = three(c=["Paris"])
-    bounded = slow_graph(clock, *agents, deadline=15)
-    compiled = bounded.compile(checkpointer=InMemorySaver(), interrupt_before=["another_round"])
-    thread = {"configurable": {"thread_id": "1"}}
-    compiled.invoke({"question": "Q?"}, thread)
+    compiled = slow_graph(clock, *agents, deadline=15).compile(
+        checkpointer=InMemorySaver(), interrupt_before=["another_round"]
+    )
+    compiled.invoke({"question": "Q?"}, THREAD)
     clock.now += 1_000
-    assert compiled.invoke(None, thread)["decision"]["action"] == "answer"
+    assert compiled.invoke(None, THREAD)["decision"]["action"] == "answer"
     assert agents[0].requests[1]["timeout"] == 5
 
 

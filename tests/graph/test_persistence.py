@@ -1,18 +1,15 @@
-"""What a checkpointer keeps in SQLite and in PostgreSQL across a restart."""
-
 import runpy
 from pathlib import Path
 
 import pytest
 
-from coe_agents import ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import THREAD, Deciding, graph
 from tests.postgres import programs, running_postgres
 
 ROOT = Path(__file__).parent.parent.parent
 open_saver = runpy.run_path(str(ROOT / "examples/persistent_answers.py"))["open_saver"]
-THREAD = {"configurable": {"thread_id": "one"}}
 
 
 @pytest.fixture(scope="session")
@@ -28,46 +25,30 @@ def server():
 def place(request, tmp_path):
     if request.param == "sqlite":
         return str(tmp_path / "kept.sqlite")
+    import psycopg
+
     address = request.getfixturevalue("server")
-    _forget(address)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return address
 
 
-def _forget(address):
-    import psycopg
-
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-
-
-class Again:
-    """One more round, then an answer."""
-
-    def decide(self, measurement, *, round, max_rounds):
-        return ThresholdPolicy(100.0 if round else 0.0, otherwise="another_round").decide(
-            measurement, round=round, max_rounds=max_rounds
-        )
-
-
-def agents():
-    return [
+def asked_again():
+    agents = [
         ScriptedAgent("a", ["Paris", "Lyon"], ["Paris"]),
         ScriptedAgent("b", ["Paris"]),
         ScriptedAgent("c", ConnectionError("refused")),
     ]
-
-
-def graph_of(agents):
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=Again(), max_rounds=2, retries=0)
+    return graph(*agents, policy=Deciding(Decision("another_round"), Decision("answer")), max_rounds=2)
 
 
 def test_a_decision_outlives_a_restart(place):
-    expected = graph_of(agents()).compile().invoke({"question": "Capital of France?"})
+    expected = asked_again().compile().invoke({"question": "Capital of France?"})
     assert expected["decision"]["n_rounds"] == 2
     with open_saver(place) as saver:
-        result = graph_of(agents()).compile(checkpointer=saver).invoke({"question": "Capital of France?"}, THREAD)
+        result = asked_again().compile(checkpointer=saver).invoke({"question": "Capital of France?"}, THREAD)
     with open_saver(place) as saver:
-        kept = graph_of(agents()).compile(checkpointer=saver).get_state(THREAD).values
+        kept = asked_again().compile(checkpointer=saver).get_state(THREAD).values
     for one in (result, kept):
         assert one["decision"] == expected["decision"]
         assert one["responses"] == expected["responses"]

@@ -1,22 +1,20 @@
-"""What a graph records in its store: escalations with what a person ruled, and audits of its answers."""
-
 import asyncio
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from coe_agents import AskPerson, Recording, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import AskPerson, Recording, ThresholdPolicy
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.graph.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
 from coe_agents.testing import ScriptedAgent
 from coe_agents.types import create_response
+from tests.graph.groups import THREAD, graph
 from tests.graph.test_persistence import server  # noqa: F401 (a fixture)
 
 AGREE = (["Paris"], ["Paris"])
@@ -26,32 +24,24 @@ DIFFER = (["Paris", "Paris", "Lyon"], ["Lyon", "Nice", "Lyon"])
 def create(said, *, otherwise="escalate", audit_rate=0.0, **options):
     agents = [ScriptedAgent(name, texts) for name, texts in zip("ab", said, strict=True)]
     policy = ThresholdPolicy(0.5, otherwise=otherwise)
-    options.setdefault("recording", Recording(audit_rate=audit_rate))
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, **options)
-
-
-@contextmanager
-def opened(place):
-    if place == "memory":
-        yield InMemoryStore()
-    elif place.startswith("postgresql://"):
-        from langgraph.store.postgres import PostgresStore
-
-        with PostgresStore.from_conn_string(place) as store:
-            store.setup()
-            yield store
-    else:
-        from langgraph.store.sqlite import SqliteStore
-
-        with SqliteStore.from_conn_string(place) as store:
-            store.setup()
-            yield store
+    return graph(*agents, policy=policy, recording=Recording(audit_rate=audit_rate), **options)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request, tmp_path):
-    place = {"memory": "memory", "sqlite": str(tmp_path / "s.sqlite")}.get(request.param)
-    with opened(place or request.getfixturevalue("server")) as found:
+    if request.param == "memory":
+        opening = nullcontext(InMemoryStore())
+    elif request.param == "sqlite":
+        from langgraph.store.sqlite import SqliteStore
+
+        opening = SqliteStore.from_conn_string(str(tmp_path / "s.sqlite"))
+    else:
+        from langgraph.store.postgres import PostgresStore
+
+        opening = PostgresStore.from_conn_string(request.getfixturevalue("server"))
+    with opening as found:
+        if request.param != "memory":
+            found.setup()
         for item in found.search(NAMESPACE, limit=1000):
             found.delete(NAMESPACE, item.key)
         yield found
@@ -75,11 +65,10 @@ def test_an_answer_is_recorded_for_an_audit_and_ruled_on(store):
 
 
 def test_a_persons_ruling_is_recorded(store):
-    graph = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"question": "Which?"}, thread)
+    asking = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=InMemorySaver())
+    asking.invoke({"question": "Which?"}, THREAD)
     assert cases(store) == []  # nothing before the ruling
-    decision = graph.invoke(Command(resume={"type": "approve", "candidate": 1}), thread)["decision"]
+    decision = asking.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]
     (case,) = cases(store)
     assert (case["kind"], case["status"], case["seen_probability"]) == ("escalation", "ruled", 1.0)
     assert case["ruling"]["answer"] == decision["answer"] == "Lyon"
@@ -114,9 +103,9 @@ def test_an_escalation_that_ends_the_run_waits_for_a_ruling(store):
 @pytest.mark.slow
 def test_the_audit_rate_is_the_share_of_answers():
     store = InMemoryStore()
-    graph = create(AGREE, audit_rate=0.3).compile(store=store)
+    audited = create(AGREE, audit_rate=0.3).compile(store=store)
     for _ in range(100):
-        graph.invoke({"question": "The same question?"})
+        audited.invoke({"question": "The same question?"})
     assert 7 <= len(cases(store)) <= 53  # 30 expected, 5 standard deviations
     assert {case["seen_probability"] for case in cases(store)} == {0.3}
 
@@ -143,12 +132,11 @@ def test_what_is_recorded(said, options, kinds):
 @pytest.mark.parametrize("said", [AGREE, DIFFER])
 def test_what_a_person_ruled_outlasts_a_replay(said):
     store, saver = InMemoryStore(), InMemorySaver()
-    graph = create(said, audit_rate=1.0).compile(store=store, checkpointer=saver)
-    thread = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"question": "Which?"}, thread)
+    audited = create(said, audit_rate=1.0).compile(store=store, checkpointer=saver)
+    audited.invoke({"question": "Which?"}, THREAD)
     ruled = rule(store, pending_cases(store)[0]["id"], correct=False, answer="Nice")
-    for state in [state for state in graph.get_state_history(thread) if {*state.next} - {"__start__", "prepare"}]:
-        graph.invoke(None, state.config)
+    for state in [state for state in audited.get_state_history(THREAD) if {*state.next} - {"__start__", "prepare"}]:
+        audited.invoke(None, state.config)
         assert cases(store) == [ruled]
 
 
@@ -157,20 +145,17 @@ def test_a_store_that_fails_does_not_cost_the_answer():
         def put(self, *args, **kwargs):
             raise OSError("the disk is full")
 
-        async def aput(self, *args, **kwargs):
-            raise OSError("the disk is full")
+        aput = put
 
-    graph = create(AGREE, audit_rate=1.0).compile(store=Failing())
-    with pytest.warns(UserWarning, match="could not be recorded: OSError: the disk is full"):
-        assert graph.invoke({"question": "Which?"})["decision"]["answer"] == "Paris"
-    with pytest.warns(UserWarning, match="could not be recorded: OSError: the disk is full"):
-        assert asyncio.run(graph.ainvoke({"question": "Which?"}))["decision"]["answer"] == "Paris"
+    audited, asked = create(AGREE, audit_rate=1.0).compile(store=Failing()), {"question": "Which?"}
+    for run in (audited.invoke, lambda given: asyncio.run(audited.ainvoke(given))):
+        with pytest.warns(UserWarning, match="could not be recorded: OSError: the disk is full"):
+            assert run(asked)["decision"]["answer"] == "Paris"
 
 
 def test_a_graph_without_a_store_asks_nobody():
-    graph = create(AGREE).compile()
     with pytest.raises(ConfigurationError, match="compiled without a store"):
-        graph.invoke({"question": "Which?"})
+        create(AGREE).compile().invoke({"question": "Which?"})
 
 
 CASE = {
@@ -283,9 +268,8 @@ def test_what_is_no_case_is_named(value):
     store.put(NAMESPACE, "mine", CASE | {"id": "mine", "ruling": {"correct": True, "answer": None, "time": ""}})
     store.put((*NAMESPACE, "deeper"), "elsewhere", {"x": 1})  # which is not looked at
     store.put(NAMESPACE, "foreign", value)
-    with pytest.raises(StoreError, match="what is under 'foreign' in the store is not a recorded case"):
-        cases(store)
-    with pytest.raises(StoreError, match="what is under 'foreign' in the store is not a recorded case"):
-        rule(store, "foreign", correct=True)
+    for read in (cases, lambda store: rule(store, "foreign", correct=True)):
+        with pytest.raises(StoreError, match="what is under 'foreign' in the store is not a recorded case"):
+            read(store)
     store.delete(NAMESPACE, "foreign")
     assert [case["id"] for case in cases(store)] == ["mine"]

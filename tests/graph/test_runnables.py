@@ -3,15 +3,8 @@ import threading
 
 import pytest
 
-from coe_agents import ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.nodes import measure as measure_module
-from coe_agents.testing import ScriptedAgent
-
-
-def graph(text="x", **options):
-    agents = [ScriptedAgent("a", [text]), ScriptedAgent("b", [text])]
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.0), **options).compile()
+from tests.graph.groups import graph, saying
 
 
 @pytest.mark.parametrize(("coordination", "on_the_loop"), [(None, True), ("softmax", False)])
@@ -23,5 +16,5 @@ def test_only_a_solver_that_may_take_long_leaves_the_event_loop(monkeypatch, coo
         return measure(*args, **options)
 
     monkeypatch.setattr(measure_module, "measure", noting)
-    asyncio.run(graph(coordination=coordination).ainvoke({"question": "Q?"}))
+    asyncio.run(graph(*saying("x", "x"), coordination=coordination).compile().ainvoke({"question": "Q?"}))
     assert (threads == [threading.get_ident()]) is on_the_loop

@@ -1,5 +1,3 @@
-"""SIGKILL after any write to the disk, and what a new process makes of the thread."""
-
 import json
 import multiprocessing
 import signal
@@ -29,12 +27,7 @@ def run(folder, given, **options):
     return json.loads((folder / "result.json").read_text())
 
 
-def once(question, n_rounds):
-    return {(name, number, question): 1 for name in killable.NAMES for number in range(n_rounds)}
-
-
 def unanswered(folder):
-    """Returns how often each agent was asked without an answer."""
     asked, said = killable.calls(folder)
     return asked - said
 
@@ -54,6 +47,7 @@ def test_killed_after_any_write_it_resumes_to_the_same_decision_and_samples_noth
         cut_off = unanswered(folder)
         assert same(run(folder, None, rounds=ROUNDS), unbroken), f"killed after write {k} of {n_writes}"
         said = killable.calls(folder)[1]
-        assert said == once("First?", ROUNDS), f"killed after write {k} of {n_writes}"
+        once = {(name, number, "First?"): 1 for name in killable.NAMES for number in range(ROUNDS)}
+        assert said == once, f"killed after write {k} of {n_writes}"
         # calls that the kill cut off are made again, and no others: none to all three, as a write may come late
         assert unanswered(folder) == cut_off, f"killed after write {k} of {n_writes}"

@@ -1,38 +1,28 @@
-"""A run is resumed only from a checkpoint that the same version of the state wrote."""
-
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from coe_agents import ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import ThresholdPolicy
 from coe_agents.errors import CheckpointError
 from coe_agents.graph import AskPerson
 from coe_agents.graph import state as state_module
 from coe_agents.graph.nodes import prepare
 from coe_agents.testing import ScriptedAgent
-
-THREAD = {"configurable": {"thread_id": "1"}}
+from tests.graph.groups import THREAD, graph, saying
 
 
 def waiting(saver, agents, **options):
-    """A graph that waits for a person."""
     policy = ThresholdPolicy(0.1, otherwise="escalate")
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson())
-    return graph.compile(checkpointer=saver, **options)
+    return graph(*agents, policy=policy, escalation=AskPerson()).compile(checkpointer=saver, **options)
 
 
 def interrupted(saver, agents):
     return waiting(saver, agents, interrupt_after=["prepare"])
 
 
-def pair(*names):
-    return [ScriptedAgent(name, [name]) for name in names]
-
-
 @pytest.mark.parametrize(("wrote", "said"), [(None, "an earlier version"), (7, "a version whose state is 7")])
 def test_one_of_another_version_is_refused_and_says_what_to_do(monkeypatch, wrote, said):
-    paused = waiting(InMemorySaver(), pair("Paris", "Rome"))
+    paused = waiting(InMemorySaver(), saying("Paris", "Rome"))
     with monkeypatch.context() as before:
         before.setattr(prepare, "STATE_VERSION", wrote)
         before.setattr(state_module, "STATE_VERSION", wrote)
@@ -46,24 +36,21 @@ def test_one_of_another_version_is_refused_and_says_what_to_do(monkeypatch, wrot
 
 
 def test_one_of_another_version_is_refused_before_an_agent_is_asked(monkeypatch):
-    agents = pair("a", "b")
-    graph = interrupted(InMemorySaver(), agents)
+    agents = saying("x", "y")
+    paused = interrupted(InMemorySaver(), agents)
     with monkeypatch.context() as before:
         before.setattr(prepare, "STATE_VERSION", 1)
-        graph.invoke({"question": "Capital?"}, THREAD)
+        paused.invoke({"question": "Capital?"}, THREAD)
     with pytest.raises(CheckpointError, match="a version whose state is 1"):
-        graph.invoke(None, THREAD)
+        paused.invoke(None, THREAD)
     assert [agent.requests for agent in agents] == [[], []]
 
 
 def test_one_that_asks_an_agent_under_its_old_name_is_refused_before_another_is_asked():
     saver = InMemorySaver()
-    interrupted(saver, pair("a", "old")).invoke({"question": "Capital?"}, THREAD)
-    agents = pair("a", "new")
-    graph = interrupted(saver, agents)
-    message = (
-        "asks agents that the graph does not have: old; its agents are a, new. Resume it with a graph that has them"
-    )
+    interrupted(saver, saying("x", "y")).invoke({"question": "Capital?"}, THREAD)
+    agents = [*saying("x"), ScriptedAgent("new", ["y"])]
+    message = "asks agents that the graph does not have: b; its agents are a, new. Resume it with a graph that has them"
     with pytest.raises(CheckpointError, match=message):
-        graph.invoke(None, THREAD)
+        interrupted(saver, agents).invoke(None, THREAD)
     assert [agent.requests for agent in agents] == [[], []]

@@ -1,54 +1,34 @@
-"""A tie is never answered, whatever decides; and what agents are called changes no decision."""
-
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.graph import candidates
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from tests.clustering.test_responses import WithinOne
+from tests.graph.groups import Deciding, decide
 from tests.policy.test_ties import assert_equal
-
-
-def graph(*agents, policy, clusterer=None, **options):
-    return create_coe_graph(agents, clusterer=clusterer or NormalizedMatch(), policy=policy, retries=0, **options)
 
 
 def two_by_two(names="abcd"):
     return [ScriptedAgent(name, [text]) for name, text in zip(names, ["Paris", "Paris", "Lyon", "Lyon"], strict=True)]
 
 
-class Own:
-    """A policy of a user's own: answers whatever is there."""
-
-    def __init__(self, answer=None, **attributes):
-        self.answer = answer
-        vars(self).update(attributes)
-
-    def __repr__(self):
-        return f"Own({vars(self)})"  # the ids of tests must be the same in every process
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer", self.answer, "as told")
-
-
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
         (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
-        (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),  # there is one round
-        (Own(), "abstain"),
-        (Own("Metz", otherwise="escalate"), "escalate"),
+        (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),
+        (Deciding(Decision("answer")), "abstain"),
+        (Deciding(Decision("answer", "Metz"), otherwise="escalate"), "escalate"),
     ],
-    ids=repr,
+    ids=["escalate", "no round is left", "own", "own, another answer"],
 )
 def test_a_tie_is_not_answered_whatever_the_policy(policy, action):
-    decision = graph(*two_by_two(), policy=policy).compile().invoke({"question": "Q?"})["decision"]
+    decision = decide(*two_by_two(), policy=policy)
     assert (decision["action"], decision["answer"]) == (action, None)
     assert decision["tied"] == ["Lyon", "Paris"]
     assert decision["reason"].startswith('two of four agents say "Lyon", two say "Paris": a tie; ')
@@ -63,8 +43,7 @@ def test_who_decides_after_an_escalation_may_choose_between_the_tied():
 
     for names in ("abcd", "dcba", "bdac"):
         policy = ThresholdPolicy(float("inf"), otherwise="escalate")
-        built = graph(*two_by_two(names), policy=policy, escalation=rule)
-        decision = built.compile().invoke({"question": "Q?"})["decision"]
+        decision = decide(*two_by_two(names), policy=policy, escalation=rule)
         assert (decision["action"], decision["answer"]) == ("answer", "Paris")
         assert [one["answer"] for one in candidates(decision)] == ["Lyon", "Paris"]
     assert [[one["answer"] for one in case["candidates"]] for case in cases] == [["Lyon", "Paris"]] * 3
@@ -106,8 +85,8 @@ def test_what_agents_are_called_changes_no_field_of_a_decision(said, is_weighted
         ]
         shuffle.shuffle(agents)
         policy = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round", "unknown": "another_round"})
-        built = graph(*agents, policy=policy, clusterer=WithinOne(), max_rounds=2, strategies={"conflict": "resample"})
-        decisions.append(built.compile().invoke({"question": "Q?"})["decision"])
+        options = {"clusterer": WithinOne(), "max_rounds": 2, "strategies": {"conflict": "resample"}}
+        decisions.append(decide(*agents, policy=policy, **options))
     assert_equal(
         told(decisions[0], dict(zip(old, old, strict=True))), told(decisions[1], dict(zip(new, old, strict=True)))
     )

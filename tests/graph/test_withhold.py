@@ -1,36 +1,24 @@
-"""A graph that tells answers, and nothing of what its gate withheld."""
-
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from coe_agents import ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.server import withhold
-from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import THREAD, graph, saying
 from tests.graph.test_schemas import SERVED, served_graph
-
-SAID = {"a": (["Lyon"], ["Bern"]), "b": (["Nice"], ["Bern"])}
-
-
-def public_graph():
-    agents = [ScriptedAgent(name, *rounds) for name, rounds in SAID.items()]
-    group = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
-    return withhold(group).compile(checkpointer=InMemorySaver()), agents
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 async def test_what_was_withheld_is_nowhere_and_an_answer_is_there(mode):
-    graph, agents = public_graph()
-    config = {"configurable": {"thread_id": "1"}}
+    agents = saying("Lyon", "Nice")
+    public = withhold(graph(*agents).compile()).compile(checkpointer=InMemorySaver())
     events = []
 
     async def ask(**given):
         modes = {"stream_mode": ["custom", "values"]}
         if mode == "sync":
-            parts = [*graph.stream(given, config, **modes)]
+            parts = [*public.stream(given, THREAD, **modes)]
         else:
-            parts = [part async for part in graph.astream(given, config, **modes)]
+            parts = [part async for part in public.astream(given, THREAD, **modes)]
         events.extend(chunk["event"] for kind, chunk in parts if kind == "custom")
         assert not any(word in str(parts) for word in ("Lyon", "Nice"))  # nor on the way
         return parts[-1][1]
@@ -43,9 +31,8 @@ async def test_what_was_withheld_is_nowhere_and_an_answer_is_there(mode):
         agent.rounds = [["Bern"]]
     state = await ask(messages=[("user", "What is the capital of Switzerland?")])
     assert (state["decision"]["answer"], state["messages"][-1].content) == ("Bern", "Bern")
-    assert [message["content"] for message in agents[0].requests[-1]["messages"]] == [
-        "What is the capital of Switzerland?"
-    ]
+    (message,) = agents[0].requests[-1]["messages"]
+    assert message["content"] == "What is the capital of Switzerland?"
 
 
 AUSTRALIA, WITHHELD = "What is the capital of Australia?", ["Canberra", "Sydney"]
@@ -65,15 +52,14 @@ CASES = {
 @pytest.mark.usefixtures("local_models")
 def test_no_graph_that_is_served_tells_what_was_withheld(name):
     question, reply, withheld = CASES[name]
-    graph, config = served_graph(name).copy({"checkpointer": InMemorySaver()}), {"configurable": {"thread_id": "1"}}
+    served = served_graph(name).copy({"checkpointer": InMemorySaver()})
     options = {} if name == "council" else {"context": {"n_samples": 3}}
-    result = graph.invoke({"messages": [("user", question)]}, config, **options)
+    result = served.invoke({"messages": [("user", question)]}, THREAD, **options)
     if reply is not None:
         assert all(word in str(result["__interrupt__"]) for word in withheld)  # the person is shown it
-        result = graph.invoke(Command(resume={"decisions": [reply]}), config, **options)
+        result = served.invoke(Command(resume={"decisions": [reply]}), THREAD, **options)
     assert "__interrupt__" not in result
     assert not [word for word in withheld if word in str(result)]
     if name == "escalation_to_person":
-        assert (
-            result["messages"][-1].text == 'I will not answer this: a person rejected all 2 answers ("nobody knows").'
-        )
+        said = 'I will not answer this: a person rejected all 2 answers ("nobody knows").'
+        assert result["messages"][-1].text == said

@@ -1,8 +1,7 @@
-"""A measurement of three agents that agree, for tests of what reads one."""
-
 from dataclasses import replace
 
-from coe_agents.policy import Measurement
+from coe_agents.policy import Measurement, measure
+from coe_agents.testing import create_response
 
 AGREED = Measurement(
     coe=0.0,
@@ -19,6 +18,14 @@ AGREED = Measurement(
 
 
 def measured(**fields):
-    """Returns it with other fields; CoE is the sum of its parts unless given."""
+    """Returns the one above with other fields; CoE is the sum of its parts unless given."""
     found = replace(AGREED, **fields)
     return found if "coe" in fields else replace(found, coe=found.aleatoric + found.epistemic)
+
+
+def measured_texts(weights=None, **said):
+    """Measures texts by agent; equal texts are one cluster."""
+    responses = [create_response(agent, text, index=i) for agent, texts in said.items() for i, text in enumerate(texts)]
+    texts = [response["text"] for response in responses]
+    labels = [list(dict.fromkeys(texts)).index(text) for text in texts]
+    return measure(responses, labels, weights=weights, n_resamples=0)

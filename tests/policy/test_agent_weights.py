@@ -18,8 +18,6 @@ def test_what_is_saved_is_loaded(tmp_path, name):
         ({}, "got none above 0"),
         ({"a": 0.0}, "got none above 0"),
         ({"a": -1.0, "b": 1.0}, "of 'a' must be a (finite )?number.*; got -1.0"),
-        ({"a": float("nan")}, "of 'a' must be a (finite )?number.*; got nan"),
-        ({"a": True}, "of 'a' must be a (finite )?number.*; got True"),
         ([1.0], r"got \[1.0\]"),
         ({1: 1.0}, "got {1: 1.0}"),
     ],

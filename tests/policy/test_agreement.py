@@ -1,16 +1,7 @@
 import pytest
 
-from coe_agents.policy import agreement_weights, measure
-from tests.doubles import response
-
-
-def question(**texts):
-    """Each agent's responses, of which equal texts are one cluster."""
-    said = [response(name, text) for name, own in texts.items() for text in own]
-    places = {}
-    labels = [places.setdefault(each["text"], len(places)) for each in said]
-    return measure(said, labels, n_resamples=0)
-
+from coe_agents.policy import agreement_weights
+from tests.policy.measurements import measured_texts as question
 
 SPLIT = question(a=["x"], b=["x"], c=["y"])
 MIXED = question(a=["x", "x"], b=["x", "z"], c=["z", "z"])

@@ -135,16 +135,6 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
             assert own[name] == pytest.approx(expected, abs=1e-12), name
 
 
-SHARES = ("vote_share", "self_consistency", "p_false", "verbal_confidence", "disagreement")
-
-
-def test_ranges(statistics):
-    for one in statistics(group(30)):
-        found = {name: value for name, value in values(one).items() if value is not None}
-        assert all(value >= 0 for value in found.values())
-        assert all(found[name] <= 1 for name in SHARES if name in found)
-
-
 def agents_that_err(statistics):
     return float(len(statistics.question.failures))
 

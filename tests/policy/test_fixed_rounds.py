@@ -1,5 +1,3 @@
-"""Fixed rounds: how many are asked does not depend on what they measure, and what they changed is a table."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""A calibrated risk is claimed only where the group is the one that was calibrated."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,10 +1,11 @@
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from coe_agents.policy import Decision, Policy, RegimePolicy, ThresholdPolicy
-from coe_agents.policy.base import SettlingPolicy, quorum, regime_thresholds, without_tie
+from coe_agents.policy import Decision, RegimePolicy, ThresholdPolicy
+from coe_agents.policy.base import quorum, regime_thresholds, without_tie
 from coe_agents.uncertainty.forecast import CoEForecast
 from tests.policy.measurements import measured as measurement
 
@@ -86,20 +87,15 @@ def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
 TIED = ("Paris", "Rome")
 
 
-class Otherwise:
-    def __init__(self, otherwise):
-        self.otherwise = otherwise
-
-
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
-        (Otherwise("another_round"), "another_round"),
-        (Otherwise("answer"), "abstain"),
-        (Otherwise("guess"), "abstain"),
-        (Otherwise(["escalate"]), "abstain"),
+        (SimpleNamespace(otherwise="another_round"), "another_round"),
+        (SimpleNamespace(otherwise="answer"), "abstain"),
+        (SimpleNamespace(otherwise="guess"), "abstain"),
+        (SimpleNamespace(otherwise=["escalate"]), "abstain"),
         (object(), "abstain"),
-        (type("Table", (Otherwise,), {"actions": {}})("escalate"), "abstain"),
+        (SimpleNamespace(actions={}, otherwise="escalate"), "abstain"),
     ],
 )
 def test_an_answered_tie_becomes_the_otherwise_of_the_policy(policy, action):
@@ -157,24 +153,10 @@ def test_unknown_names_are_refused(make, message):
         make()
 
 
-def test_the_optional_hooks_of_a_policy_are_protocols():
-    class Plain:
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("abstain")
+def test_the_thresholds_of_regimes_are_the_policys_own_if_it_has_both():
+    assert regime_thresholds(ThresholdPolicy(0.5)) == (0.5, 0.3)
+    assert regime_thresholds(RegimePolicy(0.4, 0.7)) == (0.4, 0.7)
 
-    class Bounded(Plain):
-        aleatoric_threshold, epistemic_threshold = 0.1, 0.2
-
-        def is_settled(self, measurement):
-            return True
-
-    policies = ThresholdPolicy(0.5), RegimePolicy(0.4, 0.7), Plain(), Bounded()
-    assert [isinstance(one, Policy) for one in policies] == [True] * 4
-    assert [isinstance(one, SettlingPolicy) for one in policies] == [True, True, False, True]
-    assert list(map(regime_thresholds, policies)) == [(0.5, 0.3), (0.4, 0.7), (0.5, 0.3), (0.1, 0.2)]
-
-
-def test_half_of_the_thresholds_is_refused():
     class Half:
         epistemic_threshold = 0.2
 

@@ -1,5 +1,3 @@
-"""The support of a proposal, and the policy that asks for it."""
-
 import json
 
 import pytest
@@ -55,13 +53,6 @@ def test_an_agent_alone_or_one_whom_nobody_judges_has_no_support():
 def test_the_first_response_is_that_of_the_lowest_index_whatever_the_order_of_rows():
     rows = [propose("a", pay(6), index=1), propose("a", pay(5)), propose("b", pay(5))]
     assert measured(*rows).proposals["a"] == canonical_action(pay(5))
-
-
-def test_texts_have_support_as_well():
-    rows = [create_response(name, text) for name, text in zip("abc", ("Rome", "Rome", "Paris"), strict=True)]
-    found = measure(rows, [0, 0, 1])
-    assert found.proposal_support == {"a": 0.5, "b": 0.5, "c": 0.0}
-    assert (found.calls, found.contested, found.answer_kind) == (None, None, "answer")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ def test_log_probabilities_are_normalised_by_length():
     logs, by_probability = log_probabilities(SAID, "auto")
     assert logs.tolist() == [-0.5, -3.0, -3.0]
     assert by_probability == {"b": True, "a": True}
+    logs, by_probability = log_probabilities([*SAID, create_response("a", "y")], "auto")
+    assert (logs.tolist(), by_probability) == ([-0.5, 0.0, -3.0, 0.0], {"b": True, "a": False})  # each by itself
     assert log_probabilities(SAID, "probability")[0].tolist() == [-0.5, -3.0, -3.0]
     logs, by_probability = log_probabilities(SAID, "frequency")
     assert logs.tolist() == [0.0, 0.0, 0.0]

@@ -5,19 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy
-from coe_agents.policy import measure
 from coe_agents.policy.wording import coe_in_words, decomposition, who_says_what
-from coe_agents.testing import create_response
 from tests.policy.measurements import AGREED
-
-
-def measured(weights=None, **said):
-    """Measures texts by agent; equal texts are one cluster."""
-    responses = [create_response(agent, text, index=i) for agent, texts in said.items() for i, text in enumerate(texts)]
-    texts = [response["text"] for response in responses]
-    labels = [list(dict.fromkeys(texts)).index(text) for text in texts]
-    return measure(responses, labels, weights=weights, n_resamples=0)
-
+from tests.policy.measurements import measured_texts as measured
 
 NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
 

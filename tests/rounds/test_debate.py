@@ -2,26 +2,15 @@ import re
 
 import pytest
 
-from coe_agents import prompts
 from coe_agents.rounds import Debate
-from tests.rounds.contexts import context, measured
+from tests.policy.measurements import measured_texts as measured
+from tests.rounds.contexts import context
 
 ANSWERS = ["Paris", "Lyon", "Nice", "Brest", "Metz"]
 
 
 def shown(plan, agent):
     return plan.overrides[agent]["messages"][-1]["content"]
-
-
-def test_agents_see_each_answer_once_with_its_support():
-    # a: 1/2, 1/2; b: 0, 1 -> ensemble means 1/4 and 3/4
-    asked = context(measurement=measured(a=["Paris", "Lyon"], b=["Lyon", "Lyon"]))
-    plan = Debate()(asked)
-    assert plan.replaces
-    assert plan.shows_answers
-    for agent in ("a", "b"):
-        answers = [("Lyon", 0.75), ("Paris", 0.25)]
-        assert shown(plan, agent) in (prompts.debate("Q?", answers), prompts.debate("Q?", answers[::-1]))
 
 
 def test_the_order_depends_on_seed_agent_round_and_question_only():

@@ -28,8 +28,6 @@ def group_of(*agents, max_coe=0.6, policy=None, **options):
 
 
 class SlowAgent(ScriptedAgent):
-    """Answers after some seconds."""
-
     def __init__(self, name, *rounds, seconds):
         super().__init__(name, *rounds)
         self.seconds, self.n_started, self.n_ended = seconds, 0, 0
@@ -59,19 +57,16 @@ class HeldAgent(SlowAgent):
 
 
 def client_of(group, *, headers=None, **options):
-    """Returns an HTTP client of the group's application, at the address http://127.0.0.1."""
     app = create_app(group, **options)
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers or {})
 
 
 def body_of(question="What is the capital?", **fields):
-    """Returns the body of a chat completion request."""
     return {"model": "g", "messages": [{"role": "user", "content": question}], **fields}
 
 
 async def complete(group, question="What is the capital?", **fields):
-    """Asks one question; returns the response."""
     async with client_of(group) as client:
         return await client.post("/v1/chat/completions", json=body_of(question, **fields))
 

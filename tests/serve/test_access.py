@@ -1,5 +1,3 @@
-"""Who may ask: the server's names, pages of other sites, and the key."""
-
 import base64
 
 import pytest

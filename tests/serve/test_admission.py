@@ -1,5 +1,3 @@
-"""How much is taken on at a time."""
-
 import asyncio
 
 import httpx

@@ -1,16 +1,14 @@
-"""Real clients of OpenAI's API: its SDK, LangChain's ChatOpenAI as an agent of another group, and curl."""
-
 import asyncio
 
 import openai
 import pytest
 from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import ModelAgent
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.testing import ScriptedAgent
 from tests.client_table import seen
+from tests.graph.groups import graph
 from tests.serve.groups import AGREEING, DISAGREEING, SlowAgent, create_group, group_of
 from tests.serve.live import serving
 
@@ -70,10 +68,8 @@ async def test_a_group_is_an_agent_of_another_group(said, action):
         model = ChatOpenAI(model="g", base_url=f"{address}/v1", api_key="none", logprobs=True)
         inner = ModelAgent("inner", model, n_samples=3, on_greedy="count_once")
         others = [ScriptedAgent(name, ["Paris"]) for name in "bc"]
-        graph = create_coe_graph(
-            [inner, *others], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0
-        ).compile()
-        decision = (await graph.ainvoke({"question": "What is the capital of France?"}))["decision"]
+        asked = {"question": "What is the capital of France?"}
+        decision = (await graph(inner, *others).compile().ainvoke(asked))["decision"]
     assert decision["action"] == action
     (sampling,) = decision["agents"]["inner"]["sampling"]
     assert sampling["refused"] == ["logprobs", "n"]

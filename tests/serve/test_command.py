@@ -1,5 +1,3 @@
-"""The command: its process, its end, and what it refuses to start."""
-
 import os
 import signal
 import socket

@@ -1,5 +1,3 @@
-"""A group as one model: its answers, its refusals, its stream, and what it cannot do."""
-
 import json
 import math
 
@@ -7,6 +5,9 @@ import pytest
 
 from coe_agents.testing import ScriptedAgent
 from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, complete, create_group, group_of
+
+# three agents, each certain of another answer: CoE is log 3, all of it epistemic
+REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
 
 
 async def test_the_group_is_the_only_model():
@@ -19,10 +20,11 @@ async def test_the_group_is_the_only_model():
         assert (await client.get("/health")).json() == {"status": "ok"}
 
 
-async def test_an_answer():
+async def test_an_answer_and_what_had_no_effect_on_it():
     lone = await complete(create_group(["Paris \ud800"], ["Paris \ud800"]))  # a surrogate that cannot be encoded
     assert lone.json()["choices"][0]["message"]["content"] == "Paris \ud800"
-    reply = (await complete(create_group(*AGREEING))).json()
+    reply = (await complete(create_group(*AGREEING), temperature=0, seed=3, max_tokens=5)).json()
+    assert reply["coe"]["ignored"] == ["temperature", "seed", "max_tokens"]
     (choice,) = reply["choices"]
     assert (reply["object"], reply["model"]) == ("chat.completion", "g")
     assert choice["message"] == {"role": "assistant", "content": "Paris", "refusal": None}
@@ -37,10 +39,7 @@ async def test_an_abstention_is_a_refusal_that_reveals_no_response():
     (choice,) = response.json()["choices"]
     # many clients drop "refusal": they would show an empty answer
     assert (choice["message"]["content"], choice["finish_reason"]) == (choice["message"]["refusal"], "content_filter")
-    # three agents, each certain of another answer: CoE is log 3, all of it epistemic
-    assert choice["message"]["refusal"] == (
-        "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
-    )
+    assert choice["message"]["refusal"] == REFUSAL
     assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
     assert not any(word in response.text for word in WITHHELD)
 
@@ -72,12 +71,6 @@ async def test_the_refusal_says_why(said, cause):
     response = await complete(create_group(*said, max_coe=0.4))
     assert response.json()["choices"][0]["message"]["refusal"].startswith(f"No answer: {cause}.")
     assert "Canberra" not in response.text
-
-
-async def test_failed_agents_are_named_with_the_kind_of_error_alone():
-    reply = (await complete(create_group(["Paris"], ["Paris"], ConnectionError("at http://10.0.0.1")))).json()
-    assert reply["coe"]["failed_agents"] == {"c": "ConnectionError"}
-    assert reply["choices"][0]["message"]["content"] == "Paris"
 
 
 async def test_an_error_that_an_agent_words_itself_is_not_shown():
@@ -113,9 +106,6 @@ async def test_the_agents_see_the_conversation():
     ]
 
 
-REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
-
-
 @pytest.mark.parametrize(
     "returned",
     [
@@ -135,20 +125,6 @@ async def test_the_agents_see_no_turn_that_was_refused(returned):
     assert [message["content"] for message in request["messages"]] == ["Where is Lyon?", "In France.", "And Paris?"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("n", 2), ("logprobs", True), ("tempratur", 1)])
-async def test_what_the_group_cannot_do_is_refused_by_name(name, value):
-    response = await complete(create_group(*AGREEING), **{name: value})
-    error = response.json()["error"]
-    assert (response.status_code, error["type"], error["param"]) == (400, "invalid_request_error", name)
-    assert error["message"].startswith(f'"{name}" is not supported: ')
-    assert name != "tempratur" or 'Did you mean "temperature"?' in error["message"]
-
-
-async def test_options_without_effect_are_named_in_the_reply():
-    reply = (await complete(create_group(*AGREEING), temperature=0, seed=3, max_tokens=5)).json()
-    assert reply["coe"]["ignored"] == ["temperature", "seed", "max_tokens"]
-
-
 @pytest.mark.parametrize(
     ("fields", "status", "param"),
     [
@@ -161,10 +137,12 @@ async def test_options_without_effect_are_named_in_the_reply():
         ({"stream": "yes"}, 400, "stream"),
         ({"stream_options": 3}, 400, "stream_options"),
         ({"coe": [0.3]}, 400, "coe"),
+        ({"n": 2}, 400, "n"),
+        ({"tempratur": 1}, 400, "tempratur"),
         ({"messages": [{"role": "user", "content": "x"}] * 2049}, 400, "messages"),
     ],
 )
-async def test_a_body_that_cannot_be_read_is_refused(fields, status, param):
+async def test_what_the_group_cannot_do_or_read_is_refused_by_name(fields, status, param):
     response = await complete(create_group(*AGREEING), **fields)
     assert (response.status_code, response.json()["error"]["param"]) == (status, param)
 

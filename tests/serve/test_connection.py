@@ -143,11 +143,10 @@ def test_after_a_request_that_was_not_read_the_connection_ends(sent):
     ids=["below 64 KiB", "above", "folded"],
 )
 def test_a_head_has_64_kib_and_no_folded_header(headers, status):
-    head = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     with serving(create_group(*AGREEING)) as address:
         with connected(address) as caller:
-            caller.sendall(head + headers + b"Connection: close\r\n\r\n")
+            caller.sendall(HEAD + headers + b"Connection: close\r\n\r\n")
             assert receive_all(caller).startswith(b"HTTP/1.1 " + status)
         with connected(address) as caller:  # also where the head is behind another request
-            caller.sendall(head + b"\r\n" + head + headers + b"Connection: close\r\n\r\n")
+            caller.sendall(HEAD + b"\r\n" + HEAD + headers + b"Connection: close\r\n\r\n")
             assert bytes(receive_all(caller)).count(b"HTTP/1.1 200") == 1 + (status == b"200")

@@ -1,5 +1,3 @@
-"""The stream for the server's own page, and the page."""
-
 import json
 import math
 
@@ -9,7 +7,6 @@ from tests.serve.groups import AGREEING, client_of, create_group
 
 
 async def ask(group, **body):
-    """Returns the events, each with its name and data, and the response."""
     async with client_of(group) as client:
         response = await client.post("/events", json={"question": "Capital?", **body})
     events = []

@@ -1,5 +1,3 @@
-"""The group that is served: from a configuration, tinyworld, or parts of one's own."""
-
 import pytest
 
 from coe_agents import AskPerson
@@ -10,33 +8,16 @@ from coe_agents.rounds import Clarify
 from coe_agents.serve import Group
 from tests.serve.groups import AGREEING, create_group
 from tests.serve.live import CONFIG
-from tests.servers import served
-
-GRAPH = """
-[graph]
-max_rounds = 3
-token_budget = 500
-deadline = 30
-max_question_chars = 50
-"""
 
 
-@pytest.fixture
-def configured(tmp_path):
-    """Returns a function from more TOML to the group of a configuration whose model says "x" and "y" in turn."""
-    with served(("x", "y")) as model:
+def test_a_configuration_sets_the_operators_limits(tmp_path):
+    def configured(more):
+        file = tmp_path / "coe.toml"
+        file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5) + more)
+        return Group.from_configuration(load(file), name="coe")
 
-        def configured(more=GRAPH, policy="threshold"):
-            file = tmp_path / "coe.toml"
-            text = CONFIG.format(url=model.url, max_coe=0.5).replace('kind = "threshold"', f'kind = "{policy}"')
-            file.write_text(text.replace("max_coe = 0.5", 'max_coe = 0.5\notherwise = "another_round"') + more)
-            return Group.from_configuration(load(file), name="coe")
-
-        yield configured
-
-
-def test_a_configuration_sets_the_operators_limits(configured):
-    group = configured()
+    limits = "max_rounds = 3\ntoken_budget = 500\ndeadline = 30\nmax_question_chars = 50\n"
+    group = configured(f'otherwise = "another_round"\n[graph]\n{limits}')
     assert group.limits == Bounds(max_coe=0.5, max_rounds=3, token_budget=500, deadline=30.0)
     assert (group.name, group.agents, group.max_question_chars) == ("coe", ("served",), 50)
     assert not group.is_adaptive
@@ -51,8 +32,3 @@ def test_a_configuration_sets_the_operators_limits(configured):
 def test_parts_that_ask_a_person_are_refused(options):
     with pytest.raises(ConfigurationError, match="stops to ask a person"):
         create_group(*AGREEING, max_rounds=2, **options)
-
-
-def test_tinyworld_says_that_it_is_a_toy(local_models):
-    described = Group.from_tinyworld().describe()
-    assert (described["model"], described["is_toy"], len(described["examples"])) == ("tinyworld", True, 5)

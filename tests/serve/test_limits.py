@@ -1,5 +1,3 @@
-"""A caller may make the gate tighter, and nothing else."""
-
 import math
 from dataclasses import replace
 
@@ -13,6 +11,7 @@ from coe_agents.rounds import AdaptiveSampling
 from coe_agents.serve.api_error import ApiError
 from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.uncertainty.forecast import CoEForecast
+from tests.graph.groups import Deciding
 from tests.serve.groups import AGREEING, SlowAgent, complete, create_group, group_of
 
 OPERATOR = Bounds(max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0)
@@ -81,19 +80,6 @@ async def test_a_deadline_silences_nobody_but_all():
     assert (agents[2].n_started, agents[2].n_ended) == (1, 0)
 
 
-class Settled:
-    """Is settled on one action."""
-
-    def __init__(self, action):
-        self.action = action
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision(self.action)
-
-    def is_settled(self, measurement):
-        return True
-
-
 @pytest.mark.parametrize(
     ("action", "limits", "expected"),
     [
@@ -106,7 +92,8 @@ class Settled:
 def test_further_responses_are_sampled_only_for_an_answer(action, limits, expected):
     forecast = CoEForecast(total=(0.2, 0.8), aleatoric=(0.0, 0.2), epistemic=(0.2, 0.6), lead=1.0, confidence=0.95)
     measurement = replace(measure([create_response("a", "x")], [0]), forecast=forecast)
-    assert is_settled(Settled(action), measurement, limits) is expected
+    policy = Deciding(Decision(action), is_settled=lambda measurement: True)
+    assert is_settled(policy, measurement, limits) is expected
 
 
 @pytest.mark.parametrize("coe", [{}, {"max_coe": 50.0}])
@@ -128,8 +115,6 @@ class NeedsAll:
 
 
 class AnswersAtLast:
-    """Asks again as long as there is a round left."""
-
     def decide(self, measurement, *, round, max_rounds):
         return Decision("answer" if round + 1 == max_rounds else "another_round", measurement.answer)
 

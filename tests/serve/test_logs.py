@@ -1,5 +1,3 @@
-"""What the server logs: each request, and never a question, a response or a key."""
-
 import asyncio
 import io
 import logging

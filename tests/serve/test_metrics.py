@@ -1,12 +1,12 @@
-"""Metrics for Prometheus: off unless asked for, and without content."""
+import math
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serve.groups import WITHHELD, body_of, client_of, create_group
 
 
 async def metrics_of(client):
-    """Returns the value of each sample, by its name and labels."""
     response = await client.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain")
     return {
@@ -24,6 +24,7 @@ async def test_decisions_tokens_failures_and_requests_are_counted():
         await client.post("/v1/chat/completions", json=body_of(n=2))
         values = await metrics_of(client)
         assert values["coe_decisions_total", ("coe_action", "abstain"), ("coe_regime", "conflict")] == 3
+        assert values["coe_collaborative_entropy_sum", ("coe_action", "abstain")] == pytest.approx(3 * math.log(2))
         assert values["coe_tokens_total", ("gen_ai_agent_name", "a"), ("gen_ai_token_type", "input")] == 9
         assert values["coe_failures_total", ("error_type", "ConnectionError"), ("gen_ai_agent_name", "c")] == 3
         of_requests = ("path", "/v1/chat/completions")

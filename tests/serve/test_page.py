@@ -1,8 +1,7 @@
-"""The page in a real browser, from the real server: what people see, and that nothing of a model changes it."""
-
 import json
 import re
 import shlex
+from contextlib import contextmanager
 
 import pytest
 
@@ -29,30 +28,26 @@ BERN = (["Bern"] * 4, ["Bern"] * 4, ["Bern", "Bern", "Bern", "Basel"])
 CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
 
 
-REFUSING = (["I don't know."], ["I don't know."], ["I do not know."])
-
-
 @pytest.fixture
 def opened(pipe):
-    """Opens the page of a server at an address, in a tab of a width."""
+    """Opens the page of a group; in the end no error was logged, no policy breached, and only its server asked."""
 
-    def open_tab(address, **options):
-        tab = Page(pipe, **options)
-        tab.open(f"{address}/")
-        return tab
+    @contextmanager
+    def opened(group, *, is_quiet=True, **options):
+        with serving(group) as address:
+            tab = Page(pipe, **options)
+            tab.open(f"{address}/")
+            yield tab
+            assert not is_quiet or tab.told == []
+            assert not is_quiet or {asked for asked in tab.asked if not asked.startswith(f"{address}/")} <= {"data:,"}
 
-    return open_tab
-
-
-def start(tab, question):
-    """Asks as a reader would: types into the field, and presses Enter."""
-    tab.run("document.querySelector('#question').value = ''; document.querySelector('#question').focus()")
-    tab.call("Input.insertText", text=question)
-    tab.press("Enter", 13)
+    return opened
 
 
 def ask(tab, question="Which?"):
-    start(tab, question)
+    tab.run("document.querySelector('#question').value = ''; document.querySelector('#question').focus()")
+    tab.call("Input.insertText", text=question)
+    tab.press("Enter", 13)
     tab.wait("document.querySelector('#verdict').dataset.kind !== 'running'")
 
 
@@ -65,23 +60,16 @@ def everything(tab, selector):
     return tab.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((node) => node.innerText)")
 
 
-def move(tab, value, part="coe"):
+def move(tab, value):
     """Moves the slider of the threshold by the keyboard's event."""
     tab.run(
-        f"(() => {{ const slider = document.querySelector('#limit-{part}'); slider.value = {value};"
+        f"(() => {{ const slider = document.querySelector('#limit-coe'); slider.value = {value};"
         "slider.dispatchEvent(new Event('input', {bubbles: true})) })()"
     )
 
 
-def assert_quiet(tab, address):
-    """No error was logged, no policy breached, and only this server was asked."""
-    assert tab.told == []
-    assert {asked for asked in tab.asked if not asked.startswith(f"{address}/")} <= {"data:,"}
-
-
 def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address)
+    with opened(create_group(*BERN)) as tab:
         assert "The gate decides." in seen(tab, "#intro")
         ask(tab, "What is the capital of Switzerland?")
         assert tab.run("document.querySelector('#intro').hidden")
@@ -99,26 +87,23 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
         parts = json.dumps(["verdict", "said", "gate", "numbers"])
         order = tab.run(f"{parts}.map((id) => document.getElementById(id).getBoundingClientRect().top)")
         assert order == sorted(order)
-        assert_quiet(tab, address)
 
 
 @pytest.mark.parametrize(
     ("said", "title", "why"),
     [
         ((["x"], ["y"]), "It is a tie", "the leading answers tie"),
-        (REFUSING, "They decline to answer", "the leading answer declines to answer"),
+        ((["I don't know."],) * 3, "They decline to answer", "the leading answer declines to answer"),
     ],
 )
 def test_what_no_threshold_answers(opened, said, title, why):
-    with serving(create_group(*said)) as address:
-        tab = opened(address)
+    with opened(create_group(*said)) as tab:
         ask(tab)
         assert seen(tab, "#verdict-title") == title
         move(tab, 1.2)
         assert seen(tab, "#would") == f"No threshold makes the gate answer this question: {why}."
         assert everything(tab, "#session tbody td")[-1] == "✕ withholds"
         assert said[0][0] in everything(tab, "#session tbody td")[1]  # what was withheld
-        assert_quiet(tab, address)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -128,8 +113,7 @@ def test_nothing_of_a_model_changes_the_page(opened, width):
         ScriptedAgent(HOSTILE[1] + "\u202e", [*HOSTILE[::-1], HOSTILE[3]]),
         ScriptedAgent("x" * 3000, RuntimeError(HOSTILE[0] + HOSTILE[2] + "e" * 5000)),
     ]
-    with serving(group_of(*agents, max_coe=float("inf"))) as address:
-        tab = opened(address, width=width)
+    with opened(group_of(*agents, max_coe=float("inf")), width=width) as tab:
         title = tab.run("document.title")
         nodes = tab.run("document.querySelectorAll('script, style, link, img, iframe').length")
         ask(tab, HOSTILE[0])
@@ -144,12 +128,10 @@ def test_nothing_of_a_model_changes_the_page(opened, width):
         assert tab.run("document.documentElement.scrollWidth") <= width
         assert tab.run("document.documentElement.scrollHeight") < 20_000  # long answers scroll in themselves
         assert tab.run("Object.prototype.text") is None
-        assert_quiet(tab, address)
 
 
 def test_what_a_reader_unfolds_stays_so_when_the_connection_ends(opened):
-    with serving(group_of(ScriptedAgent("a", ["w" * 5000] * 3), max_coe=float("inf"))) as address:
-        tab = opened(address)
+    with opened(group_of(ScriptedAgent("a", ["w" * 5000] * 3), max_coe=float("inf"))) as tab:
         tab.run(
             "(() => { const send = fetch; window.fetch = async (...request) => { const reply = await send(...request);"
             "const held = new TransformStream({flush: () => new Promise((end) => { window.end = end; })});"
@@ -160,7 +142,6 @@ def test_what_a_reader_unfolds_stays_so_when_the_connection_ends(opened):
         tab.wait("window.end")
         tab.run("(async () => { end(); await new Promise((done) => setTimeout(done, 100)) })()")
         assert seen(tab, "#verdict-title") == "w" * 5000
-        assert_quiet(tab, address)
 
 
 MARKDOWN = """Use `first`, not <img src=x onerror=alert(1)> [here](javascript:alert(1)) ![seen](http://127.0.0.1:9/x.png):
@@ -174,8 +155,7 @@ first(2)
 
 
 def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
-    with serving(create_group([MARKDOWN], [MARKDOWN])) as address:
-        tab = opened(address)
+    with opened(create_group([MARKDOWN], [MARKDOWN])) as tab:
         tab.run(
             "Object.defineProperty(navigator, 'clipboard', "
             "{value: {writeText: async (text) => { window.copied = text }}})"
@@ -190,13 +170,11 @@ def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
         tab.wait("window.copied === 'first(2)\\n'")
         tab.run("document.querySelector('#tools button').click()")
         tab.wait(f"window.copied === {json.dumps(MARKDOWN.strip())}")
-        assert_quiet(tab, address)
 
 
 def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(opened):
     agents = [ScriptedAgent(name, ["Bern"]) for name in "ab"]
-    with serving(group_of(*agents)) as address:
-        tab = opened(address)
+    with opened(group_of(*agents)) as tab:
         ask(tab, "What is the capital of Switzerland?")
         tab.run("document.querySelector('#follows').click()")
         ask(tab, "How old is it's 'old town'?")
@@ -217,23 +195,19 @@ def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(open
             {"role": "assistant", "content": "Bern"},
             {"role": "user", "content": "How old is it's 'old town'?"},
         ]
-        tab.open(f"{address}/")
+        tab.open(tab.run("location.href"))
         assert (seen(tab, "#asked"), seen(tab, "#verdict-title")) == (shown, "Bern")
         assert len(everything(tab, "#session tbody tr")) == 2
-        assert_quiet(tab, address)
 
 
 def test_a_short_answer_is_on_two_screens_of_a_phone(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address, width=390)
+    with opened(create_group(*BERN), width=390) as tab:
         ask(tab, "What is the capital of Switzerland?")
         assert tab.run("document.documentElement.scrollHeight") <= 2 * 844
-        assert_quiet(tab, address)
 
 
 def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address)
+    with opened(create_group(*BERN), is_quiet=False) as tab:
         with pytest.raises(RuntimeError, match="TrustedHTML"):
             tab.run(f"document.body.innerHTML = {json.dumps(HOSTILE[0])}")
         with pytest.raises(RuntimeError, match="Failed to fetch"):
@@ -243,8 +217,7 @@ def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
 
 
 def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(opened):
-    with serving(create_group(*BERN)) as address:
-        tab = opened(address)
+    with opened(create_group(*BERN)) as tab:
         ask(tab, "First?")
         assert seen(tab, "#would") == (
             "At 0.60 nats the gate answers this question with “Bern”: CoE 0.287 is at most 0.60."
@@ -266,13 +239,11 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(ope
         assert seen(tab, "#counts") == "The gate answered 1 of 2 questions. At 0.60 nats it answers 2."
         move(tab, 0.9)  # a looser gate is shown, and cannot be asked for
         assert tab.run("document.querySelector('#again').disabled")
-        assert_quiet(tab, address)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
-    with serving(create_group(*CAPITALS)) as address:
-        tab = opened(address, width=width)
+    with opened(create_group(*CAPITALS), width=width) as tab:
         ask(tab)
         tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
         assert tab.run("document.documentElement.scrollWidth") <= width
@@ -292,8 +263,7 @@ def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(opened)
         ["Ada was born in London. She wrote programs. Ada <b>died</b> in Rome."],
         ["Ada was born in London. She wrote programs. Her cat purred."],
     )
-    with serving(create_group(*said, claims=Claims())) as address:
-        tab = opened(address)
+    with opened(create_group(*said, claims=Claims())) as tab:
         ask(tab)
         assert "[...]" in seen(tab, "#answer")
         assert everything(tab, "#answer .claim.keep") == ["Ada was born in London.", "She wrote programs."]
@@ -301,4 +271,3 @@ def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(opened)
         tab.run("document.querySelector('#answer .claim').click()")
         assert "supports it" in everything(tab, "#claims details[open] .who")[0]
         assert tab.run("document.querySelector('#answer .claim').style.getPropertyValue('--support')") == "100%"
-        assert_quiet(tab, address)

@@ -15,6 +15,7 @@ from coe_agents.policy.settle import Rules
 from coe_agents.serve import chat_request, response_request
 from coe_agents.serve.api_error import ApiError
 from coe_agents.testing import create_response
+from tests.graph.groups import Deciding
 from tests.serve.groups import AGREEING, body_of, client_of, create_group
 
 GROUP = create_group(*AGREEING)
@@ -72,16 +73,8 @@ SAID = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1,
 LIMIT = st.none() | st.floats(0, 1.2)
 
 
-class Answers:
-    """Answers whatever was measured, and names "answer" as its other action, too."""
-
-    otherwise = "answer"
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer", measurement.answer)
-
-
-POLICIES = [ThresholdPolicy(0.6), ThresholdPolicy(5.0, otherwise="escalate"), RegimePolicy(0.5, 0.3), Answers()]
+ANSWERING = Deciding(Decision("answer"), otherwise="answer")
+POLICIES = [ThresholdPolicy(0.6), ThresholdPolicy(5.0, otherwise="escalate"), RegimePolicy(0.5, 0.3), ANSWERING]
 
 
 @given(SAID, st.sampled_from(POLICIES), st.tuples(LIMIT, LIMIT, LIMIT))

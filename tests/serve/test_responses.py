@@ -1,5 +1,3 @@
-"""OpenAI's Responses API: the same run as a chat completion's, in other words."""
-
 import json
 
 import pytest

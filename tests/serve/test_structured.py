@@ -1,5 +1,3 @@
-"""Answers by a JSON schema, required calls, and texts that end an answer."""
-
 import json
 
 import pytest
@@ -122,7 +120,6 @@ async def test_an_answer_ends_before_a_stop_text():
 
 
 def taking(parameters):
-    """Returns the fields of a request with a tool of these parameters."""
     return {"tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}]}
 
 

@@ -1,5 +1,3 @@
-"""A group that proposes tool calls: what the gate lets through, what a refusal says, and what a caller sends back."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,35 +95,26 @@ async def test_the_agents_see_calls_and_results():
     assert reply["choices"][0]["message"]["content"] == "Done."
 
 
+PICTURE = [{"type": "image_url"}]
 INVALID = {
-    "result missing": ([ASKED, calling(call_of()), ASKED], "messages[1]"),
-    "long id": ([ASKED, calling(call_of("x" * 257)), result("x" * 257)], "messages[1].tool_calls"),
-    "named twice": ([ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()], "messages[1].tool_calls"),
-    "of the user": ([{**ASKED, "tool_calls": [call_of()]}, result()], "messages[0]"),
-    "a picture": ([ASKED, calling(call_of()), result(content=[{"type": "image_url"}])], "messages[2].content"),
-    "old": ([ASKED, {"role": "assistant", "function_call": {"name": "pay"}}], "messages[1]"),
+    "result missing": ("messages", [ASKED, calling(call_of()), ASKED], "[1]"),
+    "long id": ("messages", [ASKED, calling(call_of("x" * 257)), result("x" * 257)], "[1].tool_calls"),
+    "named twice": ("messages", [ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()], "[1].tool_calls"),
+    "of the user": ("messages", [{**ASKED, "tool_calls": [call_of()]}, result()], "[0]"),
+    "a picture": ("messages", [ASKED, calling(call_of()), result(content=PICTURE)], "[2].content"),
+    "old": ("messages", [ASKED, {"role": "assistant", "function_call": {"name": "pay"}}], "[1]"),
+    "no list": ("tools", {"type": "function"}, ""),
+    "a name with a dot": ("tools", [{"type": "function", "function": {"name": "a.b"}}], "[0]"),
+    "no schema": ("tools", [{"type": "function", "function": {"name": "f", "parameters": []}}], "[0]"),
+    "too many": ("tools", [{"type": "function", "function": {"name": f"f{i}"}} for i in range(129)], ""),
+    "too long": ("tools", [{"type": "function", "function": {"name": "f", "description": "x" * 400_001}}], ""),
 }
 
 
-@pytest.mark.parametrize(("messages", "param"), INVALID.values(), ids=INVALID)
-async def test_a_conversation_that_no_model_would_accept_is_refused(messages, param):
-    response, reply = await ask(create_group(*AGREEING), messages=messages)
-    assert (response.status_code, reply["error"]["param"]) == (400, param)
-
-
-INVALID_TOOLS = {
-    "no list": ({"type": "function"}, "tools"),
-    "a name with a dot": ([{"type": "function", "function": {"name": "a.b"}}], "tools[0]"),
-    "no schema": ([{"type": "function", "function": {"name": "f", "parameters": []}}], "tools[0]"),
-    "too many": ([{"type": "function", "function": {"name": f"f{i}"}} for i in range(129)], "tools"),
-    "too long": ([{"type": "function", "function": {"name": "f", "description": "x" * 400_001}}], "tools"),
-}
-
-
-@pytest.mark.parametrize(("tools", "param"), INVALID_TOOLS.values(), ids=INVALID_TOOLS)
-async def test_tools_that_cannot_be_shown_are_refused(tools, param):
-    response, reply = await ask(create_group(*AGREEING), tools=tools)
-    assert (response.status_code, reply["error"]["param"]) == (400, param)
+@pytest.mark.parametrize(("name", "value", "where"), INVALID.values(), ids=INVALID)
+async def test_a_conversation_and_tools_that_no_model_would_accept_are_refused(name, value, where):
+    response, reply = await ask(create_group(*AGREEING), **{name: value})
+    assert (response.status_code, reply["error"]["param"]) == (400, name + where)
     assert len(response.content) < 3000
 
 

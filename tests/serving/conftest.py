@@ -1,5 +1,3 @@
-"""One LangGraph server for all tests of this folder."""
-
 import pytest
 from langgraph_sdk import get_sync_client
 

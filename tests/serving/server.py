@@ -21,7 +21,6 @@ LONGEST_START = 600
 
 
 def command_of_make(port: int) -> list[str]:
-    """Returns the arguments of `langgraph` in `make serve PORT=...`."""
     command = ["make", "--dry-run", "--assume-old", ".venv/.ready", "serve", f"PORT={port}"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found = re.search(r"/langgraph (dev .*)", printed)
@@ -67,7 +66,6 @@ def running_server(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def is_up(url: str) -> bool:
-    """Returns whether a server answers there."""
     try:
         return httpx.get(f"{url}/ok", timeout=10).status_code == 200
     except httpx.TransportError:

@@ -1,5 +1,3 @@
-"""The graphs on a LangGraph server of their own, as `make serve` starts it, driven by its client."""
-
 import pytest
 
 from tests.serving.server import command_of_make

@@ -23,22 +23,6 @@ def test_an_agent_follows_its_script_and_keeps_its_last_round():
         ScriptedAgent("a").sample(request(0))
 
 
-def test_an_agent_with_a_number_gives_so_many_from_the_place_that_is_wanted():
-    agent = ScriptedAgent("a", list("uvwxyz"), n_samples=4)
-    assert [response["text"] for response in agent.sample(request(0))["responses"]] == list("uvwx")
-    reply = agent.sample({**request(0), "n_samples": 3, "first_index": 4})
-    assert [(response["text"], response["index"]) for response in reply["responses"]] == [("y", 4), ("z", 5)]
-    assert reply["usage"]["output_tokens"] == 2
-
-
-def test_a_table_has_a_label_for_every_pair():
-    model = TableEntailment({("a", "b"): "entailment", ("b", "a"): "contradiction"}, default="neutral")
-    assert model.predict([("a", "b"), ("b", "a")]).argmax(1).tolist() == [2, 0]
-    assert model.predict([("a", "c")]).argmax(1).tolist() == [1]
-    assert model.calls == [[("a", "b"), ("b", "a")], [("a", "c")]]
-    assert model.pairs == [("a", "b"), ("b", "a"), ("a", "c")]
-
-
 def test_a_table_refuses_what_is_no_label():
     with pytest.raises(ValueError, match="got 'yes'"):
         TableEntailment({("a", "b"): "yes"})

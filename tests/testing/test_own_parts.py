@@ -1,5 +1,3 @@
-"""Every part of ours passes the contract of its kind."""
-
 import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -17,7 +15,6 @@ MODEL = str(model_folder(ENTAILMENT_MODEL))
 
 
 def names(text):
-    """The capitals that a text names."""
     return {city for city in ("Paris", "Lyon", "Marseille") if city.casefold() in text.casefold()}
 
 
@@ -26,8 +23,6 @@ def verdict(premise, hypothesis):
 
 
 class CityEmbeddings(Embeddings):
-    """One dimension for each city and one for all else, filled by what the text says."""
-
     def embed_documents(self, texts):
         return [[float(city in names(text)) for city in ("Paris", "Lyon", "Marseille")] + [0.01] for text in texts]
 

@@ -6,9 +6,8 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from coe_agents.backends import ChatTransformers, TransformersEntailment
-from coe_agents.clustering import cluster_responses
 from coe_agents.clustering.normalized import normalize_answer
-from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_clusterer
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from coe_agents.tinyworld.facts import MODELS, load_facts
 from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer
 
@@ -41,9 +40,3 @@ def test_the_entailment_model_tells_meanings_apart_on_entities_that_it_never_saw
     model = TransformersEntailment(str(model_folder(ENTAILMENT_MODEL)))
     assert (model.predict(same).argmax(1) == 2).mean() > 0.97
     assert (model.predict(different).argmax(1) != 2).mean() > 0.97
-
-
-def test_wordings_are_clustered_by_meaning():
-    said = ["Paris", "It is Paris.", "Lyon, I believe.", "The capital of France is Paris.", "That would be Lyon."]
-    labels = cluster_responses(said, question="What is the capital of France?", clusterer=tinyworld_clusterer())
-    assert labels == [0, 0, 1, 0, 1]

@@ -1,5 +1,3 @@
-"""What the shipped models were trained to do with tools."""
-
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 

@@ -1,5 +1,3 @@
-"""The documents that tinyworld's language models are trained on, without tools and then with them."""
-
 import hashlib
 import random
 import subprocess

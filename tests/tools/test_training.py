@@ -1,5 +1,3 @@
-"""The training of tinyworld's models, in a few steps."""
-
 import pytest
 
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, writer_of

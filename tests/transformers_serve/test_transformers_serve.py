@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import ModelAgent
 from coe_agents.tinyworld import model_folder
 from tests.client_table import seen
+from tests.graph.groups import decide
 from tests.ports import reserved_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients]
@@ -64,9 +64,8 @@ def agents(url: str, *models: str, **options) -> list[ModelAgent]:
     ]
 
 
-def decided(group: list[ModelAgent], question: str = VANUATU) -> dict:
-    graph = create_coe_graph(group, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6)).compile()
-    return graph.invoke({"question": question})["decision"]
+def decided(group: list[ModelAgent]) -> dict:
+    return decide(*group, question=VANUATU)
 
 
 def test_vanuatu_is_not_answered_though_all_responses_are_equal(url):

@@ -1,5 +1,3 @@
-"""What hypothesis draws for the tests of `coe_agents.uncertainty`."""
-
 import numpy as np
 from hypothesis import strategies as st
 
@@ -14,7 +12,6 @@ def row(n, elements=masses):
 
 @st.composite
 def groups(draw, *, min_agents=1, min_clusters=1, positive_weights=False):
-    """Draws (distributions, weights) of one question."""
     n_agents, n_clusters = draw(st.integers(min_agents, 4)), draw(st.integers(min_clusters, 5))
     distributions = np.array([draw(row(n_clusters)) for _ in range(n_agents)])
     return distributions, draw(row(n_agents, st.integers(int(positive_weights), 5).map(float)))

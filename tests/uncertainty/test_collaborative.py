@@ -31,24 +31,6 @@ def test_by_hand():
     assert all(isinstance(value, float) for value in split)
 
 
-def test_weighted_by_hand():
-    split = collaborative_entropy(HALF_AND_SURE, weights=[0.75, 0.25])
-    # the aleatoric mean stays uniform; mean (5/8, 3/8); 3/4 (1/2 log(4/5) + 1/2 log(4/3)) + 1/4 log(8/5)
-    assert split.aleatoric == pytest.approx(LOG_2 / 2)
-    assert split.epistemic == pytest.approx(0.375 * math.log(16 / 15) + 0.25 * math.log(8 / 5), abs=1e-15)
-
-
-def test_other_divergences_by_hand():
-    # opposite deltas against (1/2, 1/2). js: m = (3/4, 1/4), (log(4/3) + 1/2 log(2/3) + 1/2 log 2) / 2 = 3/4 log(4/3);
-    # hellinger: sqrt(1 - sqrt(1/2)); wasserstein: 1/2
-    expected = [LOG_2, 0.75 * math.log(4 / 3), math.sqrt(1 - math.sqrt(0.5)), 0.5, 0.5]
-    for divergence, value in zip(DIVERGENCES, expected, strict=True):
-        split = collaborative_entropy(OPPOSITE, divergence=divergence)
-        assert (split.total, split.aleatoric) == (pytest.approx(value, abs=1e-12), 0.0)
-    near = collaborative_entropy(OPPOSITE, divergence="wasserstein", ground_metric=[[0.0, 0.1], [0.1, 0.0]])
-    assert near.epistemic == pytest.approx(0.05)
-
-
 @given(groups(), divergences)
 @settings(max_examples=60)
 def test_theorem_1_non_negativity_in_any_order_of_agents_and_clusters(group, divergence):

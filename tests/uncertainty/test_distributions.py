@@ -15,12 +15,6 @@ def test_frequencies_by_hand():
     )
 
 
-def test_probabilities_by_hand():
-    # (0.3 + 0.1) / 0.5 and 0.1 / 0.5: duplicates count twice
-    logs = np.log([0.3, 0.1, 0.1])
-    assert cluster_distributions([0, 1, 0], [0, 0, 0], log_probs=logs) == pytest.approx(np.array([[0.8, 0.2]]))
-
-
 def test_nothing_underflows():
     # exp(-5000) is 0 in doubles; 1 : e^-1 all the same
     distributions = cluster_distributions([0, 1, 1], [0, 0, 1], log_probs=[-5000.0, -5001.0, -9000.0])
@@ -29,10 +23,6 @@ def test_nothing_underflows():
     in_turns = cluster_distributions([0, 0, 1], [0, 1, 0], log_probs=[-5000.0, 0.0, -5000.0])
     assert in_turns.tolist() == [[0.5, 0.5], [1.0, 0.0]]
     assert cluster_distributions([0, 1], [0, 0], log_probs=[-1.0, -math.inf]).tolist() == [[1.0, 0.0]]
-
-
-def test_given_sizes_pad_with_zeros():
-    assert cluster_distributions([0, 0], [0, 1], n_clusters=3, n_agents=2).tolist() == [[1.0, 0.0, 0.0]] * 2
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
@@ -87,12 +77,6 @@ def test_refuses(labels, agents, options, error, message):
 def test_refuses_log_probs(log_probs, message):
     with pytest.raises(ValueError, match=message):
         cluster_distributions([0, 1, 0], [0, 0, 1], log_probs=log_probs)
-
-
-@pytest.mark.parametrize("log_probs", [-1.0, [-1.0, -2.0]])
-def test_one_response_needs_its_own_log_probability(log_probs):
-    with pytest.raises(ValueError, match=r'"log_probs" must fit the shape of "labels", \(1,\); got'):
-        cluster_distributions([0], [0], log_probs=log_probs)
 
 
 def test_names_the_question_of_an_impossible_agent():

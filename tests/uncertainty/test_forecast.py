@@ -71,25 +71,6 @@ def test_one_response_and_one_to_come_by_hand(monkeypatch):
     assert wide.keeps_lead  # with confidence 0.54
 
 
-def test_nothing_is_open_where_nothing_is_left():
-    found = coe_forecast(LABELS, AGENTS, [0, 0], log_probs=LOGS, divergence="js")
-    rows = cluster_distributions(LABELS, AGENTS, log_probs=LOGS)
-    split = collaborative_entropy(rows, divergence="js")
-    for interval, value in zip((found.total, found.aleatoric, found.epistemic), split, strict=True):
-        assert interval == pytest.approx((value, value))
-    assert found.lead == 1.0
-
-
-def test_a_disputed_lead_may_be_lost_and_a_clear_one_not():
-    disputed, clear = (
-        coe_forecast([0, 0, 0, 1, 1], [0, 1, 2, 3, 4], [9] * 5),
-        coe_forecast([0] * 9, [0, 1, 2] * 3, [1] * 3),
-    )
-    assert 0.3 < disputed.lead < 0.8
-    assert not disputed.keeps_lead
-    assert clear.keeps_lead
-
-
 def test_the_epistemic_part_is_forecast_on_the_scale_given():
     plain, scaled = (coe_forecast(LABELS, AGENTS, MORE, divergence="js", epistemic_scale=scale) for scale in (1.0, 3.0))
     assert scaled.aleatoric == plain.aleatoric
@@ -123,43 +104,12 @@ def test_the_order_of_agents_and_responses_changes_nothing(question, data):
     assert coe_forecast(labels[order], new[agents][order], n_more[np.argsort(new)], **options | moved) == plain
 
 
-@pytest.mark.parametrize(
-    ("options", "swapped"),
-    [
-        ({"n_more": [5, 0]}, {"n_more": [0, 5]}),
-        ({"n_more": [2, 2], "weights": [0.3, 0.7]}, {"n_more": [2, 2], "weights": [0.7, 0.3]}),
-        # one response and two, of which one weighs nothing
-        (
-            {"n_more": [2, 2], "agents": [0, 0, 1], "log_probs": [0.0, -math.inf, 0.0]},
-            {"n_more": [2, 2], "agents": [1, 1, 0], "log_probs": [0.0, -math.inf, 0.0]},
-        ),
-    ],
-)
-def test_agents_of_equal_responses_are_told_apart_by_the_rest(options, swapped):
-    given = {"labels": [0, 0, 0], "agents": [0, 0, 1], "log_probs": [0.0, -math.inf, 0.0]}
-    if "log_probs" not in options:
-        given |= {"labels": [0, 0], "agents": [0, 1], "log_probs": None}
-    assert coe_forecast(**given | options) == coe_forecast(**given | swapped)
-
-
 def test_the_numbering_of_clusters_changes_nothing():
     plain = coe_forecast(LABELS, AGENTS, MORE, log_probs=LOGS)
     assert coe_forecast([(5, 2)[label] for label in LABELS], AGENTS, MORE, log_probs=LOGS) == plain
     labels, agents = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6]), [0, 1, 2] * 7
     plain = coe_forecast(labels, agents, [3, 4, 5])
     assert coe_forecast(labels * 7 + 5, agents, [3, 4, 5]) == plain
-
-
-def test_it_narrows_with_agreement_confidence_and_fewer_left(monkeypatch):
-    simulated(monkeypatch, 4000)
-
-    def width(n, left, **options):
-        low, high = coe_forecast([0] * 3 * n, [0, 1, 2] * n, [left] * 3, **options).total
-        return high - low
-
-    assert width(3, 7) > width(6, 7) > width(9, 7) > 0
-    assert width(3, 7) > width(3, 3) > width(3, 1) >= 0
-    assert width(3, 7, confidence=0.99) > width(3, 7, confidence=0.8)
 
 
 def test_extreme_weights_stay_finite():

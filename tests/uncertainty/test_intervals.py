@@ -9,7 +9,7 @@ import scipy.special
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy, intervals
+from coe_agents.uncertainty import coe_interval, collaborative_entropy, intervals
 from coe_agents.uncertainty.intervals import canonical_order
 from tests.uncertainty.strategies import questions
 
@@ -67,15 +67,6 @@ def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, per
     own = np.array(percentile_interval(labels, agents, log_probs=logs, seed=5, n_resamples=40)).T
     expected = one_by_one(given[1], given[0], [0.0] * 12 if logs is None else logs, 5, 40)
     assert own == pytest.approx(expected, abs=1e-14)
-
-
-def test_the_canonical_order_by_hand():
-    # columns sorted: (0, 2), (1, 3), (0, 4); by the last, then the first: clusters 0, 1, 2
-    agents, clusters = canonical_order(np.array([[2.0, 1.0, 4.0], [0.0, 3.0, 0.0]]), [(), ()])
-    assert (agents.tolist(), clusters.tolist()) == ([1, 0], [0, 1, 2])
-    # equal rows are ordered by traits
-    agents, clusters = canonical_order(np.array([[1.0, 2.0], [1.0, 2.0]]), [(0.6,), (0.4,)])
-    assert (agents.tolist(), clusters.tolist()) == ([1, 0], [0, 1])
 
 
 @given(questions(), st.sampled_from(["kl", "js"]), st.data())
@@ -274,19 +265,10 @@ def test_the_hull_by_the_book(monkeypatch, n, divergence):
     assert np.array([found.total, found.aleatoric, found.epistemic]) == pytest.approx(np.array(ends))
 
 
-def test_the_estimate_is_the_plain_one():
-    rows = cluster_distributions(LABELS, AGENTS, log_probs=LOGS)
-    interval = coe_interval(LABELS, AGENTS, log_probs=LOGS, divergence="js", n_resamples=10)
-    assert interval.estimate == collaborative_entropy(rows, divergence="js")
-    assert (interval.n_resamples, interval.confidence) == (10, 0.95)
-    for low, high in (interval.total, interval.aleatoric, interval.epistemic):
-        assert isinstance(low, float)
-        assert 0.0 <= low <= high
-
-
 def test_the_seed_decides():
     same = [coe_interval(LABELS, AGENTS, seed=s, n_resamples=50) for s in (3, 3, 4, np.random.default_rng(3))]
     assert same[0] == same[1] == same[3] != same[2]
+    assert (same[0].confidence, same[0].n_resamples) == (0.95, 50)
 
 
 def test_the_concentration_of_many_responses_underflows_nothing():

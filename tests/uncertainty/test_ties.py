@@ -15,13 +15,6 @@ def test_rounding_chooses_no_answer():
     assert leaders(distributions) == [True, True, False]
 
 
-def test_weights_break_a_tie():
-    distributions = [[0.25, 0.75], [0.75, 0.25]]
-    assert leaders(distributions) == [True, True]
-    # 0.6 * 0.75 + 0.4 * 0.25
-    assert leaders(distributions, weights=[0.6, 0.4]) == [False, True]
-
-
 def test_only_means_that_are_closer_than_the_tolerance_tie():
     assert leaders([[0.5, 0.5 - 0.9e-9, 0.9e-9]]) == [True, True, False]
     second = 0.5 - 1e-9

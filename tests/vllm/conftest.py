@@ -20,17 +20,11 @@ FLAGS += ["--distributed-executor-backend", "uni"]
 SETTINGS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "TORCHDYNAMO_DISABLE": "1"}
 
 
-def vllm_python() -> str:
-    """The interpreter of an environment with vLLM; without one the test is skipped."""
+@pytest.fixture(scope="session")
+def servers() -> Iterator[dict[str, Server]]:
     python = os.environ.get("COE_VLLM_PYTHON")
     if not python:
         pytest.skip('COE_VLLM_PYTHON names no interpreter with vLLM; "make test-vllm" makes one and runs these tests')
-    return python
-
-
-@pytest.fixture(scope="session")
-def servers() -> Iterator[dict[str, Server]]:
-    python = vllm_python()
     models = {name: str(model_folder(name)) for name in MODELS}
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="coe"))  # short: paths of sockets go under it

@@ -76,12 +76,6 @@ def posted(server: Server, path: str, body: dict) -> dict:
         return json.loads(reply.read())
 
 
-def decided(agents: list[ModelAgent], form: str, question: str = QUESTION) -> dict:
-    graph = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.6)).compile()
-    asked = {"question": question}
-    return (graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked)))["decision"]
-
-
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_all_responses_come_in_one_request_with_log_probabilities(servers, name, form):
@@ -304,7 +298,9 @@ def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(se
 
     killer = threading.Thread(target=kill_when_busy)
     killer.start()
-    decision = decided([*(agent(servers[name]) for name in MODELS[1:]), slow], "async")
+    agents = [*(agent(servers[name]) for name in MODELS[1:]), slow]
+    graph = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.6)).compile()
+    decision = asyncio.run(graph.ainvoke({"question": QUESTION}))["decision"]
     killer.join()
     assert running, "the server was killed while it worked"
     assert (decision["action"], list(decision["failed_agents"])) == ("answer", ["doomed"])

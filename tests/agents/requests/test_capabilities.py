@@ -1,26 +1,24 @@
 """What a model supports is detected at the first requests, remembered, and reported. Real clients, local servers."""
 
-from typing import ClassVar
-
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_openai import ChatOpenAI
+from pydantic import Field
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import ModelAgent
 from coe_agents.errors import AgentError
 from coe_agents.types import AgentReply
 from tests.doubles import REQUEST
+from tests.graph.groups import graph
 from tests.servers import Served, served
 
 TEXTS = ["It is Paris.", "Lyon", "Paris"]
 
 
 def agent(server: Served, fields: dict | None = None, **options) -> ModelAgent:
-    chat = ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {})
-    return ModelAgent("a", chat, **{"n_samples": 3, "temperature": 0.7, "seed": 1, **options})
+    chosen = {"n_samples": 3, "temperature": 0.7, "seed": 1, **options}
+    return ModelAgent("a", server.chat(**fields or {}), **chosen)
 
 
 def texts_of(reply: AgentReply) -> list[str]:
@@ -64,17 +62,15 @@ def test_the_responses_api_has_neither():
 
 
 class Plain(BaseChatModel):
-    """Has no options at all, and streams if it is let."""
-
     fails: bool = False
-    seen: ClassVar[list[dict]] = []
+    seen: list[dict] = Field(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
         return "plain"
 
     def _generate(self, messages, stop=None, run_manager=None, **options):
-        type(self).seen.append(options)
+        self.seen.append(options)
         if self.fails:
             raise PermissionError("no")
         return ChatResult(generations=[ChatGeneration(message=AIMessage("Paris"))])
@@ -83,22 +79,16 @@ class Plain(BaseChatModel):
         raise AssertionError("streamed")
 
 
-@pytest.fixture
-def seen():
-    Plain.seen = []
-    return Plain.seen
-
-
-def test_a_model_that_fails_at_once_is_not_asked_for_every_response(seen):
+def test_a_model_that_fails_at_once_is_not_asked_for_every_response():
+    model = Plain(fails=True)
     with pytest.raises(AgentError, match="PermissionError: no"):
-        ModelAgent("a", Plain(fails=True), n_samples=5).sample(REQUEST)
-    assert len(seen) == 1
+        ModelAgent("a", model, n_samples=5).sample(REQUEST)
+    assert len(model.seen) == 1
 
 
-def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it(seen):
-    graph = create_coe_graph(
-        [ModelAgent("a", Plain(), n_samples=2)], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
-    ).compile()
-    shown = [message.text for message, _ in graph.stream({"question": "Q?"}, stream_mode="messages")]
+def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it():
+    model = Plain()
+    compiled = graph(ModelAgent("a", model, n_samples=2)).compile()
+    shown = [message.text for message, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
     assert shown == ["Q?", "Paris"]
-    assert seen == [{}, {}]
+    assert model.seen == [{}, {}]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from coe_agents._steps import arun_steps, run_steps
-from coe_agents.agents._requests.endpoints import Deadline, Places, places_of
+from coe_agents.agents._requests.endpoints import Places, places_of
 from coe_agents.errors import AgentTimeoutError
 from tests.waiting import until, wait_until
 
@@ -28,17 +28,6 @@ async def ataken(places, seconds):
         yield await arun_steps(places.wait(turn, seconds))
     finally:
         places.leave(turn)
-
-
-def test_a_deadline_passes():
-    assert Deadline(None).seconds_left() is None
-    assert Deadline(None).seconds_left(3) == 3
-    assert Deadline(10).seconds_left(3) == 3
-    assert 900 < Deadline(1000).seconds_left() <= 1000
-    passed = Deadline(0.001)
-    time.sleep(0.002)
-    with pytest.raises(AgentTimeoutError, match=r"no answer within 0\.001 s\. Raise `timeout`"):
-        passed.seconds_left()
 
 
 def test_places_are_shared_by_threads_and_event_loops():

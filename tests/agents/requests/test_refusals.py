@@ -1,5 +1,3 @@
-"""A provider's refusal: OpenAI gives it beside an empty text."""
-
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
@@ -14,7 +12,6 @@ KNOWN, OTHER = "I'm sorry, but I can't assist with that request.", "This conflic
 
 
 def refusing(text):
-    """Returns what a server answers whose model refuses each choice."""
 
     def answer(body):
         status, reply = completion(*[""] * body.get("n", 1))
@@ -29,21 +26,16 @@ def agent(model, **options):
     return ModelAgent("a", model, on_greedy="trust", **options)
 
 
-@pytest.mark.parametrize("text", [KNOWN, OTHER])
-def test_it_is_a_refusal_and_no_empty_response(text):
+@pytest.mark.parametrize("text", [KNOWN, OTHER, "approve"])
+def test_it_is_a_refusal_and_neither_an_empty_response_nor_a_choice(text):
     with answering(refusing(text)) as server:
         reply = agent(server.chat(), n_samples=3).sample(REQUEST)
     assert len(reply["responses"]) == 3
     assert reply["sampling"]["n_empty"] == 0
     for row in reply["responses"]:
         assert text in row["text"]
+        assert parse_choice(row["text"], ["approve", "reject"]) is None
         assert answer_kind(row["answer"] or row["text"]) == "refusal"
-
-
-def test_it_is_never_a_choice():
-    with answering(refusing("approve")) as server:
-        (row,) = agent(server.chat(), n_samples=1).sample(REQUEST)["responses"]
-    assert parse_choice(row["text"], ["approve", "reject"]) is None
 
 
 def test_a_block_of_the_responses_api():

@@ -3,11 +3,8 @@ import io
 import pytest
 from rich.console import Console
 
-from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.cli.display.decision import show_decision
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision.views import to_json
-from coe_agents.testing import ScriptedAgent
 
 DECISION = {
     "action": "answer",
@@ -42,15 +39,6 @@ def test_the_answer_comes_first_then_the_agents_then_the_numbers():
     assert lines[-1] == "1 round, 12 tokens, 0.50 s"
 
 
-@pytest.mark.parametrize(("divergence", "by"), [("kl", ""), ("js", " under js, rescaled to 0.693,")])
-def test_the_reason_leaves_the_parts_to_the_line_that_adds_them(divergence, by):
-    agents = [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["y"])]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1), divergence=divergence)
-    decision = graph.compile().invoke({"question": "?"})["decision"]
-    unit = " nats" if divergence == "kl" else ""
-    assert f"Not confident enough: CoE {decision['coe']:.3f}{by} exceeds 0.1{unit}." in shown(**decision)
-
-
 def test_eighty_columns_cut_nothing_off_and_break_no_interval():
     answer = "Nobody knows " * 10 + "but it is Canberra."
     out = shown(width=80, agents={"a": {"distribution": {answer: 0.6, "Sydney": 0.4}}}, divergence="total_variation")
@@ -66,15 +54,6 @@ def test_answers_that_are_not_shown_are_counted():
     assert shown(agents={"a": {"distribution": said}}).splitlines()[8].rstrip().endswith("20% 1 other")
     said["answer 5"] = 0.0
     assert shown(agents={"a": {"distribution": said}}).splitlines()[8].rstrip().endswith("20% 2 others")
-
-
-def test_an_agent_that_counts_once_says_why():
-    agent = {
-        "distribution": {"Paris": 1.0},
-        "sampling": [{"n_requests": 1, "counted": "each"}, {"n_requests": 1, "counted": "once"}],
-    }
-    assert "one response: its temperature has no effect" in shown(agents={"a": agent})
-    assert "no effect" not in shown(agents={"a": {**agent, "sampling": [{"n_requests": 1, "counted": "each"}]}})
 
 
 def test_who_decided_is_said_where_it_was_not_the_group():

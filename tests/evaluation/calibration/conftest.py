@@ -16,5 +16,4 @@ def rows(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def known_rows(rows):
-    """What policies are calibrated on."""
     return tuple(rows(group(400)))

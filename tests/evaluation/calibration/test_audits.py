@@ -115,15 +115,6 @@ def test_audits_raise_a_threshold_that_is_too_low(policy, traffic):
     assert found.n_audits + found.n_escalations == found.policy.calibration.n_questions
 
 
-def test_audits_lower_a_threshold_that_is_too_high(policy, traffic, tmp_path):
-    loose = replace(policy.calibration, threshold=policy.calibration.uncertainties[-1])
-    cases, seen = ruled(CalibratedPolicy(loose), traffic)
-    found = recalibrate(CalibratedPolicy(loose), cases, seen, risk=0.3, confidence=0.9)
-    assert found.outcome == "lowered"
-    found.policy.save(tmp_path / "policy.json")
-    assert CalibratedPolicy.load(tmp_path / "policy.json").calibration == found.policy.calibration
-
-
 def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lower_choice_is_used(policy, traffic):
     """A former, lower threshold may have escalated them: then they stand for answers; another part may have, too."""
     loose = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[200]))
@@ -204,13 +195,6 @@ def test_every_case_must_be_known(policy, traffic):
     for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
         with pytest.raises(ValueError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
             Seen(probability, "audit")
-
-
-def test_a_risk_that_no_threshold_keeps(policy, traffic):
-    cases, seen = ruled(policy, traffic)
-    wrong = [replace(row, correct=0.0, verdicts=tuple(0.0 for _ in row.verdicts)) for row in cases]
-    found = recalibrate(policy, wrong, seen, risk=0.3, confidence=0.9)
-    assert (found.outcome, found.policy.calibration.threshold) == ("none", None)
 
 
 def test_how_a_case_was_seen_is_read_of_its_sample():

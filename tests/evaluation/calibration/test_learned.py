@@ -87,15 +87,11 @@ def with_confidence(rows, *, tells, seed):
         sure = float(np.clip(generator.normal(0.6 + 0.3 * mean, 0.1), 0.0, 1.0))
         return replace(agent, confidence=sure if generator.random() < 0.8 else None)
 
-    return [
-        replace(
-            row,
-            measurement=replace(
-                row.measurement, agents={name: stated(row, agent) for name, agent in row.measurement.agents.items()}
-            ),
-        )
-        for row in rows
-    ]
+    def measured(row):
+        agents = {name: stated(row, agent) for name, agent in row.measurement.agents.items()}
+        return replace(row.measurement, agents=agents)
+
+    return [replace(row, measurement=measured(row)) for row in rows]
 
 
 def test_confidence_enters_where_it_tells_something_and_changes_nothing_where_not(rows):

@@ -17,16 +17,7 @@ def run(monitor, losses, **options):
     return monitor.state
 
 
-def test_one_case_by_hand():
-    # w_1 = 1 - log 2 / log 3 = 0.369070; the other starts keep their weight, 0.630930. After a wrong answer at risk 0.5
-    # the bet b has 1 + b / 0.5 (1 - 0.5) = 1 + b, and the mean of the seven bets is 1.27 / 7 = 0.181429
-    state = RiskMonitor(0.5).update(1.0)
-    assert state.evidence == pytest.approx(0.630930 + 0.369070 * 1.181429, abs=1e-6)
-    assert (state.n_cases, state.broken_at, state.since, state.n_since, state.risk_since) == (1, None, 1, 1, 1.0)
-
-
 def sum_over_starts(losses, probabilities, *, risk, least):
-    """The evidence by its definition: every start and every bet on its own."""
     n, total = len(losses), 0.0
     for bet in _BETS:
         factors = [1.0 + bet * least / risk * (x - risk) / p for x, p in zip(losses, probabilities, strict=True)]

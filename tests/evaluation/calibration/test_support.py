@@ -1,5 +1,3 @@
-"""Thresholds on the support of one agent's proposals: a threshold for each tool, for all other calls, and for none."""
-
 import json
 from dataclasses import replace
 

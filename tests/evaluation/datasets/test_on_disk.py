@@ -1,5 +1,3 @@
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,12 +6,7 @@ from coe_agents.evaluation.datasets import open_questions
 from coe_agents.evaluation.datasets.question import draw_key, merge
 from coe_agents.evaluation.datasets.records import to_question
 from coe_agents.evaluation.disk_sequence import DiskSequence
-
-
-def written(path, records):
-    with path.open("w") as file:
-        file.writelines(json.dumps(record) + "\n" for record in records)
-    return str(path)
+from tests.evaluation.invented import write
 
 
 def records(n):
@@ -26,7 +19,7 @@ def records(n):
 
 @pytest.mark.parametrize("seed", [0, 7])
 def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
-    path = written(tmp_path / "d.jsonl", records(400))
+    path = str(write(tmp_path / "d.jsonl", records(400)))
     found, same = open_questions(path, seed=seed), {}
     for record in records(400):
         _, question = to_question(record)

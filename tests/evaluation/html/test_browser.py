@@ -1,5 +1,3 @@
-"""The page in a real browser: what it shows, what it lets one do, and that nothing of a model runs."""
-
 import json
 import re
 import socket
@@ -57,7 +55,6 @@ def change(tab, selector, value, kind="input"):
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """A page of N questions, one that all decline, and one without a response."""
     rows = [*group(N), *(row("declined", agent, text="I don't know", references=["x"]) for agent in "abc")]
     return saved(tmp_path_factory.mktemp("page"), [*rows, row("dead", text="", error="down")])
 

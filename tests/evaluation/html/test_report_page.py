@@ -48,7 +48,6 @@ def hostile():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A page of 120 questions, and what `score` says of them."""
     folder = tmp_path_factory.mktemp("run")
     html = page(folder, group(120))
     with Samples([folder / "s.jsonl"]) as samples:

@@ -26,11 +26,6 @@ def rows_with(decimals):
     return correct, {name: np.round(generator.random(80) - tilt * correct, decimals) for name, tilt in tilts.items()}
 
 
-@pytest.fixture
-def rows():
-    return rows_with(1)
-
-
 def by_the_book(correct, values, n_resamples):
     """Resamples rows one by one and calls the public metric on each; the oracle."""
     found = {name: [] for name in PLAIN}
@@ -60,8 +55,8 @@ def test_equals_resampling_by_the_book(decimals, share):
     assert differences.keys() == {"other"}
 
 
-def test_blocks_change_nothing(rows, monkeypatch):
-    correct, scores = rows
+def test_blocks_change_nothing(monkeypatch):
+    correct, scores = rows_with(1)
     whole = estimate_all(correct, scores, n_resamples=50)
     monkeypatch.setattr(bootstrap, "_CELLS", 3 * 80)
     blocks = list(resamples(80, n_resamples=50))
@@ -70,8 +65,8 @@ def test_blocks_change_nothing(rows, monkeypatch):
     assert estimate_all(correct, scores, n_resamples=50) == whole
 
 
-def test_one_class_is_nan_throughout_and_rare_ones_do_not_count(rows):
-    _, scores = rows
+def test_one_class_is_nan_throughout_and_rare_ones_do_not_count():
+    _, scores = rows_with(1)
     estimates, _ = estimate_all([True] * 80, scores, n_resamples=10)
     assert all(map(math.isnan, estimates["coe"]["auroc"]))
     assert estimates["coe"]["aurac"] == (1.0, 1.0, 1.0)

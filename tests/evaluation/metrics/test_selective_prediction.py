@@ -17,10 +17,10 @@ CORRECT = [True, True, False, True, False]
 UNSURE = [0.1, 0.2, 0.2, 0.5, 0.9]
 
 
-def drawn(seed, n=300, digits=1):
-    generator = np.random.default_rng(seed)
-    correct = generator.random(n) < 0.6
-    return {"correct": correct, "uncertainty": np.round(generator.random(n) - 0.4 * correct, digits)}
+def drawn(digits):
+    generator = np.random.default_rng(1)
+    correct = generator.random(300) < 0.6
+    return {"correct": correct, "uncertainty": np.round(generator.random(300) - 0.4 * correct, digits)}
 
 
 def test_auroc_by_hand():
@@ -57,9 +57,7 @@ def test_the_papers_area_reproduces_its_table():
     ("correct", "uncertainty", "message"),
     [
         ([True, None], [1, 2], r'"correct" must hold True and False'),
-        ([1.0, np.nan], [1, 2], r'"correct" must hold True and False .* got nan'),
         ([1.0, -0.5], [1, 2], r"got -0.5"),
-        ([0, 2], [1, 2], r"got 2"),
         ([True, False], [1, np.nan], r'"uncertainty" must hold finite numbers only; got nan'),
         ([True, False], [1, 2, 3], r"equally long and not empty; got shapes \(2,\) and \(3,\)"),
         ([], [], "not empty|True and False"),
@@ -77,12 +75,6 @@ def test_one_class_has_no_auroc():
     assert aurac(correct=[True, True], uncertainty=[1, 2]) == 1.0
 
 
-def as_weights(correct, uncertainty):
-    """Each row twice, as wrong and as right, with weights: what scikit-learn takes."""
-    wrong = np.repeat([True, False], len(correct))
-    return wrong, np.tile(uncertainty, 2), np.concatenate([1.0 - correct, correct])
-
-
 def shares(seed, n=200):
     """Some rows are wholly right or wrong, some half right, some by another share."""
     generator = np.random.default_rng(seed)
@@ -90,10 +82,11 @@ def shares(seed, n=200):
     return {"correct": correct, "uncertainty": np.round(generator.random(n) - 0.4 * correct, 1)}
 
 
-@pytest.mark.parametrize("rows", [*map(shares, range(6)), *(drawn(1, digits=digits) for digits in (0, 1, 6))])
+@pytest.mark.parametrize("rows", [*map(shares, range(6)), *map(drawn, (0, 1, 6))])
 def test_the_area_agrees_with_scikit_learn_where_shares_of_right_are_weights(rows):
-    wrong, unsure, weights = as_weights(**rows)
-    area = roc_auc_score(wrong, unsure, sample_weight=weights)
+    # each row twice, as wrong and as right
+    wrong, weights = np.repeat([True, False], len(rows["correct"])), [1.0 - rows["correct"], rows["correct"]]
+    area = roc_auc_score(wrong, np.tile(rows["uncertainty"], 2), sample_weight=np.concatenate(weights))
     assert auroc(**rows) == pytest.approx(area, abs=1e-12)
 
 

@@ -50,25 +50,22 @@ def test_a_run_cut_anywhere_goes_on_to_the_same_file(tmp_path):
 
 
 def test_other_settings_do_not_mix(tmp_path):
+    def begin(settings, folder="run"):
+        with Store(tmp_path / folder, settings, UNITS):
+            pass
+
     settings = {"agents": [{"name": "a", "n_samples": 2}], "sha256": "x"}
-    with Store(tmp_path, settings, UNITS):
-        pass
-    other = {"agents": [{"name": "a", "n_samples": 3}], "sha256": "y", "seed": 1}
-    with pytest.raises(ConfigurationError) as raised, Store(tmp_path, other, UNITS):
-        pass
+    begin(settings)
+    with pytest.raises(ConfigurationError) as raised:
+        begin({"agents": [{"name": "a", "n_samples": 3}], "sha256": "y", "seed": 1})
     assert "agents[0].n_samples: 2 there, 3 here\nseed: None there, 1 here" in str(raised.value)
     assert "sha256" not in str(raised.value)
-    with (
-        pytest.raises(ConfigurationError, match="sha256: 'x' there"),
-        Store(tmp_path, {**settings, "sha256": ""}, UNITS),
-    ):
-        pass
-    with Store(tmp_path, settings, UNITS):  # a refusal leaves no lock
-        pass
-    with Store(tmp_path / "older", {"coe_agents": "0.2.0"}, UNITS):
-        pass
-    with pytest.raises(ConfigurationError) as raised, Store(tmp_path / "older", {"coe_agents": "0.3.0"}, UNITS):
-        pass
+    with pytest.raises(ConfigurationError, match="sha256: 'x' there"):
+        begin({**settings, "sha256": ""})
+    begin(settings)  # a refusal leaves no lock
+    begin({"coe_agents": "0.2.0"}, "older")
+    with pytest.raises(ConfigurationError) as raised:
+        begin({"coe_agents": "0.3.0"}, "older")
     assert raised.value.hint == "Choose another folder, or continue with coe-agents 0.2.0, which wrote it"
 
 

@@ -1,5 +1,3 @@
-"""Whether one agent's first response is wrong, judged by the others; for texts and for tool calls."""
-
 import json
 import math
 

@@ -1,30 +1,22 @@
 import pytest
-from langgraph.graph import StateGraph
 
-from coe_agents import RegimePolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import RegimePolicy
 from coe_agents.policy import Decision
 from coe_agents.rounds import RoundPlan
 from tests.doubles import ScriptedAgent
-from tests.graph.test_graph import both
+from tests.graph import groups
+from tests.graph.groups import Deciding, ask, both, saying
 
 AGAIN = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round"))
 
 
-def graph(*agents, policy=AGAIN, max_rounds=2, **options) -> StateGraph:
-    return create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=policy, max_rounds=max_rounds, retries=0, **options
-    )
+def graph(*agents, **options):
+    return groups.graph(*agents, **{"policy": AGAIN, "max_rounds": 2, **options})
 
 
-def ask(compiled, **given):
-    return compiled.compile().invoke({"question": "Q?", **given})
-
-
-def three(*, a=(), b=(), c=()):
-    """Three agents that say one thing a round: Paris, Paris, Lyon at first."""
-    said = {"a": ["Paris", *a], "b": ["Paris", *b], "c": ["Lyon", *c]}
-    return [ScriptedAgent(name, *([text] for text in texts)) for name, texts in said.items()]
+def three(*, c=()):
+    """Three agents that say one thing a round, Paris, Paris, and Lyon; the third may change its mind."""
+    return [*saying("Paris", "Paris"), ScriptedAgent("c", *([text] for text in ("Lyon", *c)))]
 
 
 def test_a_debate_shows_the_answers_and_its_responses_replace_the_former_ones():
@@ -64,17 +56,13 @@ def test_a_quorum_lost_in_a_debate_abstains_and_nothing_former_passes_for_an_ans
 
 
 def test_a_policy_may_name_the_strategy():
-    class Naming:
-        def __init__(self, strategy):
-            self.strategy = strategy
+    def naming(strategy):
+        return Deciding(Decision("another_round", None, "as told", strategy))
 
-        def decide(self, measurement, *, round, max_rounds):
-            return Decision("another_round", None, "as told", self.strategy)
-
-    decision = ask(graph(*three(), policy=Naming("resample")))["decision"]
+    decision = ask(graph(*three(), policy=naming("resample")))["decision"]
     assert decision["trajectory"][1]["strategy"] == "resample"
     with pytest.raises(ValueError, match="got 'argue'"):
-        ask(graph(*three(), policy=Naming("argue")))
+        ask(graph(*three(), policy=naming("argue")))
 
 
 def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():

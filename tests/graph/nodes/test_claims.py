@@ -1,11 +1,11 @@
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import GroupDecision, ThresholdPolicy, create_coe_graph
+from coe_agents import GroupDecision, ThresholdPolicy
 from coe_agents.claims import ClaimPolicy, Claims
-from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ClusteringError
 from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import THREAD, ask, decide, graph, saying
 
 SAID = {
     "a": "Ada was born in London. She wrote programs. Ada died in Rome.",
@@ -16,17 +16,14 @@ SAID = {
 
 def create_graph(said=SAID, **options):
     agents = [ScriptedAgent(name, [text]) for name, text in said.items()]
-    options = {"claims": Claims(), **options}
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1), **options)
+    return graph(*agents, **{"claims": Claims(), "policy": ThresholdPolicy(0.1), **options})
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_the_best_draft_is_given_without_what_the_others_do_not_say(is_async, monkeypatch):
-    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
-    graph = create_graph(dict(list(SAID.items())[:2])).compile(checkpointer=InMemorySaver())
-    config = {"configurable": {"thread_id": "1"}}
+async def test_the_best_draft_is_given_without_what_the_others_do_not_say(is_async):
+    judged = create_graph(dict(list(SAID.items())[:2])).compile(checkpointer=InMemorySaver())
     asked = {"question": "Who was Ada?"}
-    result = await graph.ainvoke(asked, config) if is_async else graph.invoke(asked, config)
+    result = await judged.ainvoke(asked, THREAD) if is_async else judged.invoke(asked, THREAD)
     decision = result["decision"]
     assert decision["action"] == "answer"
     assert decision["answer"] == "Ada was born in London. She wrote programs. [...]" == result["messages"][-1].text
@@ -36,33 +33,25 @@ async def test_the_best_draft_is_given_without_what_the_others_do_not_say(is_asy
 
 
 def test_where_all_claims_are_dropped_the_group_abstains():
-    result = create_graph({"a": "Ada was a poet.", "b": "Bob ate cake."}).compile().invoke({"question": "Who?"})
-    decision = result["decision"]
+    decision = decide(*saying("Ada was a poet.", "Bob ate cake."), claims=Claims())
     assert (decision["action"], decision["answer"]) == ("abstain", None)
     assert "support none of them enough" in decision["reason"]
     assert [claim["action"] for claim in decision["claims"]] == ["drop"]
 
 
-class Failing(ScriptedAgent):
-    def sample(self, request, config=None):
-        raise ValueError("off")
-
-
 def test_a_quorum_holds_for_claims_too():
-    agents = [ScriptedAgent("a", [SAID["a"]]), Failing("d", [""])]
-    parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "claims": Claims(), "retries": 0}
-    decision = create_coe_graph(agents, min_agents=2, **parts).compile().invoke({"question": "Who?"})["decision"]
+    agents = [ScriptedAgent("a", [SAID["a"]]), ScriptedAgent("d", ValueError("off"))]
+    decision = decide(*agents, min_agents=2, claims=Claims())
     assert decision["action"] == "abstain"
     assert "1 of 2 agents answered" in decision["reason"]
 
 
 def test_a_choice_is_left_to_the_policy_and_without_claims_there_is_no_node():
-    graph = create_graph({"a": "approve", "b": "approve"}).compile()
-    decision = graph.invoke({"question": "Right?", "choices": ["approve", "reject"]})["decision"]
+    decision = ask(create_graph({"a": "approve", "b": "approve"}), choices=["approve", "reject"])["decision"]
     assert (decision["answer"], decision["claims"]) == ("approve", None)
     plain = create_graph(claims=None)
     assert "claims" not in plain.nodes
-    assert plain.compile().invoke({"question": "Who?"})["decision"]["claims"] is None
+    assert ask(plain)["decision"]["claims"] is None
 
 
 def test_what_fails_is_an_error_of_the_run_and_what_is_no_judge_of_claims_is_refused():
@@ -71,6 +60,6 @@ def test_what_fails_is_an_error_of_the_run_and_what_is_no_judge_of_claims_is_ref
             raise KeyError("no key sk-0123456789")
 
     with pytest.raises(ClusteringError, match="the claims could not be judged"):
-        create_graph(claims=Claims(support=Broken(), policy=ClaimPolicy(0.5))).compile().invoke({"question": "Who?"})
+        ask(create_graph(claims=Claims(support=Broken(), policy=ClaimPolicy(0.5))))
     with pytest.raises(TypeError, match='"claims"'):
         create_graph(claims=ClaimPolicy(0.5))

@@ -2,30 +2,17 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from coe_agents import RegimePolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import RegimePolicy
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import Decision
 from tests.doubles import ScriptedAgent
+from tests.graph import groups
+from tests.graph.groups import THREAD, Deciding, ask
 
-THREAD = {"configurable": {"thread_id": "1"}}
 ASKED = (
     '"Capital?" can be taken in more than one way. The answers so far:\n- Paris (75%)\n- Lyon (25%)\nWhat do you mean?'
 )
 CLEARER = "Capital?\nClarification: Of France."
-
-
-class ClarifyOnce:
-    """Asks the user after the round `after`, and answers then; like a policy that still finds it ambiguous."""
-
-    def __init__(self, after=0):
-        self.after, self.seen = after, []
-
-    def decide(self, measurement, *, round, max_rounds):
-        self.seen.append(measurement)
-        if round > self.after:
-            return Decision("answer", None, "clear")
-        return Decision("another_round", None, "ambiguous", "clarify" if round == self.after else None)
 
 
 def group():
@@ -34,8 +21,9 @@ def group():
 
 
 def graph(agents, policy=None, **options):
-    options = {"max_rounds": 2, "clarify": True, **options}
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy or ClarifyOnce(), **options)
+    once = Deciding(Decision("another_round", None, "ambiguous", "clarify"), Decision("answer"))
+    options = {"policy": policy or once, "max_rounds": 2, "clarify": True, **options}
+    return groups.graph(*agents, **options)
 
 
 def shown(result):
@@ -43,19 +31,15 @@ def shown(result):
 
 
 def test_the_user_is_asked_and_the_next_round_starts_afresh():
-    agents, policy = group(), ClarifyOnce()
-    compiled = graph(agents, policy).compile(checkpointer=InMemorySaver())
-
+    agents = group()
+    compiled = graph(agents).compile(checkpointer=InMemorySaver())
     request = shown(compiled.invoke({"question": "Capital?"}, THREAD))
     assert (request["type"], request["asked"], request["problem"]) == ("clarify", ASKED, None)
     assert [(one["answer"], one["support"]) for one in request["candidates"]] == [("Paris", 0.75), ("Lyon", 0.25)]
     result = compiled.invoke(Command(resume=" Of France. "), THREAD)
     assert [request["question"] for request in agents[0].requests] == ["Capital?", CLEARER]
-    assert agents[0].requests[1] == {
-        "question": CLEARER,
-        "messages": [{"role": "user", "content": CLEARER}],
-        "round": 1,
-    }
+    asked = [{"role": "user", "content": CLEARER}]
+    assert agents[0].requests[1] == {"question": CLEARER, "messages": asked, "round": 1}
     decision = result["decision"]
     assert (decision["action"], decision["answer"], decision["decided_by"]) == ("answer", "Metz", "group")
     assert decision["support"] == {"Metz": 1.0}  # the former responses do not count
@@ -94,6 +78,6 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again():
 
 def test_a_graph_that_may_not_ask_says_so():
     with pytest.raises(ValueError, match=r'"clarify" .* Build it with create_coe_graph\(\.\.\., clarify=True\)'):
-        graph(group(), clarify=False).compile().invoke({"question": "Capital?"})
+        ask(graph(group(), clarify=False))
     with pytest.raises(ConfigurationError, match="may stop to ask a person"):
-        graph(group()).compile().invoke({"question": "Capital?"})
+        ask(graph(group()))

@@ -8,12 +8,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from pydantic import ValidationError
 
-from coe_agents import Arbiter, RegimePolicy, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import Arbiter
 from coe_agents.types import Ruling
 from tests.doubles import CountingModel, ScriptedAgent
+from tests.graph import groups
+from tests.graph.groups import ESCALATE, THREAD, ask, saying
 
-ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
 NUMBERS = (
     'two of three agents say "Lyon", one says "Paris"; '
     "conflict, each is confident, but they disagree: "
@@ -21,15 +21,9 @@ NUMBERS = (
 )
 
 
-def group():
+def graph(escalation, agents=None):
     """Two of three say Lyon: a conflict, of which Lyon has the support 2/3."""
-    return [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]), ScriptedAgent("c", ["Lyon"])]
-
-
-def graph(escalation, agents=None, **options):
-    return create_coe_graph(
-        agents or group(), clusterer=NormalizedMatch(), policy=ESCALATE, escalation=escalation, **options
-    )
+    return groups.graph(*(agents or saying("Paris", "Lyon", "Lyon")), policy=ESCALATE, escalation=escalation)
 
 
 @pytest.mark.parametrize("is_arbiter", [True, False])
@@ -51,15 +45,14 @@ def test_a_reply_that_an_interrupt_of_an_agent_cannot_use_can_be_given_again():
             self.rounds = ([interrupt("which?", response_schema=Literal["Paris", "CHOICE: 2"])],)
             return super().sample(request)
 
-    thread = {"configurable": {"thread_id": "1"}}
     agents = [Waiting("x", []), ScriptedAgent("y", ["Paris"])]
-    answers = {"Paris": graph(None, agents, retries=0), "CHOICE: 2": graph(Arbiter(Waiting("x", [])))}
+    answers = {"Paris": graph(None, agents), "CHOICE: 2": graph(Arbiter(Waiting("x", [])))}
     for reply, waiting in answers.items():
         compiled = waiting.compile(checkpointer=InMemorySaver())
-        compiled.invoke({"question": "Q?"}, thread)
+        compiled.invoke({"question": "Q?"}, THREAD)
         with pytest.raises(ValidationError):
-            compiled.invoke(Command(resume="Rome"), thread)
-        assert compiled.invoke(Command(resume=reply), thread)["decision"]["answer"] == "Paris"
+            compiled.invoke(Command(resume="Rome"), THREAD)
+        assert compiled.invoke(Command(resume=reply), THREAD)["decision"]["answer"] == "Paris"
 
 
 def test_a_function_of_the_users_own_decides():
@@ -100,7 +93,7 @@ def test_nobody_else_has_the_name_of_a_decider_that_a_gate_trusts(name):
         graph(None, [ScriptedAgent(name, ["Lyon"])])
     for given in ({**ruling, "decided_by": name}, {**ruling, "action": "escalate", "decided_by": name}):
         with pytest.raises(ValueError, match=f'"decided_by" of a Ruling must not be .*got {name!r}'):
-            graph(lambda case, given=given: given).compile().invoke({"question": "Q?"})
+            ask(graph(lambda case, given=given: given))
 
 
 @pytest.mark.parametrize(
@@ -116,13 +109,12 @@ def test_nobody_else_has_the_name_of_a_decider_that_a_gate_trusts(name):
 )
 def test_what_is_no_ruling_is_an_error(ruling):
     with pytest.raises(ValueError, match="\"escalation\" must return a Ruling; 'escalation' returned"):
-        graph(lambda case: ruling).compile().invoke({"question": "Q?"})
+        ask(graph(lambda case: ruling))
 
 
 @pytest.mark.parametrize("answer", [None, "", "I don't know."])
 def test_an_answer_that_is_none_is_not_given(answer):
-    given = graph(lambda case: {"action": "answer", "answer": answer, "reason": "x"})
-    decision = given.compile().invoke({"question": "Q?"})["decision"]
+    decision = ask(graph(lambda case: {"action": "answer", "answer": answer, "reason": "x"}))["decision"]
     assert (decision["action"], decision["answer"]) == ("abstain", None)
 
 

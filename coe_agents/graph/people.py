@@ -216,8 +216,8 @@ def check_checkpointer() -> None:
     """Refuses a run that may stop for a person and could not be resumed; called inside a run."""
     if get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
         raise ConfigurationError(
-            "this run may stop to ask a person, and without a checkpointer it could not be resumed",
-            hint="Pass checkpointer=InMemorySaver() to graph.compile or create_agent, and a thread_id to the run",
+            "this graph may stop to ask a person, and without a checkpointer it could not be resumed",
+            hint="Compile it with one, graph.compile(checkpointer=InMemorySaver()), and pass a thread_id",
         )
 
 

@@ -28,7 +28,6 @@ from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.decision.data import view
 from coe_agents.errors import is_control_flow
-from coe_agents.graph.people import check_checkpointer
 from coe_agents.middleware.council_request import AsyncHandler, Handler, Replies, TurnRequest
 from coe_agents.middleware.council_review import PendingProposal, apply_decisions, ask_person, mark_pending, take_back
 from coe_agents.middleware.deliberation import (
@@ -166,7 +165,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             for each: `{"type": "approve"}`, `{"type": "reject", "message": "..."}` or `{"type": "edit",
             "edited_action": {"name": ..., "args": {...}}}`, of the same tool. Nobody is asked again, and the approved
             message goes on as it was. After a reply that does not fit, the person is asked again. This needs a
-            checkpointer; without one the run ends with an error before anybody is asked.
+            checkpointer; without one the run ends there.
         max_blocked: After so many blocked proposals in a row the run ends with a refusal.
         trust_edits: Whether a call that was vouched for and that a person then edited in a `HumanInTheLoopMiddleware`
             may run as edited.
@@ -240,8 +239,6 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _before_agent(self, state: CouncilState) -> dict[str, Any]:
         """Forgets the former run, too: what nobody decided on is not run any more."""
-        if self._on_uncertain == "interrupt":
-            check_checkpointer()
         names = {
             call["name"]
             for message in state["messages"]

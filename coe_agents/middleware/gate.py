@@ -57,8 +57,7 @@ class CoEMiddleware(CoEVerdicts):
             `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond", "message": "..."}` (in
             the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args": {...}}}`; an edited call is
             judged in turn, and runs unless the group is confident and does not approve. After a reply that does not
-            fit, the person is asked again. This needs a checkpointer; without one the run ends with an error before
-            anybody is asked.
+            fit, the person is asked again. This needs a checkpointer; without one the run ends there.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
         final_answer: Whether the final answer, text or structured, is judged, too. A structured answer is judged with
             the text beside it, and after the calls of the same message, with their results. An answer that is not

@@ -65,6 +65,7 @@ class CoEMiddleware(CoEVerdicts):
             with an image or the result of a `return_direct` tool that ends the run. Calls that were made with it stay
             in the state, without their results. Streams show the model's text before it is replaced, and the mode
             "messages" shows only that text: show users the last state only.
+
         trust_edits: Whether a call that a person edited in a `HumanInTheLoopMiddleware` may run as edited, which the
             group has not judged, if the call that it was may run.
 

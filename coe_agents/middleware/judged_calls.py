@@ -14,9 +14,9 @@ from langgraph.runtime import Runtime
 from coe_agents._steps import Steps, invoke
 from coe_agents.checks import one_of
 from coe_agents.errors import is_control_flow
-from coe_agents.graph.people import check_checkpointer, fence
+from coe_agents.graph.people import fence
 from coe_agents.graph.runnables import check_compiled
-from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, proposal_of, refuse
+from coe_agents.middleware.guard import GuardsTools, is_edited, proposal_of, refuse
 from coe_agents.middleware.once import VouchedAction, new_action
 from coe_agents.middleware.open_calls import DUPLICATES, ProposedCalls, close_calls
 from coe_agents.middleware.reviewer import about_call
@@ -45,6 +45,7 @@ Asks = Callable[[], str | Verdict]
 
 SAME_ID = "another call of the same message has its id"
 
+
 _NO_MARKUP = re.compile(r"""([^\W_]|(?<=[^\W_])_(?=[^\W_])|(?<!www)\.|[ "{}:,;()%'=+>-])*""")
 """A line that Markdown shows as it is, and turns no part of into a link."""
 
@@ -54,7 +55,9 @@ class VerdictState(AgentState[Any]):
 
     coe_verdicts: NotRequired[Annotated[dict[str, dict[str, Verdict]], PrivateStateAttr]]
     coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
-    coe_answers: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]  # the mark of the end, by gate; "": withheld
+    coe_answers: NotRequired[
+        Annotated[dict[str, str], PrivateStateAttr]
+    ]  # the mark of the decided end, by gate; "": of a withheld one
 
 
 class CoEVerdicts(GuardsTools[VerdictState]):
@@ -95,7 +98,6 @@ class CoEVerdicts(GuardsTools[VerdictState]):
 
     state_schema = VerdictState
     _judges_answers = False
-    _on_uncertain: OnUncertain = "block"
 
     def __init__(
         self,
@@ -116,8 +118,6 @@ class CoEVerdicts(GuardsTools[VerdictState]):
         self._include_results, self._trust_edits = include_results, trust_edits
 
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
-        if self._on_uncertain == "interrupt":
-            check_checkpointer()
         return close_calls(state["messages"], self._gated)
 
     def _gates(self, name: str) -> bool:

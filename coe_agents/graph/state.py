@@ -1,7 +1,6 @@
 """Owns the state of the graph: plain data only, so that every checkpointer keeps it unchanged."""
 
 import operator
-from collections.abc import Collection
 from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AnyMessage
@@ -154,13 +153,14 @@ class CoEState(CoEInput, CoEOutput, total=False):
     claimed: ClaimedAnswer | None
 
 
-def check_request(asked: AskedRequest, agents: Collection[str]) -> None:
+def check_request(asked: AskedRequest, agents: frozenset[str]) -> None:
     """Raises `CheckpointError` if a graph of another version, or of others than `agents`, wrote a request to one."""
     check_version(asked)
-    if missing := sorted(set(asked["asked_agents"]).difference(agents)):
+    if not agents.issuperset(asked["asked_agents"]):
+        missing = sorted({*asked["asked_agents"]} - agents)
         raise CheckpointError(
             f"the checkpoint of this thread asks agents that the graph does not have: {', '.join(missing)}; its agents "
-            f"are {', '.join(agents)}",
+            f"are {', '.join(sorted(agents))}",
             hint="Resume it with a graph that has them, or ask the question again, which begins anew",
         )
 

@@ -363,8 +363,13 @@ def _stated_confidences(responses: Sequence[Response]) -> dict[str, float]:
 
 def _first_places(responses: Sequence[Response]) -> dict[str, int]:
     """Returns the place of each agent's first response, that of the lowest round and index; failures come last."""
-    ranked = [(row["error"] is not None, row["round"], row["index"], place) for place, row in enumerate(responses)]
-    return {responses[place]["agent"]: place for *_, place in sorted(ranked, reverse=True)}
+    firsts: dict[str, tuple[bool, int, int, int]] = {}
+    for place, row in enumerate(responses):
+        own = (row["error"] is not None, row["round"], row["index"], place)
+        former = firsts.get(row["agent"])
+        if former is None or own < former:
+            firsts[row["agent"]] = own
+    return {name: place for name, (*_, place) in firsts.items()}
 
 
 def _votes(

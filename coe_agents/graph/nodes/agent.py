@@ -37,6 +37,7 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
 
     It is asked `attempts` times in all, and where `graded` it may give probabilities of choices instead of samples.
     """
+    known = frozenset(agents)
 
     def to_update(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
         usage = create_usage(reply["usage"]["input_tokens"], reply["usage"]["output_tokens"])
@@ -71,7 +72,7 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
         return update
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> Steps[dict[str, Any]]:
-        check_request(asked, agents)
+        check_request(asked, known)
         finish = events.start_sampling(agent.name, asked["round"])
         try:
             request, seconds = in_time(asked, graded=graded)

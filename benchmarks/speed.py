@@ -27,7 +27,8 @@ from result_page import ROOT, result_page
 from score_scale import write_samples
 
 ASK = """
-import asyncio, sys
+import asyncio, gc, sys
+gc.disable()  # its turns fall unevenly
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.testing import ScriptedAgent
@@ -72,7 +73,7 @@ asyncio.run(main())
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 COUNCIL = str(ROOT / "benchmarks" / "council_overhead.py")
-COUNTED = (100, 300)
+COUNTED = (50, 150)
 """How many questions are scored under valgrind."""
 
 
@@ -137,14 +138,11 @@ def count(tree: Path, folder: Path) -> dict[str, float]:
     samples = str(folder / "{n}.samples.jsonl")
     for n in COUNTED:
         write_samples(folder / f"{n}.samples.jsonl", n)
-    ask = instructions(tree, "-m", "coe_agents", "ask", "What is the capital of France?")
     found = {
         "graph of 3 agents, one question": each(10, 30, "-c", ASK, "3", "{n}"),
         "graph of 32 agents, one question": each(4, 10, "-c", ASK, "32", "{n}"),
-        "council of 3 members, one turn, synchronous and not": each(5, 15, COUNCIL, "--rounds", "{n}"),
+        "council of 3 members, one turn, synchronous and not": each(4, 12, COUNCIL, "--rounds", "{n}"),
         "score, one question": each(*COUNTED, "-m", "coe_agents", "score", samples, "--clusterer", "normalized"),
-        "ask on tinyworld over import torch, transformers": ask
-        - instructions(tree, "-c", "import torch, transformers"),
     }
     return {what: number / 1e6 for what, number in found.items()}
 

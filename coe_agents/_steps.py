@@ -96,10 +96,10 @@ async def arun_steps(steps: Steps[_T]) -> _T:
 
 def _do(step: Step) -> Any:
     match step:
-        case Wait(future, seconds):
-            return future.result(seconds)
         case Call(call, _, arguments, options, seconds):
             return call_within(seconds, lambda: call(*arguments, **options))
+        case Wait(future, seconds):
+            return future.result(seconds)
         case Pause(seconds):
             return time.sleep(seconds)
         case Together(parts):
@@ -113,15 +113,15 @@ def _do(step: Step) -> Any:
 
 async def _ado(step: Step) -> Any:
     match step:
-        case Wait(future, seconds):
-            async with asyncio.timeout(seconds):
-                return await asyncio.wrap_future(future)
         case Call(call, acall, arguments, options, seconds):
             made = (acall or partial(asyncio.to_thread, call))(*arguments, **options)
             if seconds is None:
                 return await made
             async with asyncio.timeout(seconds):
                 return await made
+        case Wait(future, seconds):
+            async with asyncio.timeout(seconds):
+                return await asyncio.wrap_future(future)
         case Pause(seconds):
             return await asyncio.sleep(seconds)
         case Together([part]):

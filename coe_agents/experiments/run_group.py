@@ -142,6 +142,8 @@ def create_run_group(
 
 
 def _create_criterion(name: str, config: Config | None) -> Criterion:
+    if name in CRITERIA:  # no model, which would be made twice
+        return CRITERIA[name]
     clusterer = create_named_clusterer("tinyworld") if config is None else create_clusterer(config)
     try:
         return create_criterion(name, clusterer, None if config is None else create_judge(config))

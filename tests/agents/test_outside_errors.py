@@ -47,7 +47,10 @@ def with_key(key):
     return lambda server: ChatOpenAI(model="served", base_url=server.url, api_key=key, max_retries=0)
 
 
-async def coroutine(draw=rotating()):  # noqa: B008  # one for all calls
+draw = rotating()
+
+
+async def coroutine():
     return draw()
 
 

@@ -37,7 +37,7 @@ def _check_provider(name: str) -> None:
     """Refuses a name whose provider LangChain does not know; it knows that of "gpt-5-mini" without being given it."""
     try:
         create_model(name)
-    except Exception as error:  # a key or a package that is missing is reported when the model is asked
+    except Exception as error:  # whatever a client raises: what it lacks, such as a key, is reported when it is asked
         if "infer model provider" in str(error):
             raise ValueError(
                 f'a model must be named as "provider:model", such as "openai:gpt-5-mini"; got "{name}", whose provider '

@@ -279,8 +279,8 @@ class AgentRequest(TypedDict):
             choice, of one token, with its probability as `logprob`.
         tools: The tools that the agent is shown, as OpenAI's function schemas; its responses are proposals then. They
             replace its own tools.
-        parses_calls: Whether who asks parses proposed calls by the tools themselves. The agent then checks only whether
-            the tools and arguments exist: their schemas may say less.
+        parses_calls: Whether who asks parses proposed calls by the tools themselves, whose schemas may say less. The
+            agent then checks only whether they can be read.
 
     A `ModelAgent` honours the last ten; another agent may ignore them.
     """

@@ -63,9 +63,25 @@ def canonical_action(
         >>> canonical_action([{"name": "pay", "args": {"to": "Ann", "sum": 5.0}}], tools=[pay])
         '[{"args":{"sum":5,"to":"Ann","unit":"EUR"},"name":"pay"}]'
     """
+    return write_action(calls, find_parameters(tools or ()), parsers or {})
+
+
+def write_action(
+    calls: Sequence[Mapping[str, Any]],
+    parameters: Mapping[str, Mapping[str, Any]],
+    parsers: Mapping[str, Parser],
+    *,
+    must_declare: bool = False,
+) -> str:
+    """Returns the canonical form of calls; see `canonical_action`.
+
+    `parameters` are as `find_parameters` returns them; `must_declare`: whether an argument is refused that the tool's
+    schema neither declares nor allows.
+    """
     several(calls, '"calls"', of="calls", advice="Wrap a single call in a list")
-    parameters, room = find_parameters(tools or ()), _Room()
-    action = f"[{','.join(sorted(to_line(_canonical(call, parameters, parsers or {}, room)) for call in calls))}]"
+    room = _Room()
+    written = (_canonical(call, parameters, parsers, room, must_declare=must_declare) for call in calls)
+    action = f"[{','.join(sorted(map(to_line, written)))}]"
     if len(action) > MAX_CHARS:
         raise ValueError(f"an action must have at most {MAX_CHARS} characters; got {len(action)}. Refuse the proposal")
     return action
@@ -90,12 +106,6 @@ def read_action(action: str) -> list[dict[str, Any]] | None:
                 continue
         return None
     return [{**call, "name": tool_key(call["name"])} for call in calls]
-
-
-def find_undeclared(args: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """Returns the first argument, by name, that a tool's schema neither declares nor allows; None without one."""
-    ways = _Form(schema, _Room()).ways(schema)
-    return next((name for name in sorted(args) if all(schemas_of(name, way) is None for way in ways)), None)
 
 
 def tool_key(name: str) -> str:
@@ -131,17 +141,30 @@ class _DoubtError(ValueError):
     """A value fits several alternatives differently, or none."""
 
 
-def _canonical(
-    call: object, parameters: Mapping[str, Any], parsers: Mapping[str, Parser], room: _Room
-) -> dict[str, Any]:
+def read_call(call: object) -> tuple[str, Mapping[str, Any]]:
+    """Returns the name and the arguments of a call."""
     name, args = (call.get("name"), call.get("args")) if isinstance(call, Mapping) else (None, None)
     if not isinstance(name, str) or not name or not isinstance(args, Mapping):
         raise TypeError(
             f'a call must have a "name" and a mapping "args"; got {call!r:.200}. Pass what the model called'
         )
-    name = tool_key(name)
+    return name, args
+
+
+def _canonical(
+    call: object,
+    parameters: Mapping[str, Any],
+    parsers: Mapping[str, Parser],
+    room: _Room,
+    *,
+    must_declare: bool,
+) -> dict[str, Any]:
+    written, args = read_call(call)
+    name = tool_key(written)
     form = _Form(parameters.get(name, {}), room)
     given = copy_json(args)
+    if must_declare and (unknown := form.find_undeclared(given)) is not None:
+        raise ValueError(f'the proposal gives "{written}" the argument {unknown[:80]!r}, which it does not have')
     found: Any = form.of_call(given) if name not in parsers else copy_json(parsers[name](given), most=3 * MAX_DEPTH)
     exact = [one for one, value in sorted(found.items()) if isinstance(value, str) and form.is_fixed(one)]
     return {"name": name, "args": found, **({"exact": exact} if exact else {})}
@@ -181,6 +204,12 @@ class _Form:
         self._readings: dict[int, tuple[Any, list[Reading]]] = {}
         self._known: dict[tuple[int, int], Any] = {}
         self._joined: dict[tuple[int, ...], Any] = {}
+        self._stated: dict[tuple[str, int], list[Any] | None] = {}
+
+    def find_undeclared(self, args: Mapping[str, Any]) -> str | None:
+        """Returns the first argument, by name, that the schema neither declares nor allows; None without one."""
+        ways = self.ways(self._root)
+        return next((name for name in sorted(args) if all(self._schemas_of(name, way) is None for way in ways)), None)
 
     def of_call(self, args: dict[str, Any]) -> Any:
         """Returns the arguments with defaults, and numbers by value."""
@@ -188,13 +217,19 @@ class _Form:
 
     def is_fixed(self, name: str) -> bool:
         """Whether the schema fixes the text of an argument."""
-        stated = [schema for way in self.ways(self._root) for schema in schemas_of(name, way) or ()]
+        stated = [schema for way in self.ways(self._root) for schema in self._schemas_of(name, way) or ()]
         return any(key in part for schema in stated for way in self.ways(schema) for part in way for key in _FIXED)
 
     def ways(self, schema: Any) -> list[Reading]:
         if id(schema) not in self._readings:
             self._readings[id(schema)] = schema, readings(schema, self._root, self._room.take)
         return self._readings[id(schema)][1]
+
+    def _schemas_of(self, name: str, way: Reading) -> list[Any] | None:
+        key = (name, id(way))
+        if key not in self._stated:
+            self._stated[key] = schemas_of(name, way)
+        return self._stated[key]
 
     def _of(self, value: Any, schema: Any, *, is_strict: bool) -> Any:
         """Returns a value under a schema, by the one alternative that it fits.
@@ -248,7 +283,7 @@ class _Form:
         # else an alternative may be the one that runs though it does not name a field that is given
         is_closed = is_strict and any(part.get("additionalProperties") is False for part in way)
         for name, value in given.items():
-            stated = schemas_of(name, way)
+            stated = self._schemas_of(name, way)
             if stated is None and is_closed:
                 raise _MisfitError
             self._room.take(len(name))
@@ -277,7 +312,7 @@ class _Form:
         It is compared as it is stated: many servers pass it on without filling in the defaults inside it.
         """
         forms = {}
-        for schema in schemas_of(name, way) or []:
+        for schema in self._schemas_of(name, way) or []:
             ways = self.ways(schema)
             own = [schema] if isinstance(schema, Mapping) and "default" in schema else ways[0] if len(ways) == 1 else []
             for part in own:

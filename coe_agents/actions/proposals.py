@@ -3,58 +3,58 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import methodcaller
 from typing import Any
 
-from coe_agents.actions.canonical import Parser, canonical_action, find_undeclared, read_action, to_line, tool_key
+from coe_agents.actions.canonical import (
+    Parser,
+    canonical_action,
+    read_action,
+    read_call,
+    to_line,
+    tool_key,
+    write_action,
+)
 from coe_agents.actions.schemas import read_tools
 from coe_agents.actions.structured import ANSWER
 from coe_agents.types import Response
 
 NO_CALL = "no call"
 """How an action that calls nothing is shown."""
+_calls_of = methodcaller("get", "calls")
 
 
 def check_proposal(
     calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any], parsers: Mapping[str, Parser] | None = None
 ) -> str:
-    """Returns the canonical form of a proposal that fits the tools; see `canonical_action` and `check_calls`.
+    """Returns the canonical form of a proposal that fits the tools; see `canonical_action`.
 
     The calls are untrusted. Without a parser, missing arguments and values of another type are not looked for: the
     tool's own validation does that.
-    """
-    check_calls(calls, tools=tools)
-    return canonical_action(calls, tools=tools, parsers=parsers)
-
-
-def check_calls(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) -> str:
-    """Returns the canonical form, without schemas, of calls whose tools and arguments exist.
 
     Raises:
         TypeError: A call has no name, or its arguments are not JSON values.
         ValueError: A call names a tool that was not shown, or one of two whose names are equal but for "." and "_"; or
             an argument that the tool's schema neither declares nor allows in so many words, by `additionalProperties`
-            or `patternProperties`; a number is not finite; or the proposal is too long or nested too deep.
+            or `patternProperties`; or `canonical_action` refuses it.
     """
-    line = canonical_action(calls)  # first, since it checks the shape of the calls
     shown = read_tools(tools)
-    for call in calls:
-        name = call["name"]
-        alike = {own: schema for own, schema in shown if tool_key(own) == tool_key(name)}
+    for name, _ in map(read_call, calls):
+        alike = {own for own, _ in shown if tool_key(own) == tool_key(name)}
         if not alike:
             raise ValueError(f"the proposal calls {name[:80]!r}, which is not one of the tools")
         if len(alike) > 1:  # these are one tool to the comparison, and another one might run
             raise ValueError(
                 f'the proposal calls {name[:80]!r}, and the name of another tool is equal but for "." and "_"'
             )
-        [schema] = alike.values()
-        if (unknown := find_undeclared(call["args"], schema)) is not None:
-            raise ValueError(f'the proposal gives "{name}" the argument {unknown[:80]!r}, which it does not have')
-    return line
+    parameters = {tool_key(name): stated for name, stated in shown}
+    return write_action(calls, parameters, parsers or {}, must_declare=True)
 
 
 def has_proposals(responses: Sequence[Response]) -> bool:
     """Returns whether an agent with tools gave a response; also one that calls nothing is a proposal."""
-    return any(response.get("calls") is not None for response in responses)
+    calls = list(map(_calls_of, responses))
+    return calls.count(None) < len(calls)
 
 
 def compared_answer(response: Response) -> str:

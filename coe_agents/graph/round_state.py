@@ -14,11 +14,12 @@ from coe_agents.types import Response, RoundData, add_counts, add_usages
 
 def spent_of(state: CoEState) -> Spent:
     """Returns the cost of a question so far."""
+    rows = [*state["responses"], *state["former_responses"]]
     return Spent(
         state["round"],
         tokens_used(state),
         seconds_used(state),
-        n_responses=sum(row["error"] is None for row in (*state["responses"], *state["former_responses"])),
+        n_responses=[row["error"] for row in rows].count(None),
         n_agents=len({row["agent"] for row in new_responses(state)}),
     )
 

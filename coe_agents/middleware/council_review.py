@@ -7,7 +7,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from coe_agents.actions.proposals import check_calls
+from coe_agents.actions.canonical import tool_key
+from coe_agents.actions.proposals import check_proposal
 from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.guard import is_same_call
@@ -165,7 +166,8 @@ def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text:
             raise ValueError('"args" of an edited answer must be {"text": "..."}')
         return
     try:
-        check_calls([{"name": name, "args": action.args}], tools=pending["tools"])
+        # as it is: what the tool's own parser makes of it is not compared with anything
+        check_proposal([{"name": name, "args": action.args}], tools=pending["tools"], parsers={tool_key(name): dict})
     except TypeError as error:
         raise ValueError(str(error)) from error
 

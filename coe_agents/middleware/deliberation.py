@@ -105,6 +105,14 @@ class Proposals:
     parsers: Mapping[str, Parser] = field(default_factory=dict)
     finishing: Collection[str] = field(default=())
     gated: Collection[str] | None = None
+    _known: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def check(self, calls: Sequence[Mapping[str, Any]]) -> str:
+        """Returns the canonical form of calls; see `check_proposal`. Members often propose what the driver does."""
+        written = json.dumps(calls)
+        if written not in self._known:
+            self._known[written] = check_proposal(calls, tools=self.tools, parsers=self.parsers)
+        return self._known[written]
 
 
 class Deliberation:
@@ -235,7 +243,6 @@ class Deliberation:
         """Returns why members that were asked gave no proposal, by name, and a row for each sample of them all."""
         failed: dict[str, str] = {}
         rows: list[Response] = []
-        known: dict[str, tuple[list[dict[str, Any]], str]] = {}
         for agent in self._agents:
             if (reply := proposals.replies.get(agent.name)) is None:
                 continue
@@ -243,7 +250,7 @@ class Deliberation:
                 own = [_failure(agent.name, describe_error(reply, agent))]
             else:
                 given = reply["responses"]
-                own = [_as_proposal(row, agent.name, place, proposals, known) for place, row in enumerate(given)]
+                own = [_as_proposal(row, agent.name, place, proposals) for place, row in enumerate(given)]
                 match reply.get("sampling"):
                     case {"n_requested": int(n_wanted), "counted": "each"}:  # what it failed to give is no vote
                         missing = range(len(own), min(n_wanted, MOST_SAMPLES))
@@ -282,7 +289,7 @@ def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
 
 def _read_driver(proposals: Proposals) -> Response:
     """Returns the driver's proposal; raises InvalidReplyError if it cannot be read, or does not fit the tools."""
-    calls, action = read_proposal(proposals.driver, proposals.tools, parsers=proposals.parsers)
+    calls, action = read_proposal(proposals.driver, proposals.check)
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
         raise InvalidReplyError(f"{INVALID}: {problem}", retryable=False)
     compared, action = _compared(calls, action, proposals.gated)
@@ -331,22 +338,13 @@ def _cluster(clusterer: Clusterer, actions: Collection[str], judged: str | None,
     return label_of | {other: 1 + label for other, label in zip(rest, labels, strict=True)}
 
 
-def _as_proposal(
-    row: Response, agent: str, place: int, proposals: Proposals, known: dict[str, tuple[list[dict[str, Any]], str]]
-) -> Response:
-    """Returns a member's response as a proposal; one that calls nothing is a proposal, too.
-
-    `known`: the gated calls and the canonical form of calls that were checked already; members often propose the same.
-    """
+def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) -> Response:
+    """Returns a member's response as a proposal; one that calls nothing is a proposal, too."""
     try:
         if row["error"] is not None:
             return _failure(agent, str(row["error"]) or "it says no reason", place)
         calls = _all_calls(row, proposals)
-        written = json.dumps(calls)
-        if written not in known:
-            action = check_proposal(calls, tools=proposals.tools, parsers=proposals.parsers)
-            known[written] = _compared(calls, action, proposals.gated)
-        compared, action = known[written]
+        compared, action = _compared(calls, proposals.check(calls), proposals.gated)
         match row:
             case {"text": str(text), "logprob": int() | float() | None, "n_tokens": int() | None}:
                 read = create_response(agent, text, index=place, answer=action, calls=compared)

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import mul
+from operator import methodcaller, mul
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
@@ -37,6 +37,7 @@ from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
+_confidence_of = methodcaller("get", "confidence")
 
 
 class Sampled(NamedTuple):
@@ -236,7 +237,7 @@ def measure(
         result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
     support, distributions = support[places], measured.rows[:, places]
-    rows = distributions.tolist()
+    rows, weight_of = distributions.tolist(), dict(zip(names, normalized.tolist(), strict=True))
     distributed: list[dict[str, float]] = [{} for _ in names]
     for agent, cluster in np.argwhere(distributions > 0).tolist():
         distributed[agent][representatives[cluster]] = rows[agent][cluster]
@@ -301,10 +302,10 @@ def measure(
             )
         },
         proposal_support=_proposal_support(
-            {name: columns[labels[firsts[name]]] for name in names}, normalized.tolist()
+            {name: columns[labels[firsts[name]]] for name in names}, [*weight_of.values()]
         ),
         proposals={name: representatives[labels[firsts[name]]] for name in names},
-        votes=_votes(agents, labels, representatives, dict(zip(names, normalized.tolist(), strict=True))),
+        votes=_votes(agents, labels, representatives, weight_of),
         proposer=proposer,
         calls=calls,
         writings=writings,
@@ -312,7 +313,7 @@ def measure(
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,
-        weights={} if np.ptp(normalized) == 0.0 else dict(zip(names, normalized.tolist(), strict=True)),
+        weights={} if len({*weight_of.values()}) == 1 else weight_of,
         sampled=Sampled(question, responses, labels),
     )
 
@@ -353,9 +354,11 @@ def forecast(
 
 def _stated_confidences(responses: Sequence[Response]) -> dict[str, float]:
     """Returns the mean of what agents stated, for those that did; what is no number in [0, 1] was not stated."""
+    values = list(map(_confidence_of, responses))
+    if values.count(None) == len(values):  # mostly
+        return {}
     given: dict[str, list[float]] = {}
-    for response in responses:
-        value = response.get("confidence")
+    for response, value in zip(responses, values, strict=True):
         if value is not None and is_number(value) and 0.0 <= value <= 1.0:
             given.setdefault(response["agent"], []).append(float(value))
     return {name: fmean(own) for name, own in given.items()}
@@ -376,13 +379,15 @@ def _votes(
     agents: np.ndarray, labels: Sequence[int], representatives: Sequence[str], weights: Mapping[str, float]
 ) -> dict[str, str | None]:
     """Returns what each agent of a weight above 0 votes for: the cluster of the strict majority of its responses."""
-    counts = np.zeros((len(weights), len(representatives)), dtype=int)
-    np.add.at(counts, (agents, np.asarray(labels)), 1)
-    leading = counts.argmax(axis=1)
-    is_majority = 2 * counts.max(axis=1) > counts.sum(axis=1)
+    n_agents, n_clusters = len(weights), len(representatives)
+    counts = np.bincount(agents * n_clusters + np.asarray(labels), minlength=n_agents * n_clusters)
+    counts = counts.reshape(n_agents, n_clusters)
+    is_majority = (2 * counts.max(axis=1) > counts.sum(axis=1)).tolist()
     return {
-        name: representatives[leading[place]] if is_majority[place] else None
-        for place, (name, weight) in enumerate(weights.items())
+        name: representatives[most] if is_one else None
+        for (name, weight), most, is_one in zip(
+            weights.items(), counts.argmax(axis=1).tolist(), is_majority, strict=True
+        )
         if weight > 0
     }
 
@@ -397,11 +402,15 @@ def _proposal_support(columns: Mapping[str, Sequence[float]], weights: Sequence[
         weights: An agent without others of a weight above 0 is omitted.
     """
     support: dict[str, float] = {}
+    known: dict[tuple[int, float, float], float | None] = {}  # agents that agree have the same
     for i, (name, column) in enumerate(columns.items()):
-        others = [*weights[:i], 0.0, *weights[i + 1 :]]
-        total = math.fsum(others)  # exact, so that no order of agents changes it
-        if total > 0:
-            support[name] = min(1.0, math.fsum(map(mul, others, column)) / total)
+        key = (id(column), weights[i], column[i])
+        if key not in known:
+            others = [*weights[:i], 0.0, *weights[i + 1 :]]
+            total = math.fsum(others)  # exact, so that no order of agents changes it
+            known[key] = min(1.0, math.fsum(map(mul, others, column)) / total) if total > 0 else None
+        if (found := known[key]) is not None:
+            support[name] = found
     return support
 
 

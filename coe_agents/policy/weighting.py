@@ -6,6 +6,7 @@ Nothing here depends on agents' names or on the order of agents and responses: t
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -37,13 +38,18 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
     """
     normalized = _normalized(responses)
     names = [response["agent"] for response in responses]
-    lacking = dict.fromkeys(name for name, value in zip(names, normalized, strict=True) if value is None)
+    if normalized.count(None) == len(normalized):  # mostly
+        lacking = dict.fromkeys(names)
+    else:
+        lacking = dict.fromkeys(name for name, value in zip(names, normalized, strict=True) if value is None)
     if weighting == "probability" and lacking:
         raise ValueError(
             '"probability" weighting needs a log-probability for every response; got none for some of '
             f'{", ".join(lacking)}. Use "auto" or "frequency"'
         )
     used = {name: weighting != "frequency" and name not in lacking for name in dict.fromkeys(names)}
+    if not any(used.values()):
+        return np.zeros(len(names)), used
     return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]), used
 
 
@@ -56,7 +62,8 @@ def _normalized(responses: Sequence[Response]) -> list[float | None]:
 
 def token_confidences(responses: Sequence[Response]) -> dict[str, float]:
     """Returns the mean of exp(logprob / n_tokens), in [0, 1], of each agent of which all responses have one."""
-    if all(response["logprob"] is None for response in responses):  # mostly, if any has none
+    known = list(map(itemgetter("logprob"), responses))
+    if known.count(None) == len(known):  # mostly, if any has none
         return {}
     given: dict[str, list[float | None]] = {}
     for response, value in zip(responses, _normalized(responses), strict=True):

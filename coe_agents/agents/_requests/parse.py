@@ -3,15 +3,16 @@
 import hashlib
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, chain
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, Generation
 
-from coe_agents.actions.canonical import Parser
-from coe_agents.actions.proposals import check_calls, check_proposal
+from coe_agents.actions.canonical import canonical_action
+from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
 from coe_agents.checks import are_finite
 from coe_agents.clustering.answers import split_confidence
@@ -100,8 +101,8 @@ def _response(
     action: str | None = None
     if "tools" in request and isinstance(generation, ChatGeneration):
         try:
-            message, is_compared = cast("AIMessage", generation.message), not request.get("parses_calls")
-            calls, action = read_proposal(message, request["tools"], is_compared=is_compared)
+            check = canonical_action if request.get("parses_calls") else partial(check_proposal, tools=request["tools"])
+            calls, action = read_proposal(cast("AIMessage", generation.message), check)
             if calls and _is_truncated(generation):  # more calls may have followed
                 raise InvalidReplyError(f"{INVALID}: it was cut off by the model's limit")
         except InvalidReplyError as error:
@@ -123,16 +124,15 @@ def _response(
     return create_response(agent, text, answer=action, calls=calls, **known, **place)
 
 
-def read_proposal(
-    message: AIMessage, tools: Sequence[Any], *, parsers: Mapping[str, Parser] | None = None, is_compared: bool = True
-) -> tuple[list[dict[str, Any]], str]:
+def read_proposal(message: AIMessage, check: Callable[[list[dict[str, Any]]], str]) -> tuple[list[dict[str, Any]], str]:
     """Returns the calls of a message, each with "name" and "args", and their canonical form.
 
-    The message is untrusted. Unless `is_compared`, the canonical form is written without schemas.
+    Args:
+        message: Untrusted.
+        check: Returns the canonical form of the calls; raises ValueError or TypeError where they are refused.
 
     Raises:
-        InvalidReplyError: A call cannot be read, for example because its JSON names an argument twice, or it does not
-            fit the tools: see `coe_agents.actions.check_proposal`.
+        InvalidReplyError: A call cannot be read, for example because its JSON names an argument twice, or is refused.
     """
     if message.invalid_tool_calls:
         name = message.invalid_tool_calls[0].get("name")
@@ -142,10 +142,8 @@ def read_proposal(
     try:
         for arguments in _as_sent(message):
             parse_json(arguments, is_strict=True)
-        if not is_compared:
-            return calls, check_calls(calls, tools=tools)
-        return calls, check_proposal(calls, tools=tools, parsers=parsers)
-    except (ValueError, TypeError) as error:
+        return calls, check(calls)
+    except (ValueError, TypeError, RecursionError) as error:
         raise _invalid(str(error)) from error
 
 

@@ -7,7 +7,7 @@ other requests are known. A client's own retries are turned off where possible.
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
@@ -25,6 +25,7 @@ _LONGEST_WAIT = 8.0
 _MOST_STALE = 100
 """As many connections of an event loop that has ended does a client keep; each fails once."""
 _T = TypeVar("_T")
+_Reply: TypeAlias = Steps[LLMResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Asker:
     ) -> Steps[LLMResult | CoEError]:
         """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
 
-        def send(server: Server, seconds: float | None) -> Steps[LLMResult]:
+        def send(server: Server, seconds: float | None) -> _Reply:
             model, bound = bind_tools(call.on(server.model), tools) if tools else (call.on(server.model), {})
             options = {**bound, **observed, **call.arguments(seconds)}
             result: LLMResult = yield Call(model.generate, model.agenerate, ([messages],), options, seconds)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from operator import itemgetter
 from typing import Literal, get_args
 
 from langgraph.types import Command
@@ -44,8 +45,9 @@ def coordinator_node(
 
     def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
-        answered = {row["agent"] for row in state["responses"] if row["error"] is None}
-        failed = [(row["agent"], row["error"]) for row in state["responses"] if row["error"] is not None]
+        rows = state["responses"]
+        answered = {row["agent"] for row in rows if row["error"] is None}
+        failed = [(row["agent"], row["error"]) for row in rows if row["error"] is not None]
         invalid = {agent for agent, error in failed if is_invalid_proposal(error)}
         if not answered and not invalid and on_unavailable == "raise":
             reasons = "; ".join(f"{agent}: {error}" for agent, error in failed)
@@ -74,8 +76,8 @@ def coordinator_node(
             if claimed is None and decision.action != "answer" and compares_words and is_unlike(measurement):
                 decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
         # an event contains no text of a response: only the decision says who gave which answer
-        texts = {row["text"] for row in state["responses"]} | {row["answer"] or "" for row in state["responses"]}
-        events.emit_decision(state["round"], decision, texts)
+        texts = {*map(itemgetter("text"), rows), *map(itemgetter("answer"), rows)}
+        events.emit_decision(state["round"], decision, list(filter(None, texts)))
         verdict = fields_of(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         clock = {**state["clock"], "elapsed": seconds_used(state)}
         goto: str = decision.action

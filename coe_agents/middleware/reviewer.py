@@ -67,7 +67,7 @@ def about_answer(
             what = "the answer" if message is reply else "a result beside the answer"
             return create_unmeasured("uncertain", f"{what} holds {hidden}, which the group is not shown")
     text = _whole_text(reply)
-    answer = text if structured is None else f"{structured_text(structured)}\n{text}".strip()
+    answer = _no_verdict(text if structured is None else f"{structured_text(structured)}\n{text}".strip())
     made = [
         _made(call, replies[call["id"]], result=_whole_text(replies[call["id"]]))
         for call in reply.tool_calls
@@ -79,11 +79,11 @@ def about_answer(
     return review_answer(answer, _conversation(messages), made=made)
 
 
-def _no_verdict(arguments: str) -> str:
-    """Returns arguments that read as a verdict as equal JSON that does not, so that a judge may repeat them."""
-    if parse_choice(arguments, REVIEW_CHOICES) is None:
-        return arguments
-    return re.sub(r'(?<=")[ar](?=pprove|eject)', lambda found: f"\\u{ord(found[0]):04x}", arguments, flags=re.I)
+def _no_verdict(shown: str) -> str:
+    """Returns JSON that reads as a verdict as equal JSON that does not, so that a judge may repeat it."""
+    if parse_choice(shown, REVIEW_CHOICES) is None:
+        return shown
+    return re.sub(r'(?<=")[ar](?=pprove|eject)', lambda found: f"\\u{ord(found[0]):04x}", shown, flags=re.I)
 
 
 def _beside(

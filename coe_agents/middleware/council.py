@@ -28,7 +28,7 @@ from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.decision.data import view
 from coe_agents.errors import is_control_flow
-from coe_agents.middleware.council_request import AsyncHandler, Handler, Replies, TurnRequest
+from coe_agents.middleware.council_request import AsyncHandler, Handler, Replies, ToolSchemas, TurnRequest
 from coe_agents.middleware.council_review import PendingProposal, apply_decisions, ask_person, mark_pending, take_back
 from coe_agents.middleware.deliberation import (
     DRIVER,
@@ -40,7 +40,7 @@ from coe_agents.middleware.deliberation import (
 )
 from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, is_same_call, refuse
 from coe_agents.middleware.marks import is_mark, make_mark
-from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, n_places, new_action
+from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
 from coe_agents.middleware.open_calls import close_calls
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
@@ -232,7 +232,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             )
         integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
-        self._trust_edits, self._adaptive = trust_edits, adaptive
+        self._trust_edits, self._adaptive, self._schemas = trust_edits, adaptive, ToolSchemas()
         self._names = [agent.name for agent in members]
         self._gated_keys = frozenset(map(tool_key, tools or ()))
         self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes)
@@ -276,9 +276,11 @@ class CoECouncil(GuardsTools[CouncilState]):
             tasks = tasks or self._create_tasks(asked)
             answers = await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
+            left = [task for task in tasks if not task.done()]
+            for task in left:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            if left:
+                await asyncio.gather(*left, return_exceptions=True)
         proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
         result = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
         return self._settle(asked, message, response, result)
@@ -306,7 +308,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not own, must, own, "Give these members other models")
-        return TurnRequest(request, self._gated_keys or None, n_places(is_async=is_async))
+        return TurnRequest(request, self._schemas.of(request.tools), self._gated_keys or None, is_async=is_async)
 
     def _ask(self, agent: Agent, asked: TurnRequest) -> Steps[AgentReply | Exception]:
         try:

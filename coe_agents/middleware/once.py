@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
@@ -73,13 +74,13 @@ def new_action(gate: str, message_id: str | None, call_id: str | None = None) ->
     ).hexdigest()
 
 
-def n_places(*, is_async: bool) -> float:
-    """Returns how many calls of the present run can be at their tools at the same time.
+def n_places(config: RunnableConfig, *, is_async: bool) -> float:
+    """Returns how many calls of a run can be at their tools at the same time.
 
     In the asynchronous form, threads do not bound them.
     """
     default = math.inf if is_async else min(32, (os.cpu_count() or 1) + 4)  # as many threads as LangGraph's pool has
-    return ensure_config().get("max_concurrency") or default
+    return config.get("max_concurrency") or default
 
 
 class Register:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 
 from tools.mutation.changes import Change
@@ -36,8 +37,12 @@ _COLUMNS = {
 
 
 def list_explanations(explanations: Iterable[Explanation]) -> str:
-    """Returns a table of the reasons."""
-    rows = ([f"`{each.module}`", f"`{each.function}`", _code(each.pattern), each.why] for each in explanations)
+    """Returns a table of the reasons; changes of a function that have the same one share a row."""
+    groups = groupby(explanations, lambda each: (each.module, each.function, each.why))
+    rows = (
+        [f"`{module}`", f"`{function}`", "; ".join(_code(each.pattern) for each in group), why]
+        for (module, function, why), group in groups
+    )
     return _table(["module", "function", "change", "why"], rows)
 
 

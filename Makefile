@@ -95,13 +95,9 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 		--editable '.[bayesian,evaluation,langchain,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
-# MUTANTS='coe_agents.policy.settle.* coe_agents.policy.support.*' restricts it; results are kept in ./mutants, so a run that
-# was interrupted is resumed by the same command
-mutation: $(READY) ## Change the mathematics, policies, actions and gates in small ways, and list the changes that no test notices (hours)
-	$(BIN)/pip install --quiet --constraint constraints.txt --group mutation
-	mkdir -p mutants/docs
-	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(foreach pattern,$(MUTANTS),'$(pattern)')
-	$(BIN)/mutmut results
+# MODULES='policy.settle policy.support' restricts it; results are kept in ./mutants, and hold until the code or its tests change
+mutation: $(READY) ## Change actions and gates in small ways, and list the changes that no test notices (about an hour and a half)
+	$(BIN)/python -m tools.mutation $(MODULES)
 
 docs: $(READY) ## Build the documentation in docs/_build/html and run its notebooks; a warning is an error
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet \

@@ -1,6 +1,7 @@
 import json
 import math
 import random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from coe_agents.actions import canonical_action, read_action
 from coe_agents.actions.canonical import MAX_CHARS
-from coe_agents.actions.schemas import fits
+from coe_agents.actions.schemas import fits, read_tools, schemas_of
 
 
 def call(name="f", **args):
@@ -382,3 +383,14 @@ def test_what_only_a_mutation_showed():
         {"properties": {"x": {"anyOf": [{"type": kind}, {"type": "null"}]}}} for kind in ("number", "string")
     )
     assert action({"y": {"x": "a"}}, schema("f", y={"anyOf": [number, text]}))
+    both = schema("f", x={"enum": ["a"]}, y={"enum": ["b"]})
+    assert same(call(x="a", y="b"), call(y="b", x="a"), both)  # in whatever order
+    closed = schema("f", x={"properties": {}, "additionalProperties": False})
+    assert action({"x": {"y": 1}}, closed) == '[{"args":{"x":{"y":1}},"name":"f"}]'  # the tool refuses it, or not
+    assert read_action('[{"args":{},"name":"f","name":"g"}]') is None
+    own, other = {"type": "string"}, {"type": "number"}
+    part = {"properties": {"x": own}, "then": {"properties": {"x": other}}, "additionalProperties": other}
+    assert schemas_of("x", [part]) == [own]
+    model = SimpleNamespace(model_json_schema=lambda: closed)
+    tools = [SimpleNamespace(name="f", tool_call_schema=stated) for stated in (closed, model)]
+    assert read_tools([*tools, {"name": "f", "parameters": None}]) == [("f", closed)] * 2 + [("f", {})]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langgraph.types import Command, interrupt
 
@@ -324,17 +324,25 @@ async def test_in_async_too_the_members_are_asked_only_about_named_tools_and_as_
     assert bank.transfers == [("Ann", 10.0)]
 
 
+INVENTED = ToolMessage("Handled.", tool_call_id="c1", name="transfer_money", id="do-not-render-1")
+"""What Agent Chat UI adds before the message that the user typed."""
+
+
+@pytest.mark.parametrize("added", [[], [INVENTED]])
 @pytest.mark.parametrize("tools", [None, GATED])
-def test_a_call_of_an_earlier_turn_that_nobody_decided_on_gets_a_reply(tools):
+def test_a_call_of_an_earlier_turn_that_nobody_decided_on_gets_a_reply(tools, added):
     seen = []
 
     def drive(messages):
         seen.extend(messages)
         return DONE
 
-    asked = {"messages": [("user", "Send 10 to Ann."), says(call(**TEN)), ("user", "Leave it.")]}
-    run_council(members(["Done."]), driver=ScriptedDriver(script=drive), given=asked, tools=tools)
+    asked = {"messages": [("user", "Send 10 to Ann."), says(call(**TEN)), *added, ("user", "Leave it.")]}
+    [member] = members(["Done."])
+    run_council([member], driver=ScriptedDriver(script=drive), given=asked, tools=tools)
     assert [message.type for message in seen] == ["human", "ai", "tool", "human"]
+    assert "was not run" in seen[2].text
+    assert [request["question"] for request in member.requests] == ["Leave it."] * (tools is None)
 
 
 def test_what_stands_beside_an_unreadable_call_of_a_named_tool_is_withheld(bank):

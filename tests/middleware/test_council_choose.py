@@ -75,6 +75,20 @@ def test_a_members_structured_answer_is_read_as_the_drivers_would_be():
     assert (state["messages"][1].id, state["messages"][2].tool_call_id) == ("theirs", "w7")
 
 
+def test_a_members_call_goes_on_before_a_structured_answer():
+    agents = members(*[[[call(**BOB)], [weather("clear")]]] * 2)
+    script = says(call(**ANN)), says(weather("clear"))
+    state, transfers = choosing(agents, *script, response_format=ToolStrategy(Weather))
+    assert transfers == [("Bob", 2.0)]
+    assert state["structured_response"] == Weather(sky="clear")
+
+
+def test_a_text_in_place_of_a_structured_answer_is_not_what_members_answered():
+    agents = members(*[[[weather("clear")]]] * 2)
+    state, _ = run_council(agents, DONE, response_format=ToolStrategy(Weather))
+    assert state["council"]["action"] == "abstain"
+
+
 @pytest.mark.parametrize(
     ("script", "driver", "response_format"),
     [

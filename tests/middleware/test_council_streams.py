@@ -2,6 +2,7 @@ import asyncio
 import json
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
@@ -29,6 +30,16 @@ class Streaming(ScriptedDriver):
             (one,) = message.tool_calls
             part = tool_call_chunk(name=one["name"], args=json.dumps(one["args"]), id=one["id"], index=0)
             yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=[part], id="streamed"))
+
+
+class Traced(BaseCallbackHandler):
+    """What a trace shows: also what is not streamed."""
+
+    def __init__(self):
+        self.texts = []
+
+    def on_llm_end(self, response, **_):
+        self.texts.append(response.generations[0][0].text)
 
 
 def model_members(*scripts):
@@ -72,7 +83,9 @@ async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside
     theirs = [says(call(to="Bob", amount=1), text="SECRET of a member"), DONE]
     script = [says(call(**TEN), text="SECRET of the driver"), DONE]
     agent = council_agent(model_members(theirs, theirs), Bank(), driver=Streaming(script=script))
-    events = [repr(event) async for event in agent.astream_events(PAY, THREAD, version="v2")]
+    traced = Traced()
+    events = [repr(event) async for event in agent.astream_events(PAY, {**THREAD, "callbacks": [traced]}, version="v2")]
+    assert "SECRET of the driver" in traced.texts
     # the driver and both members, at each of two turns, as after the decision
     assert sum("on_chat_model_start" in event for event in events) == 6
     assert sum("on_chat_model_end" in event for event in events) == 6

@@ -58,6 +58,28 @@ def test_what_opens_the_gate(ways, options, runs):
     assert ruled(ways, **options)[0] == runs
 
 
+def test_a_text_without_a_list_of_calls_calls_nothing():
+    class Bare(Member):
+        def sample(self, request, config=None):
+            reply = super().sample(request)
+            del reply["responses"][0]["calls"]
+            return reply
+
+    state = council_agent([Bare("member0", "Done.")], Bank(), DONE).invoke(PAY, THREAD)
+    assert state["messages"][-1].text == "Done."
+
+
+@pytest.mark.parametrize(("logprobs", "runs"), [((-1.0, -4.0), True), ((-4.0, -1.0), False)])
+def test_a_members_samples_support_by_their_probability(logprobs, runs):
+    class Unsure(Member):
+        def sample(self, request, config=None):
+            given = [Member(self.name, *way).sample(request)["responses"][0] for way in (AGREES, DISSENTS)]
+            rows = [{**row, "logprob": log, "n_tokens": 1} for row, log in zip(given, logprobs, strict=True)]
+            return {"responses": rows, "usage": {"input_tokens": 5, "output_tokens": 1}}
+
+    assert ruled("", [Unsure("member0")], policy=SupportPolicy(0.6))[0] == runs
+
+
 @pytest.mark.parametrize("options", [{}, {"adaptive": True}])
 def test_a_member_that_never_calls_is_named_where_the_drivers_call_is_blocked(options):
     looks = [{"name": "look_up", "args": {"name": "Ann"}}]

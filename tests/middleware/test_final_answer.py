@@ -92,6 +92,11 @@ def test_nothing_goes_on_with_an_answer_that_was_withheld(said, sent_back, form)
     assert len(reached) == sent_back
 
 
+def test_a_run_that_ends_before_the_model_answered_has_no_answer_to_withhold():
+    gate = CoEMiddleware(judges(*SURE)[1], tools=[], final_answer=True)
+    assert gate.after_agent({"messages": [HumanMessage("Paris?")]}, None) is None
+
+
 def test_an_approved_answer_is_reviewed_once_in_each_turn():
     (first, _), graph = judges(*SURE)
     gate = CoEMiddleware(graph, tools=[], final_answer=True)
@@ -142,7 +147,10 @@ def test_what_the_group_is_not_shown_whole_is_withheld(said, why):
     [
         AIMessage(["Paris.", {"type": "thinking", "thinking": "Lyon, rather"}]),
         AIMessage(["Paris.", {"type": "text", "text": "It is.", "annotations": [{"title": "Lyon, rather"}]}]),
+        AIMessage(["Paris.", {"type": "reasoning", "text": "Lyon, rather"}]),
+        AIMessage(["Paris. Lyon, rather", {"type": "tool_use"}, {"type": "tool_call"}, {"type": "function_call"}]),
         AIMessage("Paris.", additional_kwargs={"reasoning_content": "Lyon, rather"}),
+        AIMessage("Paris. Lyon, rather", additional_kwargs={"function_call": {"name": "f"}}),
         AIMessage("Paris. Lyon, rather", additional_kwargs={"refusal": None, "tool_calls": []}),  # empty: nothing
     ],
 )

@@ -134,7 +134,7 @@ def test_question_and_approval_of_ones_own():
         "approves": lambda answer: answer == "True",
     }
     assert reply_to(graph, **options)[1] == [("Ann", 10.0)]
-    assert agents[0].requests[0]["question"] == "Is Ann known?"
+    assert (agents[0].requests[0]["question"], agents[0].requests[0]["is_review"]) == ("Is Ann known?", True)
     assert reply_to(deciding({**APPROVED, "answer": None}), approves=lambda _: True)[1] == []
 
 

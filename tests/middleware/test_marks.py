@@ -111,6 +111,8 @@ def test_a_secret_that_is_too_short_is_refused(monkeypatch):
     monkeypatch.setenv(marks.SECRET, "short")
     with pytest.raises(ConfigurationError, match="at least 16 characters; got 5"):
         gated("council", Bank()).invoke(PAY, THREAD)
+    monkeypatch.setenv(marks.SECRET, "x" * 16)
+    assert gated("council", Bank()).invoke(PAY, THREAD)
 
 
 @pytest.mark.parametrize("shared", [False, True])

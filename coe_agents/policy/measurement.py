@@ -226,10 +226,10 @@ def measure(
     texts = cluster_texts(responses, labels, mass)
     representatives = _distinct(texts)
     places = places_of(representatives)
-    placed = places[np.asarray(labels)]
-    # where no log-probability counts, or all are 0, counting responses gives the same, and is quicker
-    read = log_probs if log_probs.any() else None
-    measured = one_question(placed, agents, read, normalized, n_clusters=places.size)
+    clusters, n_responses = np.asarray(labels), np.bincount(agents)
+    # where no log-probability counts, counting responses gives the same, and is quicker
+    read = log_probs if any(by_probability.values()) else None
+    measured = one_question(places[clusters], agents, read, normalized, n_clusters=places.size)
     parts = parts_of(measured.rows, measured.weights, kernel(divergence, None, places.size))
     coe, support, coordinated = parts.compose(), parts.mean, None
     interval = interval_of(measured, coe, divergence, n_resamples=n_resamples).total if n_resamples else None
@@ -290,22 +290,22 @@ def measure(
         coordinated_coe=coordinated,
         agents={
             name: AgentMeasurement(
-                n_responses=n_responses,
+                n_responses=n_own,
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
                 distribution=distribution,
                 confidence=stated.get(name),
                 token_confidence=of_tokens.get(name),
             )
-            for name, n_responses, agent_entropy, distribution in zip(
-                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributed, strict=True
+            for name, n_own, agent_entropy, distribution in zip(
+                names, n_responses.tolist(), parts.entropies.tolist(), distributed, strict=True
             )
         },
         proposal_support=_proposal_support(
             {name: columns[labels[firsts[name]]] for name in names}, [*weight_of.values()]
         ),
         proposals={name: representatives[labels[firsts[name]]] for name in names},
-        votes=_votes(agents, labels, representatives, weight_of),
+        votes=_votes(n_responses, agents, clusters, representatives, weight_of),
         proposer=proposer,
         calls=calls,
         writings=writings,
@@ -376,13 +376,20 @@ def _first_places(responses: Sequence[Response]) -> dict[str, int]:
 
 
 def _votes(
-    agents: np.ndarray, labels: Sequence[int], representatives: Sequence[str], weights: Mapping[str, float]
+    n_responses: np.ndarray,
+    agents: np.ndarray,
+    clusters: np.ndarray,
+    representatives: Sequence[str],
+    weights: Mapping[str, float],
 ) -> dict[str, str | None]:
-    """Returns what each agent of a weight above 0 votes for: the cluster of the strict majority of its responses."""
-    n_agents, n_clusters = len(weights), len(representatives)
-    counts = np.bincount(agents * n_clusters + np.asarray(labels), minlength=n_agents * n_clusters)
-    counts = counts.reshape(n_agents, n_clusters)
-    is_majority = (2 * counts.max(axis=1) > counts.sum(axis=1)).tolist()
+    """Returns what each agent of a weight above 0 votes for: the cluster of the strict majority of its responses.
+
+    `n_responses` are counted by agent; `agents` and `clusters` are those of each response.
+    """
+    n_clusters = len(representatives)
+    counts = np.bincount(agents * n_clusters + clusters, minlength=n_responses.size * n_clusters)
+    counts = counts.reshape(-1, n_clusters)
+    is_majority = (2 * counts.max(axis=1) > n_responses).tolist()
     return {
         name: representatives[most] if is_one else None
         for (name, weight), most, is_one in zip(

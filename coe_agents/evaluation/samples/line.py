@@ -60,6 +60,10 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
 }
 
 
+_KINDS = {field: kinds for field, (kinds, *_) in _FIELDS.items()}
+_ANY: _Kinds = dict.fromkeys((str, int, float, bool, list, dict, NoneType))
+"""The types of JSON: of fields that are not ours."""
+_REQUIRED_FIELDS = [field for field, (*_, default) in _FIELDS.items() if default is _REQUIRED]
 _DEFAULTS = {field: default for field, (*_, default) in _FIELDS.items() if default is not _REQUIRED}
 
 
@@ -87,16 +91,16 @@ def parse_line(
 
 def check_line(record: Mapping[str, Any], path: Path, line: int) -> None:
     """Refuses a line that lacks a required field, or has one that is not valid; `path` and `line` are for messages."""
-    for field, (kinds, expected, default) in _FIELDS.items():
-        if field in record:
-            is_valid = kinds.get(type(record[field]), _is_of_no_such_type)
-            if is_valid is not None and not is_valid(record[field]):
-                raise SamplesError(
-                    f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
-                    hint="Correct it, or omit the line",
-                )
-        elif default is _REQUIRED:
-            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {expected}")
+    for field in _REQUIRED_FIELDS:
+        if field not in record:
+            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {_FIELDS[field][1]}")
+    for field, value in record.items():
+        is_valid = _KINDS.get(field, _ANY).get(type(value), _is_of_no_such_type)
+        if is_valid is not None and not is_valid(value):
+            raise SamplesError(
+                f'{path}:{line}: "{field}" must be {_FIELDS[field][1]}; got {_show(value)}',
+                hint="Correct it, or omit the line",
+            )
     if record.get("calls") is not None:
         try:
             _answer_of(record)

@@ -1,4 +1,4 @@
-"""Owns `ChatJudge`: a chat model that is asked whether an answer is right, given the accepted ones."""
+"""Owns asking a chat model whether an answer is right, given the accepted ones, or whether its own one is false."""
 
 import logging
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents.choice.reading import read_choice
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.errors import NoChoiceError
 from coe_agents.text import quantity
 from coe_agents.types import AgentRequest
 
@@ -79,3 +80,19 @@ class ChatJudge:
         reply = self._agent.sample(AgentRequest(question=prediction.question, messages=[said], round=0))
         stated = None if is_cut(reply) else read_choice(reply["responses"][0]["text"], (_RIGHT, _WRONG))
         return None if stated is None else stated == _RIGHT
+
+
+async def ask_p_false(agent: ModelAgent, question: str, answer: str) -> float | None:
+    """Returns the agent's probability that an answer is false, P("False" | "True" or "False"), in [0, 1].
+
+    After Kadavath et al. (2022), with the prompt `coe_agents.prompts.self_check` and without the system prompt. Where
+    the number comes from, exact scores, the likeliest first tokens or sampled replies, depends on the model: see
+    `ModelAgent.choice`. Where the model chooses neither, it is None, with a warning in the log.
+    """
+    asked = [("user", prompts.self_check(question, answer))]
+    try:
+        found = await agent.achoice(asked, prompts.SELF_CHECK_CHOICES)
+    except NoChoiceError as error:
+        _LOG.warning('agent "%s" gave no P(False): %s', agent.name, error)
+        return None
+    return found.probabilities["False"]

@@ -56,17 +56,17 @@ def advise(
     else:
         print_lines("\n".join(_in_words(found, calibration)))
         print_lines(judging.note())
-    if out is not None and policy is None:
+    if out is None:
+        return
+    if policy is None:
         print_lines(f"No policy was written to {clean(str(out))}: it would never answer.", to_stderr=as_json)
         raise typer.Exit(Exit.FAILED)
-    if out is not None and policy is not None:
-        policy.save(out)
-        used = ""
-        if weights is not None:
-            AgentWeights(weights).save(out.with_suffix(".weights.toml"))
-            used = f', and [graph] weights = "{clean(out.with_suffix(".weights.toml").name)}"'
-        use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"{used}'
-        print_lines(f"Wrote {clean(str(out))}. To use it: {use}", to_stderr=as_json)
+    policy.save(out)
+    use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"'
+    if weights is not None:
+        AgentWeights(weights).save(out.with_suffix(".weights.toml"))
+        use += f', and [graph] weights = "{clean(out.with_suffix(".weights.toml").name)}"'
+    print_lines(f"Wrote {clean(str(out))}. To use it: {use}", to_stderr=as_json)
 
 
 def _calibrate(
@@ -112,9 +112,10 @@ def _plain(value: Any) -> Any:
 
 def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
     """Returns the ten lines."""
-    scores = [f"{clean(name)} {_difference(gain)}" for name, gain in found.score_gains.items()]
-    weights = [f"{name} {_difference(gain)}" for name, gain in found.weight_gains.items()]
-    confidence = [f"{name} {_difference(gain)}" for name, gain in found.confidence_gains.items()]
+    tables = (found.score_gains, found.weight_gains, found.confidence_gains)
+    scores, weights, known = (
+        "; ".join(f"{clean(name)} {_difference(gain)}" for name, gain in table.items()) for table in tables
+    )
     helps = any(gain.value > 0.0 and gain.p < 0.05 for gain in found.confidence_gains.values())
     order = ", ".join(f"{clean(name)} {nats:+.3f}" for name, nats in found.order)
     useless = ", ".join(map(clean, found.useless)) or "none"
@@ -125,8 +126,9 @@ def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
         if n < max(found.sample_losses)
     ]
     samples = f"{found.n_samples} of each agent suffice; {'; '.join(fewer)}" if fewer else "each agent gave one"
+    realised = {risk: "none" if math.isnan(share) else f"{share:.1%}" for risk, share in found.realised.items()}
     coverage = [
-        f"{value:.1%} [{low:.1%}, {high:.1%}] at {risk:.0%} wrong (then {_share(found.realised[risk])} were)"
+        f"{value:.1%} [{low:.1%}, {high:.1%}] at {risk:.0%} wrong (then {realised[risk]} were)"
         for risk, (value, low, high) in found.coverage.items()
     ]
     accuracy, low, high = found.accuracy
@@ -134,14 +136,13 @@ def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
     right, labels = f"{accuracy:.1%} [{low:.1%}, {high:.1%}]", quantity(3 * found.n_questions, "more label")
     fifth = f"the group is right in {found.escalated_right:.1%} of the fifth with the lowest vote share"
     expert = f"an expert brings {gain:+.1%} [{least:+.1%}, {most:+.1%}] of accuracy"
-    known = "; ".join(confidence)
     shown = (
         f"{'it helps' if helps else 'no gain is shown'}. AUROC with it: {known}" if known else "the samples have none"
     )
     return [
         f"{quantity(found.n_questions, 'labelled question')}; the group is right in {right}.",
-        f"Score: {clean(found.score)}. AUROC of vote_share {found.scores['vote_share']:.3f}; {'; '.join(scores)}.",
-        f"Weights: {found.weights}. Accuracy against equal weights: {'; '.join(weights)}.",
+        f"Score: {clean(found.score)}. AUROC of vote_share {found.scores['vote_share']:.3f}; {scores}.",
+        f"Weights: {found.weights}. Accuracy against equal weights: {weights}.",
         f"Confidence: {shown}.",
         f"Agents that add nothing: {useless}. Accuracy {absent or 'of one agent cannot be compared'}.",
         f"What each adds to those before it, in nats: {order}.",
@@ -164,7 +165,3 @@ def _policy(calibration: "Calibration | None") -> str:
 
 def _difference(gain: "Difference") -> str:
     return f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p {gain.p:.2g}"
-
-
-def _share(value: float) -> str:
-    return "none" if math.isnan(value) else f"{value:.1%}"

@@ -21,7 +21,6 @@ from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.text import quantity
-from coe_agents.tinyworld.questions import find_questions
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)
@@ -95,7 +94,6 @@ def create_sampled_material(
     @cache
     def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
         parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
-        found = find_questions(source, split, seed=seed)
         options = SamplingOptions(
             dataset=source,
             split=split,
@@ -104,7 +102,7 @@ def create_sampled_material(
             seed=seed,
             p_false=temperature is None,
         )
-        sample_to(options, found, _varied(settings, temperature, seed=seed))
+        sample_to(options, _varied(settings, temperature, seed=seed))
         return _read([options.out / SAMPLES])
 
     splits = {source: _splits(source) for source in sources}
@@ -173,7 +171,6 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
     found, _ = create_setting(ScoringOptions(config=config), paths)
     setting = _with_cache(found)
     source = ", ".join(path.name for path in paths)
-    left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}
     counts = [
         sum(response["agent"] == name for response in question.responses) for question in questions for name in names
     ]
@@ -190,7 +187,7 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
         },
         datasets={source: (None, lambda: questions)},
         panels=[(source, lambda: questions)] * 2,
-        left_out=left_out,
+        left_out={"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"},
     )
 
 

@@ -28,43 +28,31 @@ def report(
     and all questions. For a run it shows what the policy did with each question, round by round. The options of scoring
     are for saved responses. To compare runs: coe-agents compare.
     """
-    from coe_agents.evaluation.run_decisions import DECISIONS
+    from coe_agents.evaluation import Samples
+    from coe_agents.evaluation.run_decisions import DECISIONS, read_run
 
     note = None
-    if not any((path / DECISIONS).is_file() for path in run):
-        page, count, note = _of_samples(run, scoring, resamples=resamples)
-    elif len(run) == 1:
-        from coe_agents.evaluation.run_decisions import read_run
+    if any((path / DECISIONS).is_file() for path in run):
+        if len(run) > 1:
+            message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
+            raise typer.BadParameter(message, param_hint="'run'")
         from coe_agents.experiments.run_page import create_run_page
 
         decided = read_run(run[0])
         page, count = create_run_page(decided, n_resamples=resamples), len(decided.items) + len(decided.errors)
     else:
-        message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
-        raise typer.BadParameter(message, param_hint="'run'")
+        from coe_agents.evaluation.html.report_page import create_page
+
+        config = None if scoring.config is None else load_quietly(scoring.config)
+        setting, judging = create_setting(scoring, run, config)
+        title, note, policy = ", ".join(path.resolve().name for path in run), judging.note(), None
+        if config is not None:
+            from coe_agents.config.build import create_policy
+
+            policy = create_policy(config)
+        with Samples(run) as questions:
+            asked, count = without_rulings(questions, argument="run"), len(questions)
+            page = create_page(asked, setting, title=title, n_resamples=resamples, note=note, policy=policy)
     write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
     print_lines(note)
-
-
-def _of_samples(paths: list[Path], scoring: ScoringOptions, *, resamples: int) -> tuple[str, int, str | None]:
-    from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.html.report_page import create_page
-
-    config = None if scoring.config is None else load_quietly(scoring.config)
-    setting, judging = create_setting(scoring, paths, config)
-    policy = None
-    if config is not None:
-        from coe_agents.config.build import create_policy
-
-        policy = create_policy(config)
-    with Samples(paths) as questions:
-        page = create_page(
-            without_rulings(questions, argument="run"),
-            setting,
-            title=", ".join(path.resolve().name for path in paths),
-            n_resamples=resamples,
-            note=judging.note(),
-            policy=policy,
-        )
-        return page, len(questions), judging.note()

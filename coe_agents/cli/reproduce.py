@@ -15,16 +15,7 @@ if TYPE_CHECKING:
     from coe_agents.cli.material import Material
     from coe_agents.experiments.experiment import Experiment
 
-NAMES = (
-    "all",
-    "model-accuracy",
-    "selective-prediction",
-    "triviaqa",
-    "squad",
-    "epsilon",
-    "sampling",
-    "divergences",
-)
+NAMES = ("all", "model-accuracy", "selective-prediction", "triviaqa", "squad", "epsilon", "sampling", "divergences")
 _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
 

@@ -40,24 +40,12 @@ SAMPLE_EPILOG = (
 @expand_options
 def sample(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
-    _sample(sampling, engine, ScoringOptions())
-
-
-def _sample(sampling: SamplingOptions, engine: EngineOptions, scoring: ScoringOptions) -> None:
-    ray = ray_options(engine)
-    config = load_quietly(sampling.config)
-    from coe_agents.tinyworld.questions import find_questions
-
-    found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
-    sample_to(sampling, found, config, engine=ray, scoring=scoring)
+    sample_to(sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=ScoringOptions())
 
 
 @expand_options
 def evaluate(
-    sampling: SamplingOptions,
-    scoring: ScoringOptions,
-    engine: EngineOptions,
-    as_json: JsonOption = False,
+    sampling: SamplingOptions, scoring: ScoringOptions, engine: EngineOptions, as_json: JsonOption = False
 ) -> None:
     """Run `sample`, then `score`. A new run records --correctness; without it, the run is judged as it records."""
     names_all = scoring.clusterer is not None and scoring.correctness != "judge"
@@ -65,13 +53,12 @@ def evaluate(
     if own.correctness == "judge" or (own.correctness == "entailment" and (own.config or own.clusterer)):
         create_setting(own, [sampling.out])  # a model that is missing is reported before anybody is asked
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        _sample(sampling, engine, scoring)
+        sample_to(sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring)
     show_scores([sampling.out], own, as_json=as_json)
 
 
 def sample_to(
     options: SamplingOptions,
-    found: "QuestionsOnDisk",
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
@@ -79,12 +66,15 @@ def sample_to(
 ) -> None:
     """Asks the agents of a configuration the questions of a set, and stores the responses in the folder `options.out`.
 
-    `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name. `scoring`
-    says how the answers are judged; what the folder already records stays, since no response depends on it.
+    `config`, None for tinyworld, is what the options name. `scoring` says how the answers are judged; what the folder
+    already records stays, since no response depends on it.
     """
     import asyncio
 
+    from coe_agents.tinyworld.questions import find_questions
+
     seed, passages = options.seed, options.with_context
+    found = find_questions(options.dataset, options.split, seed=seed)
     questions = found.questions.first(options.limit or None)
     for question in questions if passages else ():
         question.prompt(with_context=True)  # raises where there is no passage, before a run begins
@@ -166,21 +156,19 @@ def times(n: int) -> str:
 
 
 def describe_dataset(found: "QuestionsOnDisk", asked: "Iterable[object]", limit: int) -> dict[str, Any]:
-    """Returns what the settings of a run say about its dataset; `asked` are the questions chosen."""
+    """Returns what the settings of a run say about its dataset; `asked` are the questions chosen.
+
+    The digest is that of a list of JSON, of which one value at a time is in memory.
+    """
+    digest, separator = hashlib.sha256(b"["), ""
+    for value in asked:
+        digest.update((separator + json.dumps(value)).encode())
+        separator = ", "
+    digest.update(b"]")
     return {
         "source": found.source,
         "n_records": found.n_records,
         "n_questions": len(found.questions),
         "limit": limit,
-        "sha256": _digest(json.dumps(value) for value in asked),
+        "sha256": digest.hexdigest(),
     }
-
-
-def _digest(values: "Iterable[str]") -> str:
-    """Returns the SHA-256 digest of a list of JSON, of which one value at a time is in memory."""
-    digest, separator = hashlib.sha256(b"["), ""
-    for value in values:
-        digest.update((separator + value).encode())
-        separator = ", "
-    digest.update(b"]")
-    return digest.hexdigest()

@@ -1,8 +1,8 @@
 """Owns the stores of recorded cases for commands: how they are opened, and whether a command records into one."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,13 +61,7 @@ def open_store(place: str, *, may_be_new: bool = False) -> "Iterator[BaseStore]"
 
     from coe_agents.errors import StoreError
 
-    failures: tuple[type[Exception], ...] = (
-        sqlite3.Error,
-        KeyError,
-        TypeError,
-        UnicodeDecodeError,
-        json.JSONDecodeError,
-    )
+    failures: tuple[type[Exception], ...] = (sqlite3.Error, LookupError, TypeError, UnicodeDecodeError, JSONDecodeError)
     if place.startswith(("postgresql://", "postgres://")):
         try:
             import psycopg

@@ -74,7 +74,6 @@ def _caution(found: "Agreement", check: "TrustCheck | None") -> str:
         return (
             f"{compared}\nThe best model, {clean(check.best)} ({right}), is the odd one out: do not use these weights."
         )
-    verdict = (
-        "They do harm here: do not use them." if high < 0 else "They help." if low > 0 else "No difference is shown."
-    )
-    return f"{compared} {verdict}" if verdict != "No difference is shown." else f"{compared} {verdict}\n{case}"
+    if high < 0 or low > 0:
+        return f"{compared} {'They help.' if low > 0 else 'They do harm here: do not use them.'}"
+    return f"{compared} No difference is shown.\n{case}"

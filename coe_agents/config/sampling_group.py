@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 import coe_agents
-from coe_agents.agents.self_assessment import ask_p_false
+from coe_agents.agents.judge import ask_p_false
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.config.build import create_agents

@@ -328,17 +328,14 @@ class _Group:
         """Returns what the first n responses of each agent lose against all, by counts; n doubles up to all."""
         most = max(len(own) for row in self.rows for own in row.said.values())
         sizes = [n for n in (1, 2, 3, 5, 10, 20, 50, 100) if n < most] + [most]
-        found = {}
+        found = dict[tuple[int, str], tuple[float, FloatArray]]()
         for n in sizes:
             right, votes = np.array([_with_first(row, n) for row in self.rows]).T
-            found[n] = {"auroc": self.auroc(right, votes), "accuracy": self.mean(right)}
-        flat = {
-            (n, what): (value - found[most][what][0], drawn - found[most][what][1])
-            for n, own in found.items()
-            for what, (value, drawn) in own.items()
-        }
-        adjusted = _adjust(flat)
-        return {n: {what: adjusted[n, what] for what in own} for n, own in found.items()}
+            found |= {(n, "auroc"): self.auroc(right, votes), (n, "accuracy"): self.mean(right)}
+        of_all = {what: found[most, what] for what in ("auroc", "accuracy")}
+        less = {key: (value - of_all[key[1]][0], drawn - of_all[key[1]][1]) for key, (value, drawn) in found.items()}
+        adjusted = _adjust(less)
+        return {n: {what: adjusted[n, what] for what in of_all} for n in sizes}
 
 
 def _with_first(row: Judged, n: int) -> tuple[float, float]:

@@ -91,15 +91,6 @@ class Item:
         return int(asked + len(others))
 
     @property
-    def n_rounds(self) -> int:
-        return int(self.decision["n_rounds"])
-
-    @property
-    def conformity(self) -> float | None:
-        conformity: float | None = self.decision["conformity"]
-        return conformity
-
-    @property
     def decided_by(self) -> str:
         """Who: "group", or an arbiter's name; "nobody" where it stayed escalated."""
         return "nobody" if self.action == "escalate" else str(self.decision["decided_by"])

@@ -85,9 +85,7 @@ def _figures(
 ) -> dict[str, Any]:
     n_scored = int(correct.size)
     estimates, differences = estimate(correct, scores) if n_scored else ({}, {})
-    figures: dict[str, Any] = {}
-    for name, found in estimates.items():
-        figures[name] = _shown(found, differences.get(name, {}))
+    figures = {name: _shown(found, differences.get(name, {})) for name, found in estimates.items()}
     return {"n_scored": n_scored, "accuracy": float(correct.mean()) if n_scored else None, "scores": figures}
 
 

@@ -46,9 +46,9 @@ _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "tokens": ("tokens", lambda outcome: outcome.tokens),
     "requests": ("requests", lambda outcome: float(outcome.n_requests)),
     "seconds": ("seconds", lambda outcome: outcome.seconds),
-    "rounds": ("rounds", lambda outcome: float(outcome.n_rounds)),
+    "rounds": ("rounds", lambda outcome: float(outcome.decision["n_rounds"])),
     "escalated": ("escalated", lambda outcome: float(outcome.is_escalated)),
-    "conformity": ("conformity", lambda outcome: outcome.conformity),
+    "conformity": ("conformity", lambda outcome: outcome.decision["conformity"]),
     "cost": ("cost of 1000", lambda outcome: outcome.cost),
 }
 """What each figure is called, and what it is of a question; each is a mean over the questions for which it is known,

@@ -30,16 +30,9 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
     console.print()
     heads = ("agent", "provider", "model", "samples", "T", "weight", "key")
     rows = [
-        (
-            agent.name,
-            agent.provider,
-            _model(agent),
-            str(agent.n_samples),
-            f"{agent.temperature:g}",
-            f"{agent.weight:g}",
-            _key(agent),
-        )
-        for agent in config.agents
+        (each.name, each.provider, _model(each), str(each.n_samples), *map("{:g}".format, numbers), _key(each))
+        for each in config.agents
+        for numbers in ((each.temperature, each.weight),)
     ]
     parts = {name: getattr(config, name) for name in ("answers", "clusterer", "policy", "escalation", "judge", "graph")}
     settings = [(name, _settings(name, section)) for name, section in parts.items() if section is not None]

@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 import numpy as np
 
 from coe_agents.checks import one_of, require
-from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
+from coe_agents.evaluation.calibration.calibrate import Judged, answerable_rows
 from coe_agents.evaluation.calibration.monitor import check_probability
 from coe_agents.evaluation.calibration.risk_control import (
     ThresholdChoice,
@@ -124,11 +124,7 @@ def recalibrate(
             f'"rows" must be measured with the divergence "{calibration.divergence}" of the policy; got '
             f"{', '.join(sorted(other))}. Measure them again"
         )
-    judged = [
-        (row, verdict)
-        for row in measurable_rows(calibration, rows)
-        if calibration.can_answer(row.measurement) and (verdict := row.verdict(calibration)) is not None
-    ]
+    judged = answerable_rows(calibration, rows)
     n_audits = sum(seen[row.id].kind == "audit" for row, _ in judged)
     counts = (n_audits, len(judged) - n_audits)
     if not n_audits:

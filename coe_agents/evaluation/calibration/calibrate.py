@@ -260,16 +260,18 @@ def check_score(score: str | None, proposer: str | None = None) -> str:
 
 def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | None:
     """Returns how near a calibration without a threshold came to one; None if no question can be answered."""
-    judged = [
-        (verdict, calibration.uncertainty(row.measurement))
-        for row in measurable_rows(calibration, rows)
-        if calibration.can_answer(row.measurement) and (verdict := row.verdict(calibration)) is not None
-    ]
+    judged = answerable_rows(calibration, rows)
     if not judged:
         return None
-    correct, uncertainty = zip(*judged, strict=True)
     how = {"risk": calibration.risk, "confidence": calibration.confidence}
-    return shortfall(correct=correct, uncertainty=uncertainty, **how)
+    uncertainty = [calibration.uncertainty(row.measurement) for row, _ in judged]
+    return shortfall(correct=[verdict for _, verdict in judged], uncertainty=uncertainty, **how)
+
+
+def answerable_rows(calibration: Calibration, rows: Sequence[Judged]) -> list[tuple[Judged, float]]:
+    """Returns the rows that a calibrated policy can answer, each with the verdict on its answer, which is known."""
+    usable = [row for row in measurable_rows(calibration, rows) if calibration.can_answer(row.measurement)]
+    return [(row, verdict) for row in usable if (verdict := row.verdict(calibration)) is not None]
 
 
 def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]:

@@ -143,13 +143,9 @@ class RiskMonitor:
         """
         share(loss, '"loss"', advice="Pass 1 for a wrong answer, and 0 for a right one")
         check_probability(seen_probability, name="seen_probability")
-        is_known, must = (
-            seen_probability >= self.min_seen * (1.0 - 1e-9),
-            '"seen_probability" must be at least "min_seen"',
-        )
-        require(
-            is_known, f"{must}, {self.min_seen:g}", seen_probability, "Create the monitor with the lowest audit rate"
-        )
+        is_known = seen_probability >= self.min_seen * (1.0 - 1e-9)
+        must = f'"seen_probability" must be at least "min_seen", {self.min_seen:g}'
+        require(is_known, must, seen_probability, "Create the monitor with the lowest audit rate")
         self._n_cases += 1
         n, weight = self._n_cases, 1.0 / seen_probability
         log_start = math.log(_mass_after(n - 1) - _mass_after(n))

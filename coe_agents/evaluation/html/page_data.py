@@ -63,29 +63,15 @@ class Rows:
         else:
             answer = statistics.answer_of(statistics.leading[0])
             kind = answer_kind(answer)
-        verdict = None if correct is None else float(correct)
-        self._line(statistics.question, cut(answer, 300), kind, verdict, *uncertainty)
+        self._line(statistics.question, cut(answer, 300), kind, correct, *uncertainty)
+        how = ["probability" if each else "frequency" for each in statistics.counts_by_probability]
+        rows = [[shorten(p) for p in row] for row in statistics.distributions.tolist()]
+        columns = (statistics.names, statistics.n_responses, how, map(shorten, statistics.entropies), rows)
         self._detail(
             {
                 "references": statistics.question.references,
-                "clusters": self._clusters(statistics, verdict),
-                "agents": [
-                    [
-                        name,
-                        n_responses,
-                        "probability" if by_probability else "frequency",
-                        shorten(entropy),
-                        [shorten(p) for p in row],
-                    ]
-                    for name, n_responses, by_probability, entropy, row in zip(
-                        statistics.names,
-                        statistics.n_responses,
-                        statistics.counts_by_probability,
-                        statistics.entropies,
-                        statistics.distributions.tolist(),
-                        strict=True,
-                    )
-                ],
+                "clusters": self._clusters(statistics, correct),
+                "agents": list(zip(*columns, strict=True)),
                 "responses": _responses(statistics),
                 "failures": _failures(statistics.question),
             }

@@ -105,16 +105,11 @@ def score_each(
 
     for each, verdict in setup.judge(answered()):
         on_question(each, verdict)
+        agents = map(AgentScore, each.entropies, each.n_responses, each.counts_by_probability)
         yield ScoredQuestion(
             each.question.id,
             _failures(each.question),
-            dict(
-                zip(
-                    each.names,
-                    map(AgentScore, each.entropies, each.n_responses, each.counts_by_probability),
-                    strict=True,
-                )
-            ),
+            dict(zip(each.names, agents, strict=True)),
             verdict,
             each.is_tied and setup.proposer is None,
             {} if verdict is None else {name: estimator(each) for name, estimator in estimators.items()},

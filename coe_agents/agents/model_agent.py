@@ -32,9 +32,8 @@ from coe_agents.agents._requests.chat_models import (
     takes_tools,
     without_input,
 )
-from coe_agents.agents._requests.endpoints import Deadline, Server, places_of
 from coe_agents.agents._requests.parse import to_reply
-from coe_agents.agents._requests.send import Asker, tracing_options
+from coe_agents.agents._requests.send import Asker, Deadline, Server, places_of, tracing_options
 from coe_agents.agents.choice.probability import (
     CHOICE_METHODS,
     METHODS,
@@ -90,7 +89,7 @@ class ModelAgent:
             least three equal responses of a model with a field `temperature`, at one above 0, are examined. Where they
             have log-probabilities, these say whether they may be equal by chance. Without them the server is asked once
             for an invented story, as often and without the system prompt: if these are equal, too, the temperature has
-            no effect. What it replied is kept for a day, see `agents._requests.findings`. If the result stays unknown,
+            no effect. What it replied is kept for a day, see `agents.greedy_decoding`. If the result stays unknown,
             `Sampling` says so, and all responses count.
         tools: Tools that the model is shown, in its provider's own way: LangChain tools, functions, or OpenAI's
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that

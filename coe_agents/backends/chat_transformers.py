@@ -20,8 +20,7 @@ from coe_agents._steps import Call, Steps, Wait, arun_steps, run_steps
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.model_loading import Loaded, load
-from coe_agents.backends.reply_forms import HERMES_TAGS, HermesForm, Reply
-from coe_agents.backends.tool_calls import BoundTools, to_template_messages
+from coe_agents.backends.reply_forms import HERMES_TAGS, BoundTools, HermesForm, Reply, to_template_messages
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 
 _WORD_JOINER = "\u2060"
@@ -280,7 +279,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             loaded = self.load()
             form, stop = self._form(loaded, call), prepared.settings.stop
             hidden = None if form is None else form.hidden
-            rows = [CutRow.cut(loaded.tokenizer, tokens, loaded.end_tokens, stop, hidden) for tokens in drawn]
+            rows = [CutRow.cut(loaded, tokens, stop, hidden) for tokens in drawn]
             replies = [Reply(row.text) if form is None else form.read(row) for row in rows]
             n_prompt, n_drawn = len(prepared.prompt), sum(len(row.tokens) for row in rows)
             usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)

@@ -242,24 +242,19 @@ class CutRow(NamedTuple):
 
     @classmethod
     def cut(
-        cls,
-        tokenizer: Any,
-        drawn: Sequence[DrawnToken],
-        ends: Sequence[int],
-        stop: Sequence[str],
-        hidden: Collection[int] | None = None,
+        cls, loaded: Loaded, drawn: Sequence[DrawnToken], stop: Sequence[str], hidden: Collection[int] | None = None
     ) -> "CutRow":
-        """Cuts the drawn tokens at the first token of `ends` or string of `stop`.
+        """Cuts the drawn tokens at the first token that ends a response, or string of `stop`.
 
         The text is without the tokens of `hidden`, by default the tokenizer's special ones.
         """
 
         def decode(tokens: Sequence[DrawnToken]) -> str:
             if hidden is None:
-                return str(tokenizer.decode([token.id for token in tokens], skip_special_tokens=True))
-            return str(tokenizer.decode([token.id for token in tokens if token.id not in hidden]))
+                return str(loaded.tokenizer.decode([token.id for token in tokens], skip_special_tokens=True))
+            return str(loaded.tokenizer.decode([token.id for token in tokens if token.id not in hidden]))
 
-        end = next((place for place, token in enumerate(drawn) if token.id in ends), None)
+        end = next((place for place, token in enumerate(drawn) if token.id in loaded.end_tokens), None)
         tokens = drawn if end is None else drawn[: end + 1]
         text = decode(tokens)
         if not any(string in text for string in stop):

@@ -12,23 +12,20 @@ from typing import Annotated
 import typer
 
 import coe_agents
-from coe_agents.cli.advise import advise
+from coe_agents.cli.advise import advise, weights
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import calibrate
 from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app, doctor
 from coe_agents.cli.drift import DRIFT_EPILOG, drift
-from coe_agents.cli.harvest import audit, harvest
 from coe_agents.cli.interrupts import ending_soon
 from coe_agents.cli.options import Exit
-from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
-from coe_agents.cli.run import RUN_EPILOG, run
-from coe_agents.cli.sample import SAMPLE_EPILOG, evaluate, sample
-from coe_agents.cli.score import score
+from coe_agents.cli.sample import RUN_EPILOG, SAMPLE_EPILOG, evaluate, run, sample
+from coe_agents.cli.score import report, score
 from coe_agents.cli.serve import serve
+from coe_agents.cli.stores import audit, harvest
 from coe_agents.cli.terminal import print_lines, show_warnings
-from coe_agents.cli.weights import weights
 
 
 def _show_version(is_wanted: bool) -> None:

@@ -62,8 +62,7 @@ def calibrate(
         ),
     ] = None,
     weights: Annotated[
-        Path | None,
-        typer.Option(help="A file of the agents' weights; the policy then holds for these."),
+        Path | None, typer.Option(help="A file of the agents' weights; the policy then holds for these.")
     ] = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.

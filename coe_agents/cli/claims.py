@@ -12,7 +12,7 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.claims.labelled import JudgedClaims
+    from coe_agents.claims.calibrate import JudgedClaims
     from coe_agents.claims.support import Support
 
 ClaimsOption = Annotated[
@@ -60,7 +60,7 @@ def calibrate_on_claims(
 
 
 def _judge(paths: Sequence[Path], claims: str, config: Path | None) -> "tuple[list[JudgedClaims], Support]":
-    from coe_agents.claims.labelled import SUFFIXES, are_claims, judge_labelled, read_labelled
+    from coe_agents.claims.calibrate import SUFFIXES, are_claims, judge_labelled, read_labelled
     from coe_agents.claims.support import EntailedBy, Overlap
 
     if not are_claims(paths):

@@ -44,7 +44,7 @@ def compare(
     from coe_agents.cli.display.tables import show_experiment
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.comparison import in_words, to_experiment
-    from coe_agents.experiments.output import write_to
+    from coe_agents.experiments.experiment import write_to
 
     if policies is not None:
         outcomes, settings, judged, note = _replay(paths, policies, scoring)
@@ -66,8 +66,7 @@ def compare(
 
 
 def _read_runs(paths: list[Path]) -> "_Found":
-    from coe_agents.evaluation.origin import in_words, recorded_judging
-    from coe_agents.evaluation.run_decisions import read_run
+    from coe_agents.evaluation.origin import in_words, read_run, recorded_judging
     from coe_agents.experiments.comparison import outcomes_of
 
     runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))

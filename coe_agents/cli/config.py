@@ -26,7 +26,7 @@ def init(
 
     Models of openai are asked at OPENAI_BASE_URL, where it is set.
     """
-    from coe_agents.config.from_models import EXAMPLES, models_to_toml
+    from coe_agents.config.models import EXAMPLES, models_to_toml
     from coe_agents.errors import ConfigurationError
 
     if file and out:

@@ -16,7 +16,7 @@ from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.cli.options import Criteria
-    from coe_agents.evaluation.calibration.monitor import RiskState
+    from coe_agents.evaluation.calibration.drift import RiskState
 
 DRIFT_EPILOG = (
     f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; 130 after Ctrl-C."
@@ -39,8 +39,7 @@ def drift(
         ),
     ] = None,
     min_seen: Annotated[
-        float,
-        typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
+        float, typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged.")
     ] = 1.0,
     until_end: Annotated[
         bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import Judging
-    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+    from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.experiments.ray_cluster import Pool
 
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
@@ -50,7 +50,7 @@ def load_quietly(
             )
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
         return None
-    from coe_agents.config.from_models import models_to_toml
+    from coe_agents.config.models import models_to_toml
     from coe_agents.config.schema import load_config, read_config
 
     if path is None:
@@ -77,7 +77,7 @@ def create_setting(
     from coe_agents.clustering import BidirectionalEntailment
     from coe_agents.evaluation.origin import Judging, recorded_judging
     from coe_agents.evaluation.scoring.correctness import create_criterion
-    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+    from coe_agents.evaluation.scoring.scores import ScoringSetup
 
     if config is None and options.config is not None:
         config = load_quietly(options.config)
@@ -201,24 +201,27 @@ def create_pool(
     config: "Config | None",
     create: Callable[..., Any],
     *,
-    n_parts: int,
+    n_questions: int,
+    usual_size: int,
     at_once: int | None,
     **options: Any,
-) -> "tuple[Pool, Callable[..., Any]]":
-    """Returns the actors, and what makes the group in each: `create`, called with its share of a configuration.
+) -> "tuple[Pool, Callable[..., Any], int]":
+    """Returns the actors, what makes the group in each, and how many of the questions are in a part.
+
+    The group is what `create` returns, called with its share of a configuration.
 
     There are as many actors as requested, else one for each machine, but no more than parts of the work, and than can
     share the limits of the endpoints: an idle one would waste its share.
     """
     from coe_agents.experiments.ray_cluster import Pool, n_nodes
 
-    bound = most_actors(config, at_once)
-    bounds = (ray.actors or n_nodes(), n_parts, *(() if bound is None else (bound,)))
+    bound, size = most_actors(config, at_once), ray.partition_size or usual_size
+    bounds = (ray.actors or n_nodes(), -(-n_questions // size), *(() if bound is None else (bound,)))
     limit = {} if ray.part_timeout is None else {"seconds": ray.part_timeout}
     pool = Pool(max(1, min(bounds)), ray.gpus_per_actor, **limit)
     # called in the actors, whose environment holds the keys
     share = share_limits(config, pool.n_actors)
-    return pool, partial(create, share, n_sharing=pool.n_actors, at_once=at_once, **options)
+    return pool, partial(create, share, n_sharing=pool.n_actors, at_once=at_once, **options), size
 
 
 def most_actors(config: "Config | None", at_once: int | None) -> int | None:

@@ -18,7 +18,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import SampledQuestion, Samples
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.text import quantity
 

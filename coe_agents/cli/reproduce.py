@@ -65,7 +65,7 @@ def reproduce(
         material = create_sampled_material(config, dataset, out / "runs", limit=limit, seed=seed)
     names = _all_of(material) if name == "all" else [name]
     from coe_agents.cli.display.tables import show_experiment
-    from coe_agents.experiments.output import write_to
+    from coe_agents.experiments.experiment import write_to
 
     for each in names:
         found = _experiment(each, material)

@@ -25,8 +25,7 @@ def serve(
     ] = _LOOPBACK,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for a free one.")] = 8000,
     api_key_env: Annotated[
-        str | None,
-        typer.Option(help="NAME of the environment variable with the key that callers must send."),
+        str | None, typer.Option(help="NAME of the environment variable with the key that callers must send.")
     ] = None,
     allow_host: Annotated[
         list[str] | None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, band, paper_rows, plain
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.uncertainty import coordinate, ensemble_mean
@@ -108,16 +108,8 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
 
 
 _DIVERGENCES = ("kl", "js", "hellinger", "wasserstein")
-_DIVERGENCE_COLUMNS = (
-    "solver",
-    "divergence",
-    "CoE before",
-    "CoE after",
-    "CoE rose",
-    "accuracy before",
-    "accuracy after",
-    "gain",
-)
+_SHARES = ("accuracy before", "accuracy after")
+_DIVERGENCE_COLUMNS = ("solver", "divergence", "CoE before", "CoE after", "CoE rose", *_SHARES, "gain")
 
 
 def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup) -> Experiment:
@@ -169,18 +161,8 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
 
 
 GENERATIONS = (4, 5, 6, 7, 8)
-_SAMPLING_DRAWN = ("accuracy before", "accuracy after", "AUROC of CoE", "CoE")
-_SAMPLING_COLUMNS = (
-    "varied",
-    "value",
-    "accuracy before",
-    "accuracy after",
-    "CoE",
-    "U_A",
-    "U_E",
-    "AUROC of CoE",
-    "ties",
-)
+_SAMPLING_DRAWN = (*_SHARES, "AUROC of CoE", "CoE")
+_SAMPLING_COLUMNS = ("varied", "value", *_SHARES, "CoE", "U_A", "U_E", "AUROC of CoE", "ties")
 
 
 def sampling(

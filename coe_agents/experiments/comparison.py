@@ -10,7 +10,7 @@ import numpy as np
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.evaluation.run_decisions import Item, Run
+from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.text import quantity
 

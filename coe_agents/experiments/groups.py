@@ -10,7 +10,7 @@ import numpy as np
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.policy.estimators import ESTIMATORS
 from coe_agents.policy.statistics import Statistics
 from coe_agents.text import quantity

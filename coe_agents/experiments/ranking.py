@@ -10,7 +10,7 @@ from typing import Any
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.metrics.bootstrap import estimate_all
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, paper_rows, plain
 from coe_agents.experiments.groups import DIVERGENCES, METRICS, JudgedGroup, judge_group
 
@@ -173,16 +173,8 @@ def _draw_aurocs(
         axes.figure.legend(handles=[*diamond, chance], loc="upper right", ncols=2, fontsize=8)
 
 
-_ACCURACIES = (
-    "model",
-    "dataset",
-    "train accuracy",
-    "n train",
-    "ties train",
-    "validation accuracy",
-    "n validation",
-    "ties validation",
-)
+_BY_SPLIT = [column.format(split) for split in ("train", "validation") for column in ("{} accuracy", "n {}", "ties {}")]
+_ACCURACIES = ("model", "dataset", *_BY_SPLIT)
 
 
 def model_accuracy(

@@ -10,9 +10,9 @@ from typing import Any
 from coe_agents.checks import is_number
 from coe_agents.evaluation.html.page_data import BLOCK, cut, pack, shorten
 from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
-from coe_agents.evaluation.run_decisions import Item, Run
+from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
-from coe_agents.experiments.output import format_cell
+from coe_agents.experiments.experiment import format_cell
 
 _PACKAGE = __name__.rpartition(".")[0]
 _SCRIPT = ("html/rounds.js", "html/decisions.js", "html/run.js")

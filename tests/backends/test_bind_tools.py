@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 from coe_agents.agents import ModelAgent
 from coe_agents.backends import ChatTransformers, batching, generation
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
-from coe_agents.backends.tool_calls import BoundTools
+from coe_agents.backends.reply_forms import BoundTools
 from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS
 from tests.backends.hermes import create_chat, scripted

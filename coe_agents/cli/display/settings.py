@@ -12,8 +12,7 @@ from rich.text import Text
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.config.models import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, CustomPart, ModelSection
-from coe_agents.doctor.diagnosis import Examination
-from coe_agents.doctor.probes import AgentReport
+from coe_agents.doctor.diagnosis import AgentReport, Examination
 from coe_agents.extensions import find_extension, origin_of
 from coe_agents.text import quantity
 

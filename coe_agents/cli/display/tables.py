@@ -11,8 +11,7 @@ from rich.text import Text
 from coe_agents.cli.terminal import clean, create_console, print_lines
 from coe_agents.evaluation.score_report import find_standout
 from coe_agents.evaluation.scoring.correctness import inside_in_words
-from coe_agents.experiments.experiment import PAPER, Experiment
-from coe_agents.experiments.output import caption_of, format_cell
+from coe_agents.experiments.experiment import PAPER, Experiment, caption_of, format_cell
 from coe_agents.policy.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.text import quantity
 

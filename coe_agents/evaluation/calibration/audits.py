@@ -10,7 +10,7 @@ import numpy as np
 
 from coe_agents.checks import one_of, require
 from coe_agents.evaluation.calibration.calibrate import Judged, answerable_rows
-from coe_agents.evaluation.calibration.monitor import check_probability
+from coe_agents.evaluation.calibration.drift import check_probability
 from coe_agents.evaluation.calibration.risk_control import (
     ThresholdChoice,
     choose_audited_threshold,

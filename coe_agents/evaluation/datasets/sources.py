@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.question import ConflictError, Kind, Question, draw_key, from_plain, merge
-from coe_agents.evaluation.datasets.record_files import file_records
-from coe_agents.evaluation.datasets.records import MalformedError, to_question
+from coe_agents.evaluation.datasets.records import MalformedError, file_records, to_question
 from coe_agents.evaluation.disk_sequence import DiskSequence
 
 

@@ -176,9 +176,8 @@ class ChatEntailment:
                 raise
         refused = [each for each in judged if isinstance(each, NoChoiceError)]
         if len(refused) == len(judged) >= _FEW:
-            raise NoChoiceError(
-                f"the judge gave no verdict on any of {len(judged)} pairs; on the first: {refused[0]}", retryable=False
-            )
+            message = f"the judge gave no verdict on any of {len(judged)} pairs; on the first: {refused[0]}"
+            raise NoChoiceError(message, retryable=False)
         if n_unclear := len(refused) + judged.count(None):
             with self._lock:
                 self.n_unclear += n_unclear
@@ -274,9 +273,8 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         if answer is not None:
             return self._rule("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
         if number is None:
-            return self._rule(
-                "abstain", None, f"found none of {quantity(len(candidates), 'answer')} right, or did not know"
-            )
+            reason = f"found none of {quantity(len(candidates), 'answer')} right, or did not know"
+            return self._rule("abstain", None, reason)
         if not 1 <= number <= len(candidates):
             return self._leave_escalated(f"chose answer {number}, but there are {len(candidates)}")
         chosen = candidates[number - 1]

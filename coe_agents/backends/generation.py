@@ -260,8 +260,7 @@ class CutRow(NamedTuple):
         if not any(string in text for string in stop):
             return cls(text, tokens, "length" if end is None else "stop")
         # the row may have continued with longer ones: keep the fewest tokens that contain a stop string
-        kept = next(
-            count for count in range(1, len(tokens) + 1) if any(string in decode(tokens[:count]) for string in stop)
-        )
+        counts = range(1, len(tokens) + 1)
+        kept = next(n for n in counts if any(string in decode(tokens[:n]) for string in stop))
         first = min(text.index(string) for string in stop if string in text)
         return cls(text[:first], tokens[:kept], "stop")

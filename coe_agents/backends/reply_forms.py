@@ -15,6 +15,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.backends.generation import CutRow
+from coe_agents.checks import require
 from coe_agents.files import parse_json
 
 ANY_TOOL = "any"
@@ -38,16 +39,12 @@ class BoundTools:
     @classmethod
     def read(cls, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], choice: Any) -> "BoundTools":
         """Converts the tools to schemas."""
-        if isinstance(tools, str | bytes | Mapping) or not tools:
-            raise ValueError(
-                f'"tools" must be a sequence of at least one tool; got {tools!r:.80}. Omit it without tools'
-            )
+        are_several = not isinstance(tools, str | bytes | Mapping) and bool(tools)
+        require(are_several, '"tools" must be a sequence of at least one tool', tools, "Omit it without tools")
         schemas = [convert_to_openai_tool(tool) for tool in tools]
         for schema in schemas:
-            if not isinstance(schema.get("function"), Mapping):
-                raise ValueError(
-                    f'each of "tools" must be a function; got {schema!r:.80}. Omit tools that a provider runs itself'
-                )
+            is_function, advice = isinstance(schema.get("function"), Mapping), "Omit tools that a provider runs itself"
+            require(is_function, 'each of "tools" must be a function', schema, advice)
         return cls(schemas, _read_choice(choice, cls(schemas).names))
 
 
@@ -152,11 +149,8 @@ class HermesForm:
                 "another way. Pass a `chat_template`"
             )
         is_thinking = _OPEN_THOUGHT.search(prompt) is not None
-        if choice is not None and is_thinking:
-            raise ValueError(
-                f'"tool_choice" must be "auto" where the chat template begins a thought; got "{choice}". '
-                "Pass a `chat_template` that begins none"
-            )
+        must = '"tool_choice" must be "auto" where the chat template begins a thought'
+        require(choice is None or not is_thinking, must, choice, "Pass a `chat_template` that begins none")
         added = tokenizer.added_tokens_decoder
         tags = {number for number, token in added.items() if token.content in (OPENING, CLOSING)}
         special = {*tokenizer.all_special_ids, *(number for number, token in added.items() if token.special)}
@@ -174,7 +168,10 @@ class HermesForm:
             try:
                 calls.append(_read_tagged(text[start:end]))
             except ValueError as error:
-                invalid.append(_create_invalid(text[start:end], error))
+                # LangChain completes the JSON of a piece of a stream: it must not find any here
+                args = OPENING * (not text[start:end].lstrip().startswith("<")) + text[start:end]
+                call = InvalidToolCall(name=None, args=args, id=_new_id(), error=str(error), type="invalid_tool_call")
+                invalid.append(call)
             place = end
         if not place:
             return Reply(text)
@@ -231,12 +228,6 @@ def _read_tagged(text: str) -> ToolCall:
     # numbers beyond a double, and halves of characters, are no JSON that another program would read
     json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     return ToolCall(name=name, args=arguments, id=_new_id(), type="tool_call")
-
-
-def _create_invalid(text: str, error: Exception) -> InvalidToolCall:
-    # LangChain completes the JSON of a piece of a stream: it must not find any here
-    args = text if text.lstrip().startswith("<") else f"{OPENING}{text}"
-    return InvalidToolCall(name=None, args=args, id=_new_id(), error=str(error), type="invalid_tool_call")
 
 
 def _new_id() -> str:

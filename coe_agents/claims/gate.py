@@ -141,9 +141,7 @@ class Claims:
         chosen = min(plan.drafts, key=rank)
         of, found, text = plan.drafts[chosen], measured[chosen], _text(responses[chosen])
         actions = self.policy.actions(found.between)
-        data = [
-            _data(claim, number, found, action) for number, (claim, action) in enumerate(zip(of, actions, strict=True))
-        ]
+        data = [_data(claim, n, found, action) for n, (claim, action) in enumerate(zip(of, actions, strict=True))]
         n_left = actions.count("drop")
         given = f"{len(of) - n_left} of {quantity(len(of), 'claim')} of {names[chosen]}'s draft"
         if n_left == len(of):

@@ -18,14 +18,13 @@ from coe_agents.cli.calibrate import calibrate
 from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app, doctor
 from coe_agents.cli.drift import DRIFT_EPILOG, drift
-from coe_agents.cli.interrupts import ending_soon
 from coe_agents.cli.options import Exit
 from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.sample import RUN_EPILOG, SAMPLE_EPILOG, evaluate, run, sample
 from coe_agents.cli.score import report, score
 from coe_agents.cli.serve import serve
 from coe_agents.cli.stores import audit, harvest
-from coe_agents.cli.terminal import print_lines, show_warnings
+from coe_agents.cli.terminal import ending_soon, print_lines, show_warnings
 
 
 def _show_version(is_wanted: bool) -> None:

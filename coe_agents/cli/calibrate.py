@@ -301,9 +301,8 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
                 raise ValueError(f"its samples must agree how it was seen; got {first} and {others[0]}")
             seen[question.id] = first
         except (TypeError, ValueError) as error:
-            raise SamplesError(
-                f"the case {question.id[:50]!r}: {error}", hint="Pass samples that `coe-agents harvest` wrote"
-            ) from error
+            hint = "Pass samples that `coe-agents harvest` wrote"
+            raise SamplesError(f"the case {question.id[:50]!r}: {error}", hint=hint) from error
         yield question
 
 

@@ -96,11 +96,8 @@ def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Foun
         n_failed = len(questions) - len(saved)
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
-    settings = {
-        "samples": ", ".join(path.name for path in paths),
-        "clusterer": type(setting.clusterer).__name__,
-        "right": setting.criterion.name,
-    }
+    judged = {"clusterer": type(setting.clusterer).__name__, "right": setting.criterion.name}
+    settings = {"samples": ", ".join(path.name for path in paths), **judged}
     outcomes = [replay(saved, each, setting.criterion, n_failed=n_failed) for each in replayed]
     return outcomes, settings, judging.to_json(), judging.note()
 

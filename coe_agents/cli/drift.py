@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 import typer
 
 from coe_agents.cli.inputs import create_setting, judge_saved
-from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
 from coe_agents.cli.options import Exit, JsonOption, OptionalSamplesArgument, ScoringOptions, expand_options
-from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.cli.terminal import INTERRUPTED, clean, clean_up_after_interrupt, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def drift(
 def _follow(policy: Path, path: Path, *, min_seen: float, until_end: bool, as_json: bool) -> NoReturn:
     """Reads labelled cases until they break the risk of a policy, and raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import RiskMonitor
-    from coe_agents.evaluation.samples.labelled import follow_cases
+    from coe_agents.evaluation.calibration.drift import follow_cases
     from coe_agents.policy import CalibratedPolicy
 
     risk = CalibratedPolicy.load(policy).calibration.risk
@@ -159,9 +158,7 @@ def _follow(policy: Path, path: Path, *, min_seen: float, until_end: bool, as_js
         print_lines(_on_risk(risk, state, found))
         if interrupted:
             print_lines("Interrupted. Rerun the same command: it reads the file from its beginning.", to_stderr=True)
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(Exit.ABSTAINED if state.broken else Exit.ANSWERED)
+    raise typer.Exit(INTERRUPTED if interrupted else Exit.ABSTAINED if state.broken else Exit.ANSWERED)
 
 
 def _on_risk(risk: float, state: "RiskState", found: Mapping[str, Any]) -> str:

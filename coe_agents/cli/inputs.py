@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions, JudgingOptions, ScoringOptions
-from coe_agents.cli.terminal import clean, hide
+from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide
 from coe_agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def create_setting(
     usual, judge = recorded or Judging(), None
     if config is not None:
         from coe_agents.config.build import create_clusterer, create_judge
-        from coe_agents.config.judging import describe
+        from coe_agents.config.sampling_group import describe
 
         judge = create_judge(config) if (options.correctness or usual.correctness) == "judge" else None
     name: str | Mapping[str, Any]
@@ -114,7 +114,7 @@ def _create(name: str | Mapping[str, Any], *, is_recorded: bool = False) -> "Clu
 
     if name in ("normalized", "actions"):
         return NormalizedMatch() if name == "normalized" else ActionMatch()
-    from coe_agents.config.judging import create_named_clusterer, create_recorded_clusterer  # slow to import
+    from coe_agents.config.sampling_group import create_named_clusterer, create_recorded_clusterer  # slow to import
 
     if is_recorded or not isinstance(name, str):
         return create_recorded_clusterer(name)
@@ -175,12 +175,8 @@ def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS"
     resolved = [Path(os.path.abspath(path)) for path in paths]
     if len(set(resolved)) < len(resolved):
         raise typer.BadParameter(f"each {of} must be given once. Remove the repetition", param_hint=option)
-    n_parts = 1
-    while True:
-        names = ["/".join(path.parts[-n_parts:]) for path in resolved]
-        if len(set(names)) == len(names):
-            return names
-        n_parts += 1
+    named = (["/".join(path.parts[-n_parts:]) for path in resolved] for n_parts in count(1))
+    return next(names for names in named if len(set(names)) == len(names))
 
 
 def ray_options(options: EngineOptions) -> EngineOptions | None:
@@ -190,9 +186,8 @@ def ray_options(options: EngineOptions) -> EngineOptions | None:
         return options
     for name in ("address", "actors", "gpus_per_actor", "part_timeout", "partition_size"):
         if getattr(options, name):
-            raise typer.BadParameter(
-                "it requires --engine ray. Add --engine ray, or omit it", param_hint=f"--{name.replace('_', '-')}"
-            )
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter("it requires --engine ray. Add --engine ray, or omit it", param_hint=option)
     return None
 
 

@@ -12,14 +12,14 @@ from coe_agents.cli.options import SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import sample_to
 from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
 from coe_agents.config.build import create_clusterer
-from coe_agents.config.judging import judging_of
+from coe_agents.config.sampling_group import judging_of
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import SampledQuestion, Samples
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
-from coe_agents.experiments.groups import order_by_responses
+from coe_agents.experiments.ranking import order_by_responses
 from coe_agents.text import quantity
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
@@ -72,12 +72,7 @@ class Material:
 
 
 def create_sampled_material(
-    config: Path | None,
-    datasets: Sequence[str] | None,
-    folder: Path,
-    *,
-    limit: int,
-    seed: int,
+    config: Path | None, datasets: Sequence[str] | None, folder: Path, *, limit: int, seed: int
 ) -> Material:
     """Returns material from the agents of a configuration, by default `reproduce.toml`.
 
@@ -163,10 +158,8 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
         # by their responses only, so that groups do not depend on names
         agents = order_by_responses((name for name in in_files if not name.endswith(_TWIN)), questions)
     elif missing := [name for name in agents if name not in in_files]:
-        raise ConfigurationError(
-            f'"--agents" must name agents of the files; got {", ".join(missing)}',
-            hint=f"The files have {', '.join(sorted(in_files))}",
-        )
+        hint = f"The files have {', '.join(sorted(in_files))}"
+        raise ConfigurationError(f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint)
     names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
     found, _ = create_setting(ScoringOptions(config=config), paths)
     setting = _with_cache(found)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coe_agents.cli.inputs import create_pool, create_setting, load_quietly, ray_options
-from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
@@ -24,7 +23,7 @@ from coe_agents.cli.options import (
     expand_options,
 )
 from coe_agents.cli.score import show_scores
-from coe_agents.cli.terminal import clean, print_lines
+from coe_agents.cli.terminal import clean, print_lines, resumable
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -80,8 +79,10 @@ def sample_to(
     questions = found.questions.first(options.limit or None)
     for question in questions if passages else ():
         question.prompt(with_context=True)  # raises where there is no passage, before a run begins
-    from coe_agents.config.judging import judging_of
-    from coe_agents.config.sampling_group import create_group  # slow to import: mistakes above are reported first
+    from coe_agents.config.sampling_group import (
+        create_group,  # slow to import: mistakes above are reported first
+        judging_of,
+    )
     from coe_agents.evaluation.origin import JUDGED, Judging, recorded_judging
 
     p_false = options.p_false
@@ -166,13 +167,8 @@ def describe_dataset(found: "QuestionsOnDisk", asked: "Iterable[object]", limit:
         digest.update((separator + json.dumps(value)).encode())
         separator = ", "
     digest.update(b"]")
-    return {
-        "source": found.source,
-        "n_records": found.n_records,
-        "n_questions": len(found.questions),
-        "limit": limit,
-        "sha256": digest.hexdigest(),
-    }
+    counts = {"n_records": found.n_records, "n_questions": len(found.questions), "limit": limit}
+    return {"source": found.source, **counts, "sha256": digest.hexdigest()}
 
 
 RUN_EPILOG = (
@@ -208,12 +204,8 @@ def run(
 
     found = find_questions(asking.dataset, asking.split, seed=seed)
     questions = found.questions.first(asking.limit or None)
-    options: dict[str, Any] = {
-        "seed": seed,
-        "at_once": asking.at_once,
-        "correctness": correctness,
-        "is_tinyworld": asking.dataset == "tinyworld",
-    }
+    options: dict[str, Any] = {"seed": seed, "at_once": asking.at_once, "correctness": correctness}
+    options["is_tinyworld"] = asking.dataset == "tinyworld"
     group = create_run_group(settings, **options)
     depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
     from coe_agents.cli.display.progress import progress

@@ -98,10 +98,8 @@ def open_store(place: str, *, may_be_new: bool = False) -> "Iterator[BaseStore]"
         cause: BaseException = error
         while isinstance(cause.__context__, failures):  # the first failure, not that of ending the transaction
             cause = cause.__context__
-        raise StoreError(
-            f"{shown} cannot be read or written: {type(cause).__name__}: {cause}",
-            hint="Check its permissions and the free disk space, and that a graph with recording= wrote it",
-        ) from error
+        hint = "Check its permissions and the free disk space, and that a graph with recording= wrote it"
+        raise StoreError(f"{shown} cannot be read or written: {type(cause).__name__}: {cause}", hint=hint) from error
 
 
 @contextmanager
@@ -214,7 +212,7 @@ def _waiting(n: int) -> str:
 
 
 def _append(path: Path, rows: list[dict[str, Any]]) -> int:
-    from coe_agents.evaluation.samples.labelled import follow_cases
+    from coe_agents.evaluation.calibration.drift import follow_cases
     from coe_agents.evaluation.samples.store import sole_writer
     from coe_agents.files import append
 

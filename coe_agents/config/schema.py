@@ -471,9 +471,8 @@ def load_config(path: Path) -> Config:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"{path} cannot be read: {error}", hint='Check the path; "coe-agents config init" writes an example'
-        ) from error
+        hint = 'Check the path; "coe-agents config init" writes an example'
+        raise ConfigurationError(f"{path} cannot be read: {error}", hint=hint) from error
     return read_config(text, path)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from coe_agents.checks import require
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.calibration.calibrate import Judged, to_shares
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_ridge, to_folds
@@ -190,11 +191,8 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     names = {name for row in rows for name in row.measurement.agents}
     known = [row for row in rows if row.verdicts and None not in row.verdicts]
     complete = [row for row in known if names <= row.measurement.agents.keys()]
-    if len(complete) < FEWEST:
-        raise ValueError(
-            f"advice needs at least {FEWEST} labelled questions to which all agents responded; got {len(complete)} of "
-            f"{len(rows)}. Label more, or give references"
-        )
+    must = f"of {len(rows)} questions at least {FEWEST} must be labelled and have responses of all agents"
+    require(len(complete) >= FEWEST, must, len(complete), "Label more, or give references")
     group = _Group(complete, n_resamples)
     rows, right = group.rows, group.right
     scores = {name: group.score(name) for name in _SCORES}
@@ -334,9 +332,7 @@ class _Group:
                 return np.asarray(np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0))
 
         value = mean([area_under_roc(ranking.tally()) for ranking, _ in rankings])
-        drawn = [
-            mean([area_under_roc(each.tally(counts[:, own])) for each, own in rankings]) for counts in self._counts
-        ]
+        drawn = [mean([area_under_roc(one.tally(counts[:, own])) for one, own in rankings]) for counts in self._counts]
         return float(value[0]), np.concatenate(drawn)
 
     def mean(self, values: FloatArray) -> tuple[float, FloatArray]:

@@ -147,17 +147,8 @@ PRICES = "prices.json"
 """The prices of the configuration; results do not depend on them."""
 DECIDER = "group"
 """What stands as the agent in each line: the whole group has decided."""
-_READ = (
-    "coe",
-    "aleatoric",
-    "epistemic",
-    "conformity",
-    "tokens",
-    "n_rounds",
-    "trajectory",
-    "decided_by",
-    "failed_agents",
-)
+_PARTS = ("coe", "aleatoric", "epistemic")
+_READ = (*_PARTS, "conformity", "tokens", "n_rounds", "trajectory", "decided_by", "failed_agents")
 """The keys of a decision that statistics read; what else it holds is shown only where it can be."""
 
 
@@ -245,9 +236,8 @@ def read_run(folder: Path) -> Run:
     """Reads a run; a SamplesError if it is not one, or holds two decisions on one question."""
     path = folder / DECISIONS
     if not path.is_file():
-        raise SamplesError(
-            f"{folder} holds no {DECISIONS}", hint="Name a folder that coe-agents run --out FOLDER wrote"
-        )
+        hint = "Name a folder that coe-agents run --out FOLDER wrote"
+        raise SamplesError(f"{folder} holds no {DECISIONS}", hint=hint)
     seconds = {}
     for number, row in _rows(folder / SECONDS) if (folder / SECONDS).is_file() else ():
         try:
@@ -259,10 +249,8 @@ def read_run(folder: Path) -> Run:
     for number, row in _rows(path):
         first, same = places.setdefault(row["id"], (number, row))
         if row != same:
-            raise SamplesError(
-                f"{path}:{number}: line {first} holds another decision on {row['id'][:50]!r}",
-                hint="Remove one of the lines, or rerun coe-agents run in another folder",
-            )
+            hint = "Remove one of the lines, or rerun coe-agents run in another folder"
+            raise SamplesError(f"{path}:{number}: line {first} holds another decision on {row['id'][:50]!r}", hint=hint)
         try:
             if row["error"] is not None:
                 errors[row["id"]] = str(row["error"])
@@ -272,7 +260,11 @@ def read_run(folder: Path) -> Run:
             raise _broken(path, number, error) from error
     hint = "Restore it, or rerun coe-agents run in another folder"
     settings = _read(folder / SETTINGS, lambda found: {**found}, holds="the settings of a run", hint=hint)
-    prices = _read(folder / PRICES, _to_prices, holds="prices", hint="Rerun coe-agents run to write it")
+
+    def to_prices(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+        return {name: {kind: amount(each[kind], kind) for kind in ("input", "output")} for name, each in found.items()}
+
+    prices = _read(folder / PRICES, to_prices, holds="prices", hint="Rerun coe-agents run to write it")
     return Run(folder.resolve().name, items, errors, settings, prices)
 
 
@@ -307,10 +299,6 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         if not isinstance(row, dict) or not isinstance(row.get("id"), str):
             raise _broken(path, number, ValueError("no object with an id"))
         yield number, row
-
-
-def _to_prices(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    return {name: {kind: amount(each[kind], kind) for kind in ("input", "output")} for name, each in found.items()}
 
 
 def _broken(path: Path, number: int, error: Exception) -> SamplesError:

@@ -18,8 +18,8 @@ from langchain_core.runnables import Runnable
 
 import coe_agents
 from coe_agents.config.build import assemble, create_clusterer, create_judge, load_weights
-from coe_agents.config.judging import create_named_clusterer, judging_of
 from coe_agents.config.models import default_at_once
+from coe_agents.config.sampling_group import create_named_clusterer, judging_of
 from coe_agents.config.schema import Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
 from coe_agents.evaluation import CRITERIA

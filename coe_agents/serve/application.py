@@ -22,11 +22,10 @@ from coe_agents.decision import GroupDecision
 from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_public
 from coe_agents.graph.context import CallersLimits
-from coe_agents.serve.access import LOOPBACK, Admission, Guard, read_object
+from coe_agents.serve.access import LOOPBACK, Admission, Guard, RequestLog, note_decision, read_object
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request, read_messages
 from coe_agents.serve.completion import Refusals, Reply, to_chunks, to_completion, to_response, to_response_events
-from coe_agents.serve.request_log import RequestLog, note_decision
 from coe_agents.serve.response_request import read_response_request
 from coe_agents.serve.served_group import Group, Runs
 
@@ -39,11 +38,8 @@ def read_question(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Mappin
     question, options, before = body.get("question"), body.get("coe") or {}, body.get("messages") or []
     if not isinstance(question, str) or not question.strip():
         raise ApiError(400, '"question" must be a text that is not blank. Add it', param="question")
-    if (
-        not isinstance(options, Mapping)
-        or not isinstance(before, list)
-        or not {*body} <= {"question", "coe", "messages"}
-    ):
+    is_read = isinstance(options, Mapping) and isinstance(before, list)
+    if not is_read or not {*body} <= {"question", "coe", "messages"}:
         must = 'the body must hold "question" and at most an object "coe" and a list "messages"'
         raise ApiError(400, f"{must}. Correct it")
     return read_messages([*before, {"role": "user", "content": question}]), options

@@ -93,9 +93,8 @@ def to_chunks(reply: Reply) -> Iterator[str]:
         yield _event({**head, "choices": [choice], **({"coe": reply.numbers} if end else {})})
     if reply.asked.with_usage:
         yield _event({**head, "choices": [], "usage": _usage(reply)})
-    if (
-        reply.asked.must_call and reply.is_in_content
-    ):  # who awaits a call alone would read none of this, and see no end of it
+    # who awaits a call alone would read none of this, and see no end of it
+    if reply.asked.must_call and reply.is_in_content:
         error = {"message": reply.refusal, "type": "refusal", "param": "tool_choice", "code": "content_filter"}
         yield _event({"error": error})
     yield "data: [DONE]\n\n"

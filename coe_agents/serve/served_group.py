@@ -28,8 +28,8 @@ from coe_agents.policy import CalibratedPolicy, Policy
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
 from coe_agents.rounds.strategies import Strategies
+from coe_agents.serve.access import log_failure
 from coe_agents.serve.api_error import ApiError, invalid_request
-from coe_agents.serve.request_log import log_failure
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.types import Agent
 
@@ -89,14 +89,13 @@ class Group:
                 "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
             )
+        bounds = {limit: options.get(limit, default) for limit, default in LIMITS.items()}
         return cls(
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
             create_graph=partial(create_coe_graph, agents, policy=policy, on_unavailable="raise", **options),
-            limits=_thresholds_of(policy).change(
-                **{limit: options.get(limit, default) for limit, default in LIMITS.items()}
-            ),
+            limits=_thresholds_of(policy).change(**bounds),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
             store=store,

@@ -110,7 +110,7 @@ def test_a_model_whose_template_shows_no_tools_is_refused_at_the_first_call():
 
 
 async def test_what_cannot_be_bound_is_refused_at_once():
-    with pytest.raises(ValueError, match=r'"tool_choice" needs "tools" in the same call; got .any. alone\. Call'):
+    with pytest.raises(ValueError, match=r'"tool_choice" needs "tools" in the same call; got .any.\. Call'):
         await create_chat().ainvoke(ASKED, tool_choice="any")
 
 

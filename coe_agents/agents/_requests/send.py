@@ -52,9 +52,8 @@ class Deadline:
             return most
         left = self._end - time.monotonic()
         if left <= 0:
-            raise AgentTimeoutError(
-                f"no answer within {self.seconds:g} s", hint=f"Raise {self.setting}", retryable=False
-            )
+            hint = f"Raise {self.setting}"
+            raise AgentTimeoutError(f"no answer within {self.seconds:g} s", hint=hint, retryable=False)
         return left if most is None else min(left, most)
 
 

@@ -308,9 +308,8 @@ def _sample(
             many = False
             continue
         if not (received := _flat(result)):
-            raise AgentError(
-                f"{type(model).__name__} gave no reply", hint="Call the model directly to see why", retryable=True
-            )
+            hint = "Call the model directly to see why"
+            raise AgentError(f"{type(model).__name__} gave no reply", hint=hint, retryable=True)
         replies += received[:missing]
         usages.append(usage_of(result))
     read = [read_choice(text_of(reply), choices) for reply in replies]

@@ -58,14 +58,10 @@ def show_examination(examination: Examination, *, console: Console | None = None
     problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
     _show_remarks("problem", "red", problems, console=console)
     console.print()
-    if problems:
-        console.print(Text(f"{quantity(len(problems), 'problem')}.", style="bold red"))
-    elif examination.is_well:
-        console.print(Text("No problems.", style="bold green"))
-    else:
-        console.print(
-            Text("No problems, but the temperature of an agent has no effect: see the notes.", style="bold yellow")
-        )
+    end, style = "No problems, but the temperature of an agent has no effect: see the notes.", "yellow"
+    if problems or examination.is_well:
+        end, style = (f"{quantity(len(problems), 'problem')}.", "red") if problems else ("No problems.", "green")
+    console.print(Text(end, style=f"bold {style}"))
 
 
 def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console, print_lines
-from coe_agents.evaluation.score_report import find_standout
 from coe_agents.evaluation.scoring.correctness import inside_in_words
+from coe_agents.evaluation.scoring.scores import find_standout
 from coe_agents.experiments.experiment import PAPER, Experiment, caption_of, format_cell
 from coe_agents.policy.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.text import quantity
@@ -150,11 +150,8 @@ def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> Non
     console.print()
     console.print(Text(clean(experiment.title), style="bold"))
     console.print(Padding(_experiment_table(experiment, n_shown), (0, 0, 0, 2)))
-    left_out = (
-        [f"{quantity(n_heads - n_shown, 'more column')} in a wider terminal and in the files"]
-        if n_shown < n_heads
-        else []
-    )
+    n_left = n_heads - n_shown
+    left_out = [f"{quantity(n_left, 'more column')} in a wider terminal and in the files"] if n_left else []
     for text in (*left_out, *caption_of(experiment)):
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
     for path in written:

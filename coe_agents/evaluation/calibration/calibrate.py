@@ -186,11 +186,8 @@ def calibrate(
         raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
     if proposer is not None:
         known = [row for row in known if proposer in row.measurement.proposal_support]
-        if not known:
-            raise ValueError(
-                f'"rows" must hold questions with responses of "{proposer}" and of another agent; got none. '
-                "Name an agent of the samples"
-            )
+        must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
+        require(bool(known), must, known, "Name an agent of the samples")
     divergences = {row.measurement.divergence for row in known}
     must = '"rows" must be measured with one divergence'
     require(len(divergences) == 1, must, ", ".join(sorted(divergences)), "Measure them again")
@@ -234,10 +231,8 @@ def calibrate(
         policy = _with_threshold(record, measurable_rows(record, held_out))
     else:
         policy = _from_folds(replace(open_record, fit="folds"), _with_all_agents(known, proposer))
-    asked = {} if origin is None else origin.agents
-    agents = {
-        name: replace(agent, **asdict(asked[name])) if name in asked else agent for name, agent in policy.agents.items()
-    }
+    asked = {} if origin is None else {name: asdict(agent) for name, agent in origin.agents.items()}
+    agents = {name: replace(agent, **asked.get(name, {})) for name, agent in policy.agents.items()}
     return CalibratedPolicy(replace(policy, agents=agents))
 
 

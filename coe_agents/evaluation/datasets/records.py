@@ -40,9 +40,8 @@ def to_question(record: object) -> tuple[Kind, Question]:
         return "squad", _squad(record)
     if "best_answer" in record:
         question, best = _text(record, "question"), _text(record, "best_answer")
-        return "truthfulqa", Question(
-            _id({}, question), question, _references([best, *_texts(record, "correct_answers")])
-        )
+        references = _references([best, *_texts(record, "correct_answers")])
+        return "truthfulqa", Question(_id({}, question), question, references)
     if "answer" in record and "references" not in record:
         question = _text(record, "question")
         return "nq_open", _with_answer(Question(_id(record, question), question, _references(_texts(record, "answer"))))
@@ -85,10 +84,7 @@ def _plain(record: _Record) -> Question:
     name = "gold" if "gold" in record and "references" not in record else "references"
     if name not in record:
         raise MalformedError('"references" is missing. Add it: a list, [] where no answer is known')
-    opposite = "impossible" in record and "answerable" not in record
-    answerable = (
-        not _flag(record, "impossible", default=False) if opposite else _flag(record, "answerable", default=True)
-    )
+    answerable = _flag(record, "answerable", default=not _flag(record, "impossible", default=False))
     context = None if record.get("context") is None else _text(record, "context")
     identity = _id(record, question + (context or ""))
     return Question(identity, question, _references(_texts(record, name)), context, answerable, _tools(record))
@@ -170,9 +166,8 @@ def _chunks(path: Path, *, lines: bool = False) -> Iterator[bytes]:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield from file if lines else [file.read()]
     except (OSError, EOFError, zlib.error) as error:
-        raise DatasetError(
-            f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
-        ) from error
+        hint = "Check the path, and that the file is complete"
+        raise DatasetError(f"{path} cannot be read: {error}", hint=hint) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
@@ -192,9 +187,8 @@ def _document(path: Path) -> Iterator[tuple[str, Any]]:
     def inside(value: Any, kind: type, *location: str | int) -> Any:
         *outer, name = location
         if not isinstance(value, dict) or name not in value:
-            raise DatasetError(
-                f'{place(*outer)}: "{name}" is missing', hint="Check that the file is as it was published"
-            )
+            hint = "Check that the file is as it was published"
+            raise DatasetError(f'{place(*outer)}: "{name}" is missing', hint=hint)
         if not isinstance(value[name], kind):
             raise DatasetError(f'{place(*location)}: "{name}" must be a list', hint="Check that the file is complete")
         return value[name]

@@ -103,9 +103,8 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, A
         names = ", ".join([*PUBLISHED, "tinyworld"])
         raise ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
     if split is not None:
-        raise ConfigurationError(
-            f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
-        )
+        message = f'"--split" must be omitted for a file; got "{split}" for {path}'
+        raise ConfigurationError(message, hint='Omit "--split"')
     return source, _hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
 
 

@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.evaluation.html.page_data import Rows, pack
-from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
-from coe_agents.evaluation.score_report import find_standout, report
-from coe_agents.evaluation.scoring.scores import ScoringSetup, score_each, to_scores
+from coe_agents.evaluation.html.page_data import SCRIPT, STYLE, Rows, check_jinja, pack, read_parts, render
+from coe_agents.evaluation.scoring.scores import ScoringSetup, find_standout, report, score_each, to_scores
 from coe_agents.policy import Policy
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.score_names import BASELINE, group_scores, name_of

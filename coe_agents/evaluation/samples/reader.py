@@ -231,9 +231,8 @@ def files_of(paths: Iterable[str | Path]) -> list[Path]:
     files = [path / SAMPLES if path.is_dir() else path for path in map(Path, paths)]
     for file, path in zip(files, paths, strict=True):
         if file != Path(path) and not file.exists():
-            raise SamplesError(
-                f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
-            )
+            hint = f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
+            raise SamplesError(f"{path} holds no samples", hint=hint)
     return files
 
 
@@ -245,9 +244,8 @@ def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
         with gzip.open(path, "rb") as packed:
             unpacked.writelines(line.rstrip(b"\n") + b"\n" for line in packed)  # the last one may not end
     except (OSError, EOFError, zlib.error) as error:
-        raise SamplesError(
-            f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
-        ) from error
+        hint = "Check the path, and that the file is complete"
+        raise SamplesError(f"{path} cannot be read: {error}", hint=hint) from error
     return unpacked, start
 
 
@@ -269,10 +267,8 @@ def _read_question(paths: Sequence[Path], files: Sequence[IO[bytes]], identifier
                 hint="Pass each file once, and give each response of an agent its own index",
             )
         if sample["question"] != samples[0]["question"]:
-            raise SamplesError(
-                f"{path}:{line}: another question has the id {identifier!r} already",
-                hint="Give every question an id of its own, across all files",
-            )
+            hint = "Give every question an id of its own, across all files"
+            raise SamplesError(f"{path}:{line}: another question has the id {identifier!r} already", hint=hint)
         seen[key] = place
     ordered = [samples[seen[key]] for key in sorted(seen)]  # the canonical order
     lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides

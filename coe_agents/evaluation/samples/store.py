@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from coe_agents.checks import require
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation.disk_sequence import open_scratch
 from coe_agents.files import append, parse_json, write, write_chunks
@@ -151,11 +152,9 @@ class Store:
         start, content, added = os.fstat(self._file).st_size, b"", []
         for unit, rows in replies:
             n_responses = self._units.get(unit, 0)
-            if unit in self._kept or not is_whole(n_responses, rows):
-                raise ValueError(
-                    f'"rows" must be {n_responses or None} of a pending unit, or end in a failure; got '
-                    f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
-                )
+            may_be_kept = unit not in self._kept and is_whole(n_responses, rows)
+            must = f'"rows" must be {n_responses or None} of a pending unit, or end in a failure'
+            require(may_be_kept, must, (len(rows), unit), "Ask for what `pending_units` returns")
             lines = b"".join(_line(row) for row in rows)
             added.append((unit, start + len(content), len(lines), _failure(rows)))
             content += lines

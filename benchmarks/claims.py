@@ -18,8 +18,14 @@ import numpy as np
 from result_page import result_page
 
 from coe_agents.claims import Overlap
-from coe_agents.claims.calibrate import KEPT_SHARES, calibrate_claims, claim_figures
-from coe_agents.claims.labelled import JudgedClaims, judge_labelled, read_labelled
+from coe_agents.claims.calibrate import (
+    KEPT_SHARES,
+    JudgedClaims,
+    calibrate_claims,
+    claim_figures,
+    judge_labelled,
+    read_labelled,
+)
 from coe_agents.claims.support import Asked, EntailedBy
 from coe_agents.text import quantity
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder

@@ -34,13 +34,12 @@ from coe_agents.clustering import (
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation import SampledQuestion
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
-from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
+from coe_agents.experiments.ranking import judge_group, of_agents, order_by_responses
 from coe_agents.policy.statistics import Statistics
-from coe_agents.tinyworld.facts import load_facts
-from coe_agents.tinyworld.relations import extract_answer
+from coe_agents.tinyworld.facts import extract_answer, load_facts
 from coe_agents.types import Sample
 from coe_agents.uncertainty import coordinate, entropy
 

@@ -36,14 +36,13 @@ from coe_agents.clustering import CachedEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import CRITERIA, SampledQuestion, calibrate, judge_samples
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.sources import on_disk
-from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
+from coe_agents.evaluation.origin import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.sample_collection import Units
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compare, in_words, outcomes_of
-from coe_agents.experiments.dataset_run import Timings, decide_all
+from coe_agents.experiments.dataset_run import RunGroup, Timings, decide_all
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
-from coe_agents.experiments.run_group import RunGroup
 from coe_agents.policy import Policy
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules

@@ -40,8 +40,8 @@ from coe_agents.config.schema import Config, load_config
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup, Units
 from coe_agents.evaluation.samples.store import Store
+from coe_agents.experiments.dataset_run import sample
 from coe_agents.experiments.ray_cluster import Pool, cluster
-from coe_agents.experiments.ray_sampling import sample
 
 ACTORS, SIZE, AT_ONCE = (1, 2, 4), 4, 4
 MACHINE: dict[str, Any] = {"num_cpus": 2, "node_ip_address": "127.0.0.1", "object_store_memory": 80_000_000}

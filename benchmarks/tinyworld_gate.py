@@ -23,8 +23,7 @@ from sklearn.metrics import roc_auc_score
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.tinyworld import MAX_COE, tinyworld_agents, tinyworld_clusterer
-from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.relations import extract_answer
+from coe_agents.tinyworld.facts import Fact, extract_answer, load_facts
 
 TARGET = 0.95
 ALWAYS = 100.0  # nats; more than any CoE

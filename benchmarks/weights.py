@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from actions import coverage_at
 from calibn import own_accuracies
 from real_groups import all_groups, judged
 from result_page import result_page
@@ -98,7 +99,7 @@ def answers(rows, weights):
 def coverage(right, certain):
     answered = certain > 0.0
     tally = tallies.Ranking(right[answered], tallies.join_ties(-certain[answered])).tally()
-    return float(tallies.coverage_at(tally, RISK)[0]) * answered.mean()
+    return float(coverage_at(RISK)(tally)[0]) * answered.mean()
 
 
 def summarise(what, chosen):

@@ -26,13 +26,7 @@ from coe_agents.text import one_line, safe_message
 
 _LONGEST = 300
 _TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError", "ModelTimeoutError"}
-_CONNECTIONS = {
-    "ConnectionError",
-    "APIConnectionError",
-    "TransportError",
-    "ModelConnectionError",
-    "ClientConnectionError",
-}
+_OFFLINE = {"ConnectionError", "APIConnectionError", "TransportError", "ModelConnectionError", "ClientConnectionError"}
 _BAD_REPLIES = {"JSONDecodeError", "APIResponseValidationError"}
 _OVERFLOW = re.compile(
     r"maximum context length|context_length_exceeded|context window|prompt is too long|input is too long|"
@@ -93,7 +87,7 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
     if names & _TIMEOUTS:
         hint = "Raise `request_timeout` or `timeout`, or lower `max_tokens` or `n_samples`"
         return AgentTimeoutError("the model did not answer in time", hint=hint)
-    if names & _CONNECTIONS:
+    if names & _OFFLINE:
         return AgentConnectionError(_message_with_root(error), hint=f"Check that a server listens{_at(address)}")
     if _OVERFLOW.search(str(error)) or "ContextOverflowError" in names:
         return ContextOverflowError(_message(error), hint="Shorten the conversation, or lower `max_tokens`")

@@ -5,24 +5,133 @@ responses are then copies of one, and their agreement is no evidence of how sure
 
 Where equal responses have log-probabilities, these tell: n samples with the probability p are equal by chance with the
 probability p^(n - 1). Without them the server is asked once for an invented story, which chat models neither decline
-nor write twice in the same words. Equal replies show that its temperature is ignored; the finding is kept for a day
-(see `_requests.findings`), and the tokens of the probe count in the reply that caused it.
+nor write twice in the same words. Equal replies show that its temperature is ignored; the tokens of the probe count in
+the reply that caused it.
+
+What probes found is kept in this process, and for a day in a cache on the disk: the folder `COE_CACHE_DIR`, else
+`XDG_CACHE_HOME/coe-agents`, else `~/.cache/coe-agents`. It holds neither keys nor texts. What cannot be read there is
+as if it were not there, and what cannot be written is asked again.
 """
 
+import hashlib
+import json
 import math
+import os
+import time
+import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents._steps import Steps
-from coe_agents.agents._requests import findings
-from coe_agents.agents._requests.endpoints import Deadline, Server
-from coe_agents.agents._requests.findings import Finding
-from coe_agents.errors import IgnoredTemperatureError
+from coe_agents import files
+from coe_agents._steps import Call, Steps
+from coe_agents.agents._requests.send import Deadline, Places, Server
+from coe_agents.errors import AgentTimeoutError, IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.types import AgentReply, AgentRequest, Response, add_usages
+
+_DAY = 86_400.0
+_WHILE = 600.0
+"""For how many seconds a server is not asked again that failed, or gave a reply that tells nothing."""
+_SETTINGS = ("model_name", "model", "top_p", "top_k", "min_p", "model_kwargs", "extra_body")
+"""Fields that samples depend on, beside the temperature and the seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a server's replies show.
+
+    Attributes:
+        is_ignored: Whether it ignores the temperature; None where that is not known.
+        account: What it replied, as one clause.
+        checked: When, in seconds since 1970.
+    """
+
+    is_ignored: bool | None
+    account: str
+    checked: float = field(default_factory=time.time)
+
+    @property
+    def holds(self) -> bool:
+        return 0 <= time.time() - self.checked < (_WHILE if self.is_ignored is None else _DAY)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a server; who asks it holds the one place."""
+
+    found: Finding | None = None
+    asking: Places = field(default_factory=lambda: Places(1))
+
+
+class Findings:
+    """What is known of the servers of this process; each is asked once, however many requests need it."""
+
+    def __init__(self) -> None:
+        self._known = weakref.WeakKeyDictionary[Places, dict[str, _Known]]()
+
+    def look_up(self, server: Server, ask: Callable[[], Steps[Finding]], deadline: Deadline) -> Steps[Finding]:
+        """Returns what is known of a server, or else what `ask` finds; other requests wait for that one."""
+        key = _key_of(server)
+        known = self._known.setdefault(server.places, {}).setdefault(key, _Known())
+        turn = known.asking.queue()
+        try:
+            yield from known.asking.wait(turn, deadline.seconds_left())
+            if known.found is None and server.address:  # what this process knew is newer than the cache
+                known.found = yield Call(_read, None, (key,))
+            if known.found is None or not known.found.holds:
+                known.found = yield from ask()
+                if server.address and known.found.is_ignored is not None:
+                    yield Call(_write, None, (key, known.found))
+            return known.found
+        except AgentTimeoutError:
+            return Finding(None, "a probe was not answered in time")
+        finally:
+            known.asking.leave(turn)  # if this request was stopped, the next one asks
+
+    def note_sampling(self, server: Server) -> None:
+        """Notes that responses differ: if the server ignored the temperature before, it has changed since."""
+        known = self._known.setdefault(server.places, {}).setdefault(_key_of(server), _Known())
+        if known.found is None or known.found.is_ignored:
+            known.found = Finding(None, "", checked=-_DAY)
+
+
+FINDINGS = Findings()
+
+
+def _key_of(server: Server) -> str:
+    model = server.model
+    settings = [getattr(model, name, None) for name in _SETTINGS]
+    is_seeded = getattr(model, "seed", None) is not None
+    described = repr((type(model).__name__, server.address, settings, is_seeded))
+    return hashlib.sha256(described.encode(errors="replace")).hexdigest()[:32]
+
+
+def _path(key: str) -> Path:
+    """The file of a finding; RuntimeError where there is no home."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("COE_CACHE_DIR") or Path(caches, "coe-agents"), "probes", f"{key}.json")
+
+
+def _read(key: str) -> Finding | None:
+    with suppress(OSError, LookupError, ValueError, TypeError, RuntimeError):  # RecursionError is one
+        said = json.loads(_path(key).read_bytes())
+        is_sound = isinstance(said["is_ignored"], bool) and isinstance(said["account"], str)
+        if is_sound and (found := Finding(**said)).holds:
+            return found
+    return None
+
+
+def _write(key: str, found: Finding) -> None:
+    with suppress(OSError, RuntimeError):
+        path = _path(key)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        files.write(path, json.dumps(asdict(found)).encode())
+
 
 OnGreedy = Literal["exclude", "count_once", "trust"]
 _Send: TypeAlias = Callable[[Server, str, float], Steps[AgentReply]]
@@ -62,13 +171,13 @@ def examine(
     """Returns the reply with the responses that count; `send` asks the `server` that it came from."""
     said = reply["responses"]
     if not _are_copies(said):
-        findings.FINDINGS.note_sampling(server)
+        FINDINGS.note_sampling(server)
         return reply
     if len(said) < _FEWEST:
         return reply
     log_chance = _log_chance(said)
     if log_chance is None:
-        found = yield from findings.FINDINGS.look_up(server, lambda: _probe(reply, server, send), deadline)
+        found = yield from FINDINGS.look_up(server, lambda: _probe(reply, server, send), deadline)
     # below 1 samples agree more often than log-probabilities say; to raise the chance to that power is on the safe side
     elif log_chance * min(temperature, 1.0) < _NO_CHANCE:
         found = Finding(True, f"its log-probabilities give equal samples a chance of exp({log_chance:.0f})")

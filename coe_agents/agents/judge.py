@@ -1,20 +1,33 @@
-"""Owns `ChatJudge`: a chat model that is asked whether an answer is right, given the accepted ones."""
+"""Owns the judgements of a chat model: whether an answer is right, entails another, or is false by its own account."""
 
 import logging
+import re
+import threading
 from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
+import numpy as np
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables.config import ContextThreadPoolExecutor
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import ContextThreadPoolExecutor, ensure_config
+from langgraph.constants import TAG_NOSTREAM
+from numpy.typing import NDArray
 
 from coe_agents import prompts
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents._requests.parse import is_cut
-from coe_agents.agents.choice.reading import read_choice
+from coe_agents.agents.choice.probability import MIN_MASS, read_choice
 from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.checks import integer, require
+from coe_agents.clustering.answers import strip_reasoning
+from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.text import quantity
-from coe_agents.types import AgentRequest
+from coe_agents.errors import NoChoiceError, describe_error, is_control_flow
+from coe_agents.rounds.strategy import rephrase
+from coe_agents.text import for_prompt, quantity
+from coe_agents.types import DECIDERS, Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
 
 _LOG = logging.getLogger(__name__)
 _RIGHT, _WRONG = "correct", "incorrect"
@@ -79,3 +92,206 @@ class ChatJudge:
         reply = self._agent.sample(AgentRequest(question=prediction.question, messages=[said], round=0))
         stated = None if is_cut(reply) else read_choice(reply["responses"][0]["text"], (_RIGHT, _WRONG))
         return None if stated is None else stated == _RIGHT
+
+
+async def ask_p_false(agent: ModelAgent, question: str, answer: str) -> float | None:
+    """Returns the agent's probability that an answer is false, P("False" | "True" or "False"), in [0, 1].
+
+    After Kadavath et al. (2022), with the prompt `coe_agents.prompts.self_check` and without the system prompt. Where
+    the number comes from, exact scores, the likeliest first tokens or sampled replies, depends on the model: see
+    `ModelAgent.choice`. Where the model chooses neither, it is None, with a warning in the log.
+    """
+    asked = [("user", prompts.self_check(question, answer))]
+    try:
+        found = await agent.achoice(asked, prompts.SELF_CHECK_CHOICES)
+    except NoChoiceError as error:
+        _LOG.warning('agent "%s" gave no P(False): %s', agent.name, error)
+        return None
+    return found.probabilities["False"]
+
+
+_Pair = tuple[str, str]
+_Row = tuple[float, ...]
+_NEUTRAL: _Row = (0.0, 1.0, 0.0)
+_FEW = 3
+"""A judge that fails on all of so many pairs fails altogether."""
+
+
+class ChatEntailment:
+    """An `EntailmentModel`: a chat model as judge, with the question of the semantic-entropy literature.
+
+    Each distinct pair of a call is asked once, several at a time. The row of a pair is `ModelAgent.choice` of the
+    labels where the model gives log-probabilities; elsewhere, or where the labels hold less than half of its
+    probability, the reply's text is read, and the label that it states gets 1. What cannot be judged is neutral, never
+    entailment: a reply that states no label, or more than one, and two texts that differ only beyond the
+    `coe_agents.prompts.MAX_JUDGED` characters that are shown of each. Such pairs are logged and counted.
+
+    A judge should not guess: it is asked at temperature 0, as the model of a `ModelAgent`.
+
+    Args:
+        model: A chat model, or "provider:model".
+        max_concurrency: How many pairs of a call are asked at a time.
+
+    Attributes:
+        n_unclear: The pairs so far that could not be judged.
+
+    Raises:
+        TypeError: If `model` is neither a chat model nor a string.
+        ValueError: If `max_concurrency` is below 1, or `model` is a pipeline of langchain-huggingface.
+
+    Example:
+        >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
+        >>> judge = ChatEntailment(FakeListChatModel(responses=["Entailment."]))
+        >>> judge.predict([("Which city? Paris", "Which city? It is Paris.")]).tolist()
+        [[0.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, model: BaseChatModel | str, *, max_concurrency: int = 8) -> None:
+        integer(max_concurrency, '"max_concurrency" of ChatEntailment', least=1, advice="1 asks one by one")
+        self.model = model
+        self.max_concurrency = max_concurrency
+        self.n_unclear = 0
+        self._lock = threading.Lock()
+        self._agent = ModelAgent("ChatEntailment", model, n_samples=1, temperature=0.0)
+
+    def predict(self, pairs: Sequence[_Pair]) -> NDArray[np.float64]:
+        """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
+
+        Returns:
+            Shape (n_pairs, 3); rows sum to 1.
+
+        Raises:
+            CoEError: If the model fails; pairs that wait are not asked then. It is a `NoChoiceError` if there is no
+                verdict on any of three or more pairs: such a judge would make all answers look different.
+        """
+        if not pairs:
+            return np.zeros((0, len(ENTAILMENT_LABELS)))
+        pairs = [(premise, hypothesis) for premise, hypothesis in pairs]
+        distinct = list(dict.fromkeys(pairs))
+        with ContextThreadPoolExecutor(max_workers=min(self.max_concurrency, len(distinct))) as pool:
+            try:
+                judged = list(pool.map(self._judge, distinct))  # after an error, it cancels those that wait
+            except Exception as error:
+                error.add_note(f"raised while ChatEntailment judged {quantity(len(distinct), 'pair')}")
+                raise
+        refused = [each for each in judged if isinstance(each, NoChoiceError)]
+        if len(refused) == len(judged) >= _FEW:
+            message = f"the judge gave no verdict on any of {len(judged)} pairs; on the first: {refused[0]}"
+            raise NoChoiceError(message, retryable=False)
+        if n_unclear := len(refused) + judged.count(None):
+            with self._lock:
+                self.n_unclear += n_unclear
+            _LOG.warning("%d of %s could not be judged: taken as neutral", n_unclear, quantity(len(distinct), "pair"))
+        rows = {pair: row if isinstance(row, tuple) else _NEUTRAL for pair, row in zip(distinct, judged, strict=True)}
+        return np.array([rows[pair] for pair in pairs])
+
+    def _judge(self, pair: _Pair) -> _Row | NoChoiceError | None:
+        shown, other = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
+        is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
+        if shown == other and is_cut and pair[0] != pair[1]:
+            return None
+        asked = [HumanMessage(prompts.entailment(*pair))]
+        run = ensure_config()  # of the graph's node, say, which traces the request and does not stream the reply
+        config = {**run, "tags": [*run["tags"], TAG_NOSTREAM]}
+        try:
+            found = self._agent.choice(asked, ENTAILMENT_LABELS, config=config)
+            if found.method != "sampled" and found.mass is not None and found.mass < MIN_MASS:
+                found = self._agent.choice(asked, ENTAILMENT_LABELS, methods=("sampled",), config=config)
+        except NoChoiceError as error:
+            return error
+        return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
+
+
+_RULING = re.compile(r"CHOICE: *(\d{1,9})\.?|ANSWER: *(\S.*)|(NONE)\.?", re.IGNORECASE)
+
+
+class Arbiter(Runnable[EscalatedCase, Ruling]):
+    """A model that is shown the question and the group's answers with their support, and decides; for `escalation=`.
+
+    It chooses one of the answers, gives its own, or says "NONE", which abstains. Its reply must end with its ruling in
+    the words of `coe_agents.prompts.arbitration`, and contain no other ruling; several samples must all rule alike.
+    Otherwise, or if a reply was cut off or the model fails, the case stays escalated, with the reason.
+
+    Args:
+        model: A chat model, or "provider:model", sampled once at temperature 0; or an agent, such as a `ModelAgent`
+            with settings of its own.
+        name: Its name in `decided_by`, `tokens` and reasons.
+
+    Raises:
+        TypeError: If `model` is anything else.
+        ValueError: If `name` is empty, "group" or "person", or `model` is a pipeline of langchain-huggingface.
+
+    Example:
+        >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
+        >>> Arbiter(FakeListChatModel(responses=["CHOICE: 2"]), name="judge")
+        Arbiter('judge')
+    """
+
+    def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
+        require(bool(name.strip()), '"name" of Arbiter must not be empty', name, 'Omit it for "arbiter"')
+        must = '"name" of Arbiter must not be "group" or "person", whom a gate trusts'
+        require(name not in DECIDERS, must, name, "Rename it")
+        self.name: str = name
+        self._agent = model if isinstance(model, Agent) else ModelAgent(name, model, n_samples=1, temperature=0.0)
+
+    def __repr__(self) -> str:
+        return f"Arbiter({self.name!r})"
+
+    def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+        """Asks the model, and returns its ruling."""
+        return run_steps(self._steps(input, config))
+
+    async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+        """Asks the model, and returns its ruling; see `invoke`."""
+        return await arun_steps(self._steps(input, config))
+
+    def _steps(self, case: EscalatedCase, config: RunnableConfig | None) -> Steps[Ruling]:
+        try:
+            answers = [(candidate["answer"], candidate["support"]) for candidate in case["candidates"]]
+            text = prompts.arbitration(case["question"], answers, regime=case["regime"])
+            messages = rephrase(case["conversation"], text)
+            request = AgentRequest(question=case["question"], messages=messages, round=0)
+            reply: AgentReply = yield Call(self._agent.sample, self._agent.asample, (request, config))
+            if is_cut(reply):
+                found = self._leave_escalated("was cut off before it ruled")
+            else:
+                found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
+            found["usage"] = reply["usage"]
+            return found
+        except Exception as error:
+            if is_control_flow(error):
+                raise
+            return self._leave_escalated(f"failed: {describe_error(error, self._agent)}")
+
+    def _read(self, texts: list[str], candidates: list[Candidate]) -> Ruling:
+        rulings = {_parse_ruling(text) for text in texts}
+        if len(rulings) != 1 or (ruling := rulings.pop()) is None:
+            return self._leave_escalated(
+                "ruled in more than one way" if len(rulings) > 1 else "gave no reply that can be read as a ruling"
+            )
+        number, answer = ruling
+        if answer is not None:
+            return self._rule("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
+        if number is None:
+            reason = f"found none of {quantity(len(candidates), 'answer')} right, or did not know"
+            return self._rule("abstain", None, reason)
+        if not 1 <= number <= len(candidates):
+            return self._leave_escalated(f"chose answer {number}, but there are {len(candidates)}")
+        chosen = candidates[number - 1]
+        reason = f"chose answer {number} of {len(candidates)} (support {chosen['support']:.0%})"
+        return self._rule("answer", chosen["answer"], reason)
+
+    def _rule(self, action: Any, answer: str | None, reason: str) -> Ruling:
+        return Ruling(action=action, answer=answer, reason=f"{self.name} {reason}", decided_by=self.name)
+
+    def _leave_escalated(self, reason: str) -> Ruling:
+        return self._rule("escalate", None, reason)
+
+
+def _parse_ruling(text: str) -> tuple[int | None, str | None] | None:
+    """Returns the choice and the answer that a reply states, both None for "NONE"; None where it states no ruling."""
+    lines = [line.strip().strip("*`").strip() for line in strip_reasoning(text).splitlines()]
+    found = [_RULING.fullmatch(line) for line in lines if line]
+    if not found or (last := found[-1]) is None or sum(match is not None for match in found) > 1:
+        return None
+    return (None if last[1] is None else int(last[1])), last[2]

@@ -21,30 +21,11 @@ from langchain_core.messages import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents._steps import Steps, arun_steps, run_steps
+from coe_agents.agents._requests import chat_models
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
-from coe_agents.agents._requests.chat_models import (
-    address_of,
-    check_model,
-    create_model,
-    is_same_model,
-    no_tools,
-    prepare,
-    takes_tools,
-    without_input,
-)
-from coe_agents.agents._requests.endpoints import Deadline, Server, places_of
 from coe_agents.agents._requests.parse import to_reply
-from coe_agents.agents._requests.send import Asker, tracing_options
-from coe_agents.agents.choice.probability import (
-    CHOICE_METHODS,
-    METHODS,
-    MIN_MASS,
-    ChoiceMethod,
-    ChoiceProbabilities,
-    choice_steps,
-    find_ambiguous,
-    to_graded_reply,
-)
+from coe_agents.agents._requests.send import Asker, Deadline, Server, places_of, tracing_options
+from coe_agents.agents.choice import probability
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import InvalidReplyError, NoChoiceError
@@ -90,7 +71,7 @@ class ModelAgent:
             least three equal responses of a model with a field `temperature`, at one above 0, are examined. Where they
             have log-probabilities, these say whether they may be equal by chance. Without them the server is asked once
             for an invented story, as often and without the system prompt: if these are equal, too, the temperature has
-            no effect. What it replied is kept for a day, see `agents._requests.findings`. If the result stays unknown,
+            no effect. What it replied is kept for a day, see `agents.greedy_decoding`. If the result stays unknown,
             `Sampling` says so, and all responses count.
         tools: Tools that the model is shown, in its provider's own way: LangChain tools, functions, or OpenAI's
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that
@@ -149,10 +130,10 @@ class ModelAgent:
         require(temperature > 0 or n_samples == 1, above, temperature, remedy)
         one_of(on_greedy, '"on_greedy" of ModelAgent', get_args(OnGreedy), advice='Omit it for "exclude"')
         instance(stated_confidence, bool, '"stated_confidence"', what="a bool", advice="True asks for it")
-        check_model(model)
+        chat_models.check_model(model)
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
-        if self.tools is not None and isinstance(model, BaseChatModel) and not takes_tools(model):
-            raise no_tools(model)
+        if self.tools is not None and isinstance(model, BaseChatModel) and not chat_models.takes_tools(model):
+            raise chat_models.no_tools(model)
         self.name = name
         self.n_samples = n_samples
         self.temperature = temperature
@@ -183,7 +164,7 @@ class ModelAgent:
 
     def uses(self, model: BaseChatModel) -> bool:
         """Returns whether the agent's model is this one, whatever its settings of sampling."""
-        return is_same_model(self._given, model)
+        return chat_models.is_same_model(self._given, model)
 
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
@@ -216,9 +197,9 @@ class ModelAgent:
         messages: Sequence[MessageLikeRepresentation],
         choices: Sequence[str],
         *,
-        methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
+        methods: Sequence[probability.ChoiceMethod] = probability.CHOICE_METHODS,
         config: Mapping[str, Any] | None = None,
-    ) -> ChoiceProbabilities:
+    ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
 
         It uses the first of these methods that the model supports and that is precise enough; if a server rejects a
@@ -260,25 +241,25 @@ class ModelAgent:
 
     async def achoice(
         self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
-    ) -> ChoiceProbabilities:
+    ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, by any method; see `choice`."""
         await self._aprepare_model()
-        return await arun_steps(self._choice(messages, choices, CHOICE_METHODS))
+        return await arun_steps(self._choice(messages, choices, probability.CHOICE_METHODS))
 
     def _choice(
         self,
         messages: Sequence[MessageLikeRepresentation],
         choices: Sequence[str],
-        methods: Sequence[ChoiceMethod],
+        methods: Sequence[probability.ChoiceMethod],
         deadline: Deadline | None = None,
         config: Mapping[str, Any] | None = None,
-    ) -> Steps[ChoiceProbabilities]:
+    ) -> Steps[probability.ChoiceProbabilities]:
         options: dict[str, Any] = {"methods": methods, "config": config}
         if self.temperature == 0:  # all replies would be the same
             options["n_samples"] = 1
 
-        def send(server: Server, seconds: float | None) -> Steps[ChoiceProbabilities]:
-            return choice_steps(server.model, messages, choices, seconds=seconds, **options)
+        def send(server: Server, seconds: float | None) -> Steps[probability.ChoiceProbabilities]:
+            return probability.choice_steps(server.model, messages, choices, seconds=seconds, **options)
 
         return self._asker.retry(send, deadline or Deadline(self.timeout))
 
@@ -290,11 +271,11 @@ class ModelAgent:
         """
         with self._lock:
             if self._ready is None:
-                made = self._given if isinstance(self._given, BaseChatModel) else create_model(self._given)
+                made = self._given if isinstance(self._given, BaseChatModel) else chat_models.create_model(self._given)
                 fields = {"logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
-                address = address_of(made)
+                address = chat_models.address_of(made)
                 places = places_of(self._given, address, self.max_concurrency)
-                server = Server(prepare(made, {"temperature": self.temperature, **fields}), address, places)
+                server = Server(chat_models.prepare(made, {"temperature": self.temperature, **fields}), address, places)
                 self._ladder = Ladder(server.model)
                 self._own_seed: int | None = getattr(server.model, "seed", None)
                 self._asker = Asker(self.name, server, self.retries, self.request_timeout, holder=self)
@@ -305,7 +286,7 @@ class ModelAgent:
         try:
             return self.model()
         except ValueError as error:
-            raise without_input(error) from None
+            raise chat_models.without_input(error) from None
 
     async def _aprepare_model(self) -> None:
         if self._ready is None:  # imports the provider's package, and may read files
@@ -353,14 +334,14 @@ class ModelAgent:
             request.pop("tools", None)
         elif self.tools is not None and "tools" not in request:
             request["tools"] = self.tools
-        if self._may_grade and request.get("graded") and choices and not find_ambiguous(choices):
+        if self._may_grade and request.get("graded") and choices and not probability.find_ambiguous(choices):
             try:
-                found = yield from self._choice(messages, choices, METHODS, deadline, observed)
+                found = yield from self._choice(messages, choices, probability.METHODS, deadline, observed)
             except NoChoiceError:
                 self._may_grade = False  # a property of the model and its server, which is not asked again
             else:
-                if found.mass is None or found.mass >= MIN_MASS:
-                    return to_graded_reply(found, request, agent=self.name)
+                if found.mass is None or found.mass >= probability.MIN_MASS:
+                    return probability.to_graded_reply(found, request, agent=self.name)
 
         drawn, reply = yield from self._draw(self._asker, request, messages, observed=observed, deadline=deadline)
         if drawn.failure is not None:

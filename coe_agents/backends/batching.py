@@ -37,11 +37,8 @@ class Prepared:
         """Whether there is room for it, and no prompt is so much longer that another would be mostly padding."""
         lengths = [len(other.prompt) for other in (self, *batch)]
         n_rows = sum(len(other.seeds) for other in (self, *batch))
-        return (
-            self.settings == batch[0].settings
-            and n_rows <= self.settings.max_batch
-            and max(lengths) <= 2 * min(lengths) + 32
-        )
+        is_padding = max(lengths) > 2 * min(lengths) + 32
+        return self.settings == batch[0].settings and n_rows <= self.settings.max_batch and not is_padding
 
 
 @dataclass(eq=False, slots=True)

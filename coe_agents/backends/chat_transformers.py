@@ -20,8 +20,8 @@ from coe_agents._steps import Call, Steps, Wait, arun_steps, run_steps
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.model_loading import Loaded, load
-from coe_agents.backends.reply_forms import HERMES_TAGS, HermesForm, Reply
-from coe_agents.backends.tool_calls import BoundTools, to_template_messages
+from coe_agents.backends.reply_forms import HERMES_TAGS, BoundTools, HermesForm, Reply, to_template_messages
+from coe_agents.checks import require
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 
 _WORD_JOINER = "\u2060"
@@ -137,10 +137,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             token = None if self.api_key is None else self.api_key.get_secret_value()
             loaded = load(AutoModelForCausalLM, self.model, **where, token=token)
             if not (self.chat_template or loaded.tokenizer.chat_template):
-                raise ModelLoadError(
-                    f'the tokenizer of "{self.model}" has no chat template',
-                    hint="Use an instruction-tuned model, or pass `chat_template`",
-                )
+                hint = "Use an instruction-tuned model, or pass `chat_template`"
+                raise ModelLoadError(f'the tokenizer of "{self.model}" has no chat template', hint=hint)
             self._holder.append(batches_of(loaded))
         return self._holder[0]
 
@@ -180,10 +178,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             ContextOverflowError: If the conversation and the longest choice are too long for the model.
         """
         loaded = self.load()
-        if not choices or not all(choices):
-            raise ValueError(
-                f'"choices" must hold at least one text, none empty; got {list(choices)}. Pass what a reply may be'
-            )
+        must = '"choices" must hold at least one text, none empty'
+        require(bool(choices) and all(choices), must, list(choices), "Pass what a reply may be")
         with loaded.lock, torch.inference_mode():
             prompt = self._prompt(loaded, messages)
             rendered = self._render(loaded, messages, tokenize=False)
@@ -218,28 +214,22 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         try:
             result: ChatResult = yield Wait(request.future, self.timeout)
         except TimeoutError as error:
-            raise AgentTimeoutError(
-                f'"{self.model}" gave no reply within {self.timeout} s', hint="Raise `timeout` or lower `max_tokens`"
-            ) from error
+            hint = "Raise `timeout` or lower `max_tokens`"
+            raise AgentTimeoutError(f'"{self.model}" gave no reply within {self.timeout} s', hint=hint) from error
         finally:
             request.is_given_up = True
         return result
 
     def _call(self, stop: list[str] | None, given: Mapping[str, Any]) -> _Call:
         """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""
-        if given.get("model", self.model) != self.model:
-            raise ValueError(
-                f'"model" must be given to the constructor; got model={given["model"]!r} in a call. '
-                "Create another ChatTransformers for another model"
-            )
+        must, remedy = '"model" must be given to the constructor', "Create a ChatTransformers for another model"
+        require(given.get("model", self.model) == self.model, must, given.get("model"), remedy)
         own = {name: getattr(self, name) for name in SamplingOptions.model_fields}
         asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
         asked.pop("model", None)
         tools, choice = asked.pop("tools", None), asked.pop("tool_choice", None)
-        if tools is None and choice is not None:
-            raise ValueError(
-                f'"tool_choice" needs "tools" in the same call; got {choice!r:.80} alone. Call `bind_tools`'
-            )
+        is_shown = tools is not None or choice is None
+        require(is_shown, '"tool_choice" needs "tools" in the same call', choice, "Call `bind_tools`")
         asked["stop"] = stop
         options = SamplingOptions(**{**own, **{name: value for name, value in asked.items() if value is not None}})
         return _Call(options, None if tools is None else BoundTools.read(tools, choice))
@@ -280,7 +270,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             loaded = self.load()
             form, stop = self._form(loaded, call), prepared.settings.stop
             hidden = None if form is None else form.hidden
-            rows = [CutRow.cut(loaded.tokenizer, tokens, loaded.end_tokens, stop, hidden) for tokens in drawn]
+            rows = [CutRow.cut(loaded, tokens, stop, hidden) for tokens in drawn]
             replies = [Reply(row.text) if form is None else form.read(row) for row in rows]
             n_prompt, n_drawn = len(prepared.prompt), sum(len(row.tokens) for row in rows)
             usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
@@ -396,7 +386,4 @@ def continuation_log_probabilities(
     last_only = {"logits_to_keep": n_kept} if "logits_to_keep" in takes else {}
     logits = loaded.model(input_ids=ids, attention_mask=mask, use_cache=False, **last_only).logits[:, -n_kept:-1]
     logprobs = logits.float().log_softmax(-1)
-    return [
-        float(logprobs[row, range(len(tokens)), list(tokens)].double().sum())
-        for row, tokens in enumerate(continuations)
-    ]
+    return [float(logprobs[row, range(len(own)), list(own)].double().sum()) for row, own in enumerate(continuations)]

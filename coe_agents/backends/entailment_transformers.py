@@ -96,9 +96,8 @@ class TransformersEntailment:
             encoded = loaded.tokenizer(premises, hypotheses, **limits)
             lengths = np.array([len(ids) for ids in encoded["input_ids"]])
             if n_cut := int((lengths >= loaded.context_length).sum()):
-                _LOG.warning(
-                    "%d of %d pairs filled the %d tokens of %s", n_cut, len(pairs), loaded.context_length, self.model
-                )
+                filled = n_cut, len(pairs), loaded.context_length, self.model
+                _LOG.warning("%d of %d pairs filled the %d tokens of %s", *filled)
             probabilities = np.empty((len(pairs), len(_LABELS)))
             pass_tokens = _PASS_TOKENS if loaded.model.device.type == "cpu" else _PASS_TOKENS_ELSEWHERE
             for rows in self._batches(lengths, pass_tokens=pass_tokens):

@@ -242,31 +242,25 @@ class CutRow(NamedTuple):
 
     @classmethod
     def cut(
-        cls,
-        tokenizer: Any,
-        drawn: Sequence[DrawnToken],
-        ends: Sequence[int],
-        stop: Sequence[str],
-        hidden: Collection[int] | None = None,
+        cls, loaded: Loaded, drawn: Sequence[DrawnToken], stop: Sequence[str], hidden: Collection[int] | None = None
     ) -> "CutRow":
-        """Cuts the drawn tokens at the first token of `ends` or string of `stop`.
+        """Cuts the drawn tokens at the first token that ends a response, or string of `stop`.
 
         The text is without the tokens of `hidden`, by default the tokenizer's special ones.
         """
 
         def decode(tokens: Sequence[DrawnToken]) -> str:
             if hidden is None:
-                return str(tokenizer.decode([token.id for token in tokens], skip_special_tokens=True))
-            return str(tokenizer.decode([token.id for token in tokens if token.id not in hidden]))
+                return str(loaded.tokenizer.decode([token.id for token in tokens], skip_special_tokens=True))
+            return str(loaded.tokenizer.decode([token.id for token in tokens if token.id not in hidden]))
 
-        end = next((place for place, token in enumerate(drawn) if token.id in ends), None)
+        end = next((place for place, token in enumerate(drawn) if token.id in loaded.end_tokens), None)
         tokens = drawn if end is None else drawn[: end + 1]
         text = decode(tokens)
         if not any(string in text for string in stop):
             return cls(text, tokens, "length" if end is None else "stop")
         # the row may have continued with longer ones: keep the fewest tokens that contain a stop string
-        kept = next(
-            count for count in range(1, len(tokens) + 1) if any(string in decode(tokens[:count]) for string in stop)
-        )
+        counts = range(1, len(tokens) + 1)
+        kept = next(n for n in counts if any(string in decode(tokens[:n]) for string in stop))
         first = min(text.index(string) for string in stop if string in text)
         return cls(text[:first], tokens[:kept], "stop")

@@ -62,13 +62,7 @@ _loading = threading.Lock()
 
 
 def load(
-    auto_class: Any,
-    name: str,
-    *,
-    device: str | None,
-    dtype: str | None,
-    revision: str | None,
-    token: str | None = None,
+    auto_class: Any, name: str, *, device: str | None, dtype: str | None, revision: str | None, token: str | None = None
 ) -> Loaded:
     """Loads a model from a folder or by its hub id; callers that ask for the same one share it as long as any holds it.
 

@@ -1,20 +1,108 @@
-"""Owns how a model writes its reply: which part is text, which are tool calls, and which cannot be read as calls.
+"""Owns tool calls of a local model: how a chat template is given the tools and earlier calls, and how replies are read.
 
 Only what the model drew is read for calls, never the prompt: what a user or a tool's result quotes is text.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langchain_core.messages import InvalidToolCall, ToolCall
+from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, convert_to_openai_messages
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.backends.generation import CutRow
-from coe_agents.backends.tool_calls import ANY_TOOL
+from coe_agents.checks import require
 from coe_agents.files import parse_json
+
+ANY_TOOL = "any"
+_OMITTED_BLOCKS = ("tool_call", "tool_call_chunk", "invalid_tool_call", "reasoning", "thinking")
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTools:
+    """The tools of a request, in the schemas of OpenAI's API.
+
+    `choice` is the name of the tool that must be called, "any" for any of them, None where the model chooses.
+    """
+
+    schemas: Sequence[dict[str, Any]]
+    choice: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [schema["function"]["name"] for schema in self.schemas]
+
+    @classmethod
+    def read(cls, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], choice: Any) -> "BoundTools":
+        """Converts the tools to schemas."""
+        are_several = not isinstance(tools, str | bytes | Mapping) and bool(tools)
+        require(are_several, '"tools" must be a sequence of at least one tool', tools, "Omit it without tools")
+        schemas = [convert_to_openai_tool(tool) for tool in tools]
+        for schema in schemas:
+            is_function, advice = isinstance(schema.get("function"), Mapping), "Omit tools that a provider runs itself"
+            require(is_function, 'each of "tools" must be a function', schema, advice)
+        return cls(schemas, _read_choice(choice, cls(schemas).names))
+
+
+def _read_choice(choice: Any, names: Sequence[str]) -> str | None:
+    if choice is None or choice == "auto":
+        return None
+    if choice is True or choice in (ANY_TOOL, "required"):
+        return ANY_TOOL
+    function = choice.get("function") if isinstance(choice, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else choice
+    if isinstance(name, str) and name in names:
+        return name
+    raise ValueError(
+        f'"tool_choice" must be "auto", "any" or the name of a tool in {[*names]}; got {choice!r:.80}. '
+        "For a reply without calls, omit the tools"
+    )
+
+
+def to_template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """Returns the conversation as chat templates expect it: arguments are objects, and a tool's result has its name.
+
+    A call that could not be read is part of the assistant's text; what the assistant thought before is omitted.
+    """
+    names = dict[str, str]()
+    conversation = []
+    for given in convert_to_openai_messages([_with_plain_content(message) for message in messages]):
+        message = {**given, "content": _plain_text(given["content"])}
+        if "tool_calls" in message:
+            functions = [call["function"] for call in message["tool_calls"]]
+            read = [{**each, "arguments": json.loads(each["arguments"])} for each in functions]
+            calls = list(zip(message["tool_calls"], read, strict=True))
+            message["tool_calls"] = [{**call, "function": function} for call, function in calls]
+            names |= {call["id"]: function["name"] for call, function in calls}
+        if message["role"] == "tool" and message.get("tool_call_id") in names:
+            message.setdefault("name", names[message["tool_call_id"]])
+        conversation.append(message)
+    return conversation
+
+
+def _with_plain_content(message: BaseMessage) -> BaseMessage:
+    """Returns the assistant's message without the blocks that repeat its calls or tell its thoughts."""
+    if not isinstance(message, AIMessage):
+        return message
+    blocks = [message.content] if isinstance(message.content, str) else message.content
+    kept = [block for block in blocks if isinstance(block, str) or block.get("type") not in _OMITTED_BLOCKS]
+    invalid = [call["args"] for call in message.invalid_tool_calls if call["args"]]
+    content = message.content if kept == blocks and not invalid else [*filter(None, kept), *invalid]
+    return message.model_copy(update={"content": content})
+
+
+def _plain_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [part if isinstance(part, str) else part.get("text") for part in content or []]
+    if any(part is None for part in parts):
+        raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Omit it")
+    return "\n".join(parts)
+
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 HERMES_TAGS = (OPENING, CLOSING, "<tool_response>", "</tool_response>", "<tools>", "</tools>")
@@ -61,11 +149,8 @@ class HermesForm:
                 "another way. Pass a `chat_template`"
             )
         is_thinking = _OPEN_THOUGHT.search(prompt) is not None
-        if choice is not None and is_thinking:
-            raise ValueError(
-                f'"tool_choice" must be "auto" where the chat template begins a thought; got "{choice}". '
-                "Pass a `chat_template` that begins none"
-            )
+        must = '"tool_choice" must be "auto" where the chat template begins a thought'
+        require(choice is None or not is_thinking, must, choice, "Pass a `chat_template` that begins none")
         added = tokenizer.added_tokens_decoder
         tags = {number for number, token in added.items() if token.content in (OPENING, CLOSING)}
         special = {*tokenizer.all_special_ids, *(number for number, token in added.items() if token.special)}
@@ -83,7 +168,10 @@ class HermesForm:
             try:
                 calls.append(_read_tagged(text[start:end]))
             except ValueError as error:
-                invalid.append(_create_invalid(text[start:end], error))
+                # LangChain completes the JSON of a piece of a stream: it must not find any here
+                args = OPENING * (not text[start:end].lstrip().startswith("<")) + text[start:end]
+                call = InvalidToolCall(name=None, args=args, id=_new_id(), error=str(error), type="invalid_tool_call")
+                invalid.append(call)
             place = end
         if not place:
             return Reply(text)
@@ -140,12 +228,6 @@ def _read_tagged(text: str) -> ToolCall:
     # numbers beyond a double, and halves of characters, are no JSON that another program would read
     json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     return ToolCall(name=name, args=arguments, id=_new_id(), type="tool_call")
-
-
-def _create_invalid(text: str, error: Exception) -> InvalidToolCall:
-    # LangChain completes the JSON of a piece of a stream: it must not find any here
-    args = text if text.lstrip().startswith("<") else f"{OPENING}{text}"
-    return InvalidToolCall(name=None, args=args, id=_new_id(), error=str(error), type="invalid_tool_call")
 
 
 def _new_id() -> str:

@@ -1,21 +1,143 @@
-"""Owns the choice of a `ClaimPolicy` from labelled claims, and the figures by which a support is judged."""
+"""Owns labelled claims: files of them (`*.claims.jsonl`), the `ClaimPolicy` chosen on them, and their figures."""
 
+import gzip
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from coe_agents.checks import number
-from coe_agents.claims.labelled import JudgedClaims
+from coe_agents.claims.measure import FloatArray, measure_claims
 from coe_agents.claims.policy import ClaimCalibration, ClaimPolicy
+from coe_agents.claims.support import Asked, Support
+from coe_agents.errors import SamplesError
 from coe_agents.evaluation.calibration.risk_control import last_passing, log_evidence, weighted_risk_bound
+from coe_agents.evaluation.metrics import rejection_accuracy
 from coe_agents.evaluation.metrics.bootstrap import resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc
+from coe_agents.files import parse_json
 from coe_agents.uncertainty.ties import TIE
 
-FloatArray = npt.NDArray[np.float64]
+SUFFIXES = (".claims.jsonl", ".claims.jsonl.gz")
+_HINT = (
+    'A line is {"id", "question", "entity", "answers": {agent: {"text", "claims": [{"text", "supported"}]}}}, with '
+    '"samples": {agent: [text]} where there are more'
+)
+_BATCH = 20
+"""So many questions are judged in one call of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledQuestion:
+    """One question of a file: each agent's answer with its labelled claims, and what else the agents said.
+
+    Attributes:
+        entity: What the question is about; questions of one entity are not independent.
+        answers: The text of each agent, by name.
+        claims: The claims of each answer, by agent.
+        supported: For each of these, whether it is true; None where nobody knows.
+        samples: Further responses to the question, by agent.
+    """
+
+    id: str
+    entity: str
+    answers: Mapping[str, str]
+    claims: Mapping[str, Sequence[str]]
+    supported: Mapping[str, Sequence[bool | None]]
+    samples: Mapping[str, Sequence[str]]
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """All responses, the answers first, each with who gave it."""
+        further = [(agent, text) for agent, texts in self.samples.items() for text in texts]
+        return [*self.answers.items(), *further]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedClaims:
+    """The labelled claims of one agent's answer to one question.
+
+    Attributes:
+        between: Support by the other agents, shape `(n,)`; NaN without any.
+        within: Support by the agent's own samples, shape `(n,)`; NaN without any.
+        right: Whether each claim is true, shape `(n,)`.
+    """
+
+    question: str
+    entity: str
+    agent: str
+    between: FloatArray
+    within: FloatArray
+    right: np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def are_claims(paths: Sequence[Path]) -> bool:
+    """Returns whether files hold labelled claims, by their names."""
+    return all(path.name.endswith(SUFFIXES) for path in paths)
+
+
+def read_labelled(paths: Iterable[Path]) -> Iterator[LabelledQuestion]:
+    """Yields the questions of the files.
+
+    Raises:
+        SamplesError: A file cannot be read, or a line holds something else.
+    """
+    for path in paths:
+        try:
+            with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    if line.strip():
+                        yield _question(line, f"{path}, line {number}")
+        except OSError as error:
+            raise SamplesError(f"{path} cannot be read: {error}", hint=_HINT) from error
+
+
+def _question(line: bytes, where: str) -> LabelledQuestion:
+    try:
+        record = parse_json(line)
+        answers: dict[str, Any] = record["answers"]
+        found = LabelledQuestion(
+            id=str(record["id"]),
+            entity=str(record.get("entity") or record["id"]),
+            answers={agent: _text(answer["text"]) for agent, answer in answers.items()},
+            claims={agent: [_text(each["text"]) for each in answer["claims"]] for agent, answer in answers.items()},
+            supported={agent: [each["supported"] for each in answer["claims"]] for agent, answer in answers.items()},
+            samples={agent: [_text(text) for text in of] for agent, of in (record.get("samples") or {}).items()},
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SamplesError(f"{where} is no question with claims: {error!r}", hint=_HINT) from error
+    for label in (label for labels in found.supported.values() for label in labels):
+        if label is not None and not isinstance(label, bool):
+            raise SamplesError(f'{where}: "supported" must be true, false or null; got {label!r:.50}', hint=_HINT)
+    return found
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text must be a string; got {value!r:.50}")
+    return value
+
+
+def judge_labelled(questions: Iterable[LabelledQuestion], support: Support) -> Iterator[JudgedClaims]:
+    """Yields the claims with a label of each answer, judged against all responses to its question."""
+    left = iter(questions)
+    while batch := list(islice(left, _BATCH)):
+        drafts = [(question, agent) for question in batch for agent in question.answers if question.claims[agent]]
+        asked = [Asked(question.claims[agent], [text for _, text in question.texts]) for question, agent in drafts]
+        for (question, agent), judged in zip(drafts, support.judge(asked) if asked else [], strict=True):
+            names = [name for name, _ in question.texts]
+            found = measure_claims(judged, names, drafted_by=agent, draft=names.index(agent))
+            known = {place: label for place, label in enumerate(question.supported[agent]) if label is not None}
+            if places := list(known):
+                parts = found.between[places], found.within[places], np.array(list(known.values()))
+                yield JudgedClaims(question.id, question.entity, agent, *parts)
+
+
 _FIRST = 0.1
 """The share of claims, those of most support, at which the tests begin."""
 KEPT_SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -55,20 +177,21 @@ def calibrate_claims(
     claims = [each for each in judged if not np.isnan(each.between).any()]
     if not claims:
         raise ValueError('"judged" must hold claims that another agent could support; got none. Add agents or labels')
-    uncertainty, wrong, question = (np.concatenate(part) for part in zip(*map(_of_answer, claims), strict=True))
-    units = {name: place for place, name in enumerate(dict.fromkeys(each.entity for each in claims))}
-    unit = np.array([units[name] for name in question])
+    uncertainty = 1.0 - np.concatenate([each.between for each in claims])
+    wrong = 1.0 - np.concatenate([each.right for each in claims])
+    unit = _entities(claims)
+    n_units = int(unit.max()) + 1
 
     def losses(threshold: float) -> FloatArray:
         kept = uncertainty <= threshold + TIE
-        n_kept = np.bincount(unit[kept], minlength=len(units))
-        n_wrong = np.bincount(unit[kept], weights=wrong[kept], minlength=len(units))
-        return np.divide(n_wrong, n_kept, out=np.zeros(len(units)), where=n_kept > 0)
+        n_kept = np.bincount(unit[kept], minlength=n_units)
+        n_wrong = np.bincount(unit[kept], weights=wrong[kept], minlength=n_units)
+        return np.divide(n_wrong, n_kept, out=np.zeros(n_units), where=n_kept > 0)
 
     def passes(n: int) -> bool:
         return log_evidence(losses(float(rising[n - 1])), alike, risk) >= -math.log(1.0 - confidence) - 1e-9
 
-    alike = np.ones(len(units))
+    alike = np.ones(n_units)
     rising = np.sort(uncertainty)
     start = max(1, round(_FIRST * rising.size))
     found = last_passing(rising, start, passes)
@@ -81,7 +204,7 @@ def calibrate_claims(
         confidence=confidence,
         bound=min(risk, weighted_risk_bound(losses(threshold), alike, confidence=confidence)),
         n_claims=int(rising.size),
-        n_questions=len(units),
+        n_questions=n_units,
         n_kept=n_kept,
         n_wrong=int(wrong[is_kept].sum()),
         n_answers=len(claims),
@@ -91,8 +214,10 @@ def calibrate_claims(
     return ClaimPolicy(max(0.0, 1.0 - threshold), None, calibration)
 
 
-def _of_answer(claims: JudgedClaims) -> tuple[FloatArray, FloatArray, list[str]]:
-    return 1.0 - claims.between, 1.0 - claims.right.astype(np.float64), [claims.entity] * claims.right.size
+def _entities(claims: Sequence[JudgedClaims]) -> npt.NDArray[np.int_]:
+    """Returns a number of the entity of each claim."""
+    numbers = {name: place for place, name in enumerate(dict.fromkeys(each.entity for each in claims))}
+    return np.concatenate([np.full(each.right.size, numbers[each.entity]) for each in claims])
 
 
 def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) -> dict[str, Any]:
@@ -112,17 +237,20 @@ def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) ->
 
 def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> dict[str, Any]:
     right = np.concatenate([each.right for each in claims])
-    entities = {name: place for place, name in enumerate(dict.fromkeys(each.entity for each in claims))}
-    entity = np.concatenate([np.full(each.right.size, entities[each.entity]) for each in claims])
+    entity = _entities(claims)
     between = 1.0 - np.concatenate([each.between for each in claims])
     within = 1.0 - np.concatenate([each.within for each in claims])
+    precision = {
+        f"{share:g}": rejection_accuracy(correct=right, uncertainty=between, retention=share)
+        for share in (() if np.isnan(between).any() else KEPT_SHARES)
+    }
     return {
         "n_claims": int(right.size),
         "n_answers": len(claims),
         "n_wrong": int((~right).sum()),
         "auroc": _auroc(right, between, entity, n_resamples),
         "auroc_within": None if np.isnan(within).any() else _auroc(right, within, entity, n_resamples),
-        "precision": {} if np.isnan(between).any() else _precision(right, between),
+        "precision": precision,
     }
 
 
@@ -135,13 +263,3 @@ def _auroc(
     blocks = resamples(int(entity.max()) + 1, n_resamples=n_resamples)
     drawn = [area_under_roc(ranking.tally(counts[:, entity])) for counts in blocks]
     return to_plain(with_interval(float(area_under_roc(ranking.tally())[0]), np.concatenate(drawn)))
-
-
-def _precision(right: npt.NDArray[np.bool_], uncertainty: FloatArray) -> Mapping[str, float]:
-    from coe_agents.evaluation.metrics import rejection_accuracy
-
-    shares = {f"{share:g}": share for share in KEPT_SHARES}
-    return {
-        name: rejection_accuracy(correct=right, uncertainty=uncertainty, retention=share)
-        for name, share in shares.items()
-    }

@@ -141,9 +141,7 @@ class Claims:
         chosen = min(plan.drafts, key=rank)
         of, found, text = plan.drafts[chosen], measured[chosen], _text(responses[chosen])
         actions = self.policy.actions(found.between)
-        data = [
-            _data(claim, number, found, action) for number, (claim, action) in enumerate(zip(of, actions, strict=True))
-        ]
+        data = [_data(claim, n, found, action) for n, (claim, action) in enumerate(zip(of, actions, strict=True))]
         n_left = actions.count("drop")
         given = f"{len(of) - n_left} of {quantity(len(of), 'claim')} of {names[chosen]}'s draft"
         if n_left == len(of):
@@ -181,12 +179,9 @@ def _data(claim: Claim, number: int, found: MeasuredClaims, action: ClaimAction)
     coe, aleatoric, epistemic = (_plain(each[number]) for each in (found.coe, found.aleatoric, found.epistemic))
     named = None
     if aleatoric is not None and epistemic is not None:
-        limits = {
-            "aleatoric_threshold": DEFAULT_ALEATORIC_THRESHOLD,
-            "epistemic_threshold": DEFAULT_EPISTEMIC_THRESHOLD,
-        }
-        named = regime(aleatoric, epistemic, **limits)
-    shares = {name: found.shares[number, place] for place, name in enumerate(found.agents)}
+        limits = DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+        named = regime(aleatoric, epistemic, aleatoric_threshold=limits[0], epistemic_threshold=limits[1])
+    shares = dict(zip(found.agents, found.shares[number].tolist(), strict=True))
     return ClaimData(
         text=claim.text,
         start=claim.start,
@@ -198,12 +193,8 @@ def _data(claim: Claim, number: int, found: MeasuredClaims, action: ClaimAction)
         epistemic=epistemic,
         regime=named,
         agents={
-            name: {
-                "supports": float(supports),
-                "contradicts": float(contradicts),
-                "silent": max(0.0, 1.0 - float(supports) - float(contradicts)),
-            }
-            for name, (supports, contradicts) in shares.items()
+            name: {"supports": yes, "contradicts": no, "silent": max(0.0, 1.0 - yes - no)}
+            for name, (yes, no) in shares.items()
         },
         action=action,
     )

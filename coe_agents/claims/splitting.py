@@ -1,7 +1,7 @@
 """Owns the step from a text to its claims: sentences, or the atomic claims that a chat model finds in them."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -70,20 +70,17 @@ class Sentences:
 @lru_cache(maxsize=_KEPT)
 def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
     """Returns the sentences of a text, as they stand there, without what is around them."""
-    return tuple(_sentences(text, language))
-
-
-def _sentences(text: str, language: str) -> Iterator[Claim]:
     from sentencex import segment  # here, since most runs have no claims
 
-    start = 0
+    found, start = list[Claim](), 0
     for piece in segment(language, _SURROGATES.sub("\ufffd", text)):  # together they are the text, in its length
         for line in piece.splitlines(keepends=True):
             said = line.strip(_AROUND)
             if any(character.isalnum() for character in said) and not line.lstrip().startswith("#"):
                 begin = start + line.index(said)
-                yield Claim(text[begin : begin + len(said)], begin, begin + len(said))
+                found.append(Claim(text[begin : begin + len(said)], begin, begin + len(said)))
             start += len(line)
+    return tuple(found)
 
 
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -148,9 +148,7 @@ class EntailedBy:
             CoEError: If the model fails.
             ValueError: If it returns something else than probabilities.
         """
-        pairs = [
-            [[(self._premise(claim, text), claim) for text in each.texts] for claim in each.claims] for each in asked
-        ]
+        pairs = [[[(self._premise(claim, text), claim) for text in one.texts] for claim in one.claims] for one in asked]
         distinct = list(dict.fromkeys(pair for rows in pairs for row in rows for pair in row if pair[0]))
         rows: dict[tuple[str, str], Any] = {}
         if distinct:

@@ -1,4 +1,4 @@
-"""Owns the command `advise`: what to do with a group, from its own labelled samples, and the policy that follows."""
+"""Owns the commands `advise` and `weights`: what to do with a group, and whom to trust, from its own samples."""
 
 import math
 from collections.abc import Mapping
@@ -14,9 +14,13 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
+    from coe_agents.evaluation.advice import TrustCheck
+    from coe_agents.policy.agreement import Agreement
+
+if TYPE_CHECKING:
     from coe_agents.evaluation.advice import Advice, Difference
     from coe_agents.evaluation.calibration.calibrate import Judged
-    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+    from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.calibrated import Calibration
 
@@ -56,17 +60,17 @@ def advise(
     else:
         print_lines("\n".join(_in_words(found, calibration)))
         print_lines(judging.note())
-    if out is not None and policy is None:
+    if out is None:
+        return
+    if policy is None:
         print_lines(f"No policy was written to {clean(str(out))}: it would never answer.", to_stderr=as_json)
         raise typer.Exit(Exit.FAILED)
-    if out is not None and policy is not None:
-        policy.save(out)
-        used = ""
-        if weights is not None:
-            AgentWeights(weights).save(out.with_suffix(".weights.toml"))
-            used = f', and [graph] weights = "{clean(out.with_suffix(".weights.toml").name)}"'
-        use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"{used}'
-        print_lines(f"Wrote {clean(str(out))}. To use it: {use}", to_stderr=as_json)
+    policy.save(out)
+    use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"'
+    if weights is not None:
+        AgentWeights(weights).save(out.with_suffix(".weights.toml"))
+        use += f', and [graph] weights = "{clean(out.with_suffix(".weights.toml").name)}"'
+    print_lines(f"Wrote {clean(str(out))}. To use it: {use}", to_stderr=as_json)
 
 
 def _calibrate(
@@ -112,9 +116,10 @@ def _plain(value: Any) -> Any:
 
 def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
     """Returns the ten lines."""
-    scores = [f"{clean(name)} {_difference(gain)}" for name, gain in found.score_gains.items()]
-    weights = [f"{name} {_difference(gain)}" for name, gain in found.weight_gains.items()]
-    confidence = [f"{name} {_difference(gain)}" for name, gain in found.confidence_gains.items()]
+    tables = (found.score_gains, found.weight_gains, found.confidence_gains)
+    scores, weights, known = (
+        "; ".join(f"{clean(name)} {_difference(gain)}" for name, gain in table.items()) for table in tables
+    )
     helps = any(gain.value > 0.0 and gain.p < 0.05 for gain in found.confidence_gains.values())
     order = ", ".join(f"{clean(name)} {nats:+.3f}" for name, nats in found.order)
     useless = ", ".join(map(clean, found.useless)) or "none"
@@ -125,8 +130,9 @@ def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
         if n < max(found.sample_losses)
     ]
     samples = f"{found.n_samples} of each agent suffice; {'; '.join(fewer)}" if fewer else "each agent gave one"
+    realised = {risk: "none" if math.isnan(share) else f"{share:.1%}" for risk, share in found.realised.items()}
     coverage = [
-        f"{value:.1%} [{low:.1%}, {high:.1%}] at {risk:.0%} wrong (then {_share(found.realised[risk])} were)"
+        f"{value:.1%} [{low:.1%}, {high:.1%}] at {risk:.0%} wrong (then {realised[risk]} were)"
         for risk, (value, low, high) in found.coverage.items()
     ]
     accuracy, low, high = found.accuracy
@@ -134,14 +140,13 @@ def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
     right, labels = f"{accuracy:.1%} [{low:.1%}, {high:.1%}]", quantity(3 * found.n_questions, "more label")
     fifth = f"the group is right in {found.escalated_right:.1%} of the fifth with the lowest vote share"
     expert = f"an expert brings {gain:+.1%} [{least:+.1%}, {most:+.1%}] of accuracy"
-    known = "; ".join(confidence)
     shown = (
         f"{'it helps' if helps else 'no gain is shown'}. AUROC with it: {known}" if known else "the samples have none"
     )
     return [
         f"{quantity(found.n_questions, 'labelled question')}; the group is right in {right}.",
-        f"Score: {clean(found.score)}. AUROC of vote_share {found.scores['vote_share']:.3f}; {'; '.join(scores)}.",
-        f"Weights: {found.weights}. Accuracy against equal weights: {'; '.join(weights)}.",
+        f"Score: {clean(found.score)}. AUROC of vote_share {found.scores['vote_share']:.3f}; {scores}.",
+        f"Weights: {found.weights}. Accuracy against equal weights: {weights}.",
         f"Confidence: {shown}.",
         f"Agents that add nothing: {useless}. Accuracy {absent or 'of one agent cannot be compared'}.",
         f"What each adds to those before it, in nats: {order}.",
@@ -166,5 +171,64 @@ def _difference(gain: "Difference") -> str:
     return f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p {gain.p:.2g}"
 
 
-def _share(value: float) -> str:
-    return "none" if math.isnan(value) else f"{value:.1%}"
+@expand_options
+def weights(
+    samples: SamplesArgument,
+    scoring: ScoringOptions,
+    out: Annotated[
+        Path | None, typer.Option(help='Where to write them, for [graph] weights; TOML if it ends in ".toml".')
+    ] = None,
+    as_json: JsonOption = False,
+    resamples: ResamplesOption = 1000,
+) -> None:
+    """Weigh the agents without labels, by how probably the others agree with them.
+
+    It is an offer: a group in which the best model is the odd one out gets worse. Where some questions have labels or
+    references, the accuracy with these weights is compared with that of equal ones.
+    """
+    from coe_agents.evaluation.advice import check_weights
+    from coe_agents.policy import AgentWeights, agreement_weights
+
+    setting, judging = create_setting(scoring, samples)
+    rows, _ = judge_saved(samples, setting, every_cluster=True)
+    found = agreement_weights([row.measurement for row in rows], n_resamples=resamples)
+    check = check_weights(rows, found.weights, n_resamples=resamples)
+    if out is not None:
+        AgentWeights(found.weights).save(out)
+    if as_json:
+        compared = None if check is None else asdict(check)
+        more = {"odd_one_out": found.odd_one_out, "check": compared, "judged": judging.to_json()}
+        print_json({**asdict(found), **more})
+        return
+    print_lines(
+        f"Weights of {len(found.weights)} agents, on {quantity(found.n_questions, 'question')}, no labels used:"
+    )
+    for name, weight in sorted(found.weights.items(), key=lambda item: -item[1]):
+        low, high = found.intervals[name]
+        print_lines(f"{name}: {weight:.3f} [{low:.3f}, {high:.3f}], agreement {found.agreement[name]:.3f}")
+    print_lines(_caution(found, check))
+    print_lines(judging.note())
+    if out is not None:
+        print_lines(f'Wrote {clean(str(out))}. To use it: [graph] weights = "{clean(out.name)}"')
+
+
+def _caution(found: "Agreement", check: "TrustCheck | None") -> str:
+    """Returns what the labels say, or else in which case the weights do harm."""
+    odd = found.odd_one_out
+    named = "" if odd is None else f" Here {clean(odd)} agrees far less than the others with the rest."
+    case = f"These weights do harm where the best model is the odd one out.{named}"
+    if check is None:
+        return f"{case} Whether that is so, only labels can tell: label some questions, and run this again."
+    value, low, high = check.difference
+    change = f"accuracy {check.equal:.3f} with equal weights, {check.weighted:.3f} with these"
+    compared = (
+        f"On {quantity(check.n_labelled, 'labelled question')}: {change} ({value:+.3f} [{low:+.3f}, {high:+.3f}])."
+    )
+    if min(found.weights, key=lambda name: found.weights[name]) == check.best and len(found.weights) > 2:
+        right = f"right in {check.agents[check.best]:.1%}"
+        return (
+            f"{compared}\nThe best model, {clean(check.best)} ({right}), is the odd one out: do not use these weights."
+        )
+    if high < 0 or low > 0:
+        return f"{compared} {'They help.' if low > 0 else 'They do harm here: do not use them.'}"
+    return f"{compared} No difference is shown.\n{case}"

@@ -12,24 +12,19 @@ from typing import Annotated
 import typer
 
 import coe_agents
-from coe_agents.cli.advise import advise
+from coe_agents.cli.advise import advise, weights
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import calibrate
 from coe_agents.cli.compare import compare
-from coe_agents.cli.config import config_app
-from coe_agents.cli.doctor import doctor
+from coe_agents.cli.config import config_app, doctor
 from coe_agents.cli.drift import DRIFT_EPILOG, drift
-from coe_agents.cli.harvest import audit, harvest
-from coe_agents.cli.interrupts import ending_soon
 from coe_agents.cli.options import Exit
-from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
-from coe_agents.cli.run import RUN_EPILOG, run
-from coe_agents.cli.sample import SAMPLE_EPILOG, evaluate, sample
-from coe_agents.cli.score import score
+from coe_agents.cli.sample import RUN_EPILOG, SAMPLE_EPILOG, evaluate, run, sample
+from coe_agents.cli.score import report, score
 from coe_agents.cli.serve import serve
-from coe_agents.cli.terminal import print_lines, show_warnings
-from coe_agents.cli.weights import weights
+from coe_agents.cli.stores import audit, harvest
+from coe_agents.cli.terminal import ending_soon, print_lines, show_warnings
 
 
 def _show_version(is_wanted: bool) -> None:
@@ -88,12 +83,8 @@ def main() -> None:
         with ending_soon():
             app()
     except (ConfigurationError, DatasetError, SamplesError) as error:
-        _print_error(str(error))
+        print_lines(f"coe-agents: {error}", to_stderr=True)
         sys.exit(Exit.FAILED if error.retryable else Exit.USAGE)  # the hub may be reachable later
     except (CoEError, ImportError, ValueError, OSError, sqlite3.Error) as error:  # a full disk is SQLite's own error
-        _print_error(f"{type(error).__name__}: {error}")
+        print_lines(f"coe-agents: {type(error).__name__}: {error}", to_stderr=True)
         sys.exit(Exit.FAILED)
-
-
-def _print_error(message: str) -> None:
-    print_lines(f"coe-agents: {message}", to_stderr=True)

@@ -50,9 +50,8 @@ def ask(
         )
     nodes = list[str | None]()
     with open_recording(settings, record, audit_rate) as recording:
-        result = _create_graph(settings, **recording).invoke(
-            {"question": question}, {"callbacks": [record_nodes(nodes)]}
-        )
+        observed = {"callbacks": [record_nodes(nodes)]}
+        result = _create_graph(settings, **recording).invoke({"question": question}, observed)
     seconds = time.perf_counter() - start
     if as_json:
         from coe_agents.decision.views import to_json

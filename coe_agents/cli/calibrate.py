@@ -62,8 +62,7 @@ def calibrate(
         ),
     ] = None,
     weights: Annotated[
-        Path | None,
-        typer.Option(help="A file of the agents' weights; the policy then holds for these."),
+        Path | None, typer.Option(help="A file of the agents' weights; the policy then holds for these.")
     ] = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.
@@ -302,9 +301,8 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
                 raise ValueError(f"its samples must agree how it was seen; got {first} and {others[0]}")
             seen[question.id] = first
         except (TypeError, ValueError) as error:
-            raise SamplesError(
-                f"the case {question.id[:50]!r}: {error}", hint="Pass samples that `coe-agents harvest` wrote"
-            ) from error
+            hint = "Pass samples that `coe-agents harvest` wrote"
+            raise SamplesError(f"the case {question.id[:50]!r}: {error}", hint=hint) from error
         yield question
 
 

@@ -10,8 +10,11 @@ from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, 
 from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.experiments.comparison import Comparison
+    from coe_agents.experiments.comparison import PolicyOutcomes
     from coe_agents.experiments.replay import ReplayedPolicy
+
+    _Found = tuple[list[PolicyOutcomes], dict[str, str], dict[str, Any], str | None]
+    """What policies did, with which settings, how that is judged, in JSON, and a line on it, if it differs."""
 
 
 @expand_options
@@ -38,72 +41,65 @@ def compare(
     Runs are compared on the questions that they share. A replay takes saved responses for what agents would say: more
     samples while they last, and no debate; --clusterer and --correctness are for it.
     """
+    from coe_agents.cli.display.tables import show_experiment
+    from coe_agents.experiments.comparison import compare as compare_policies
+    from coe_agents.experiments.comparison import in_words, to_experiment
+    from coe_agents.experiments.experiment import write_to
+
     if policies is not None:
-        _replay(paths, policies, scoring, as_json=as_json, out=out, resamples=resamples)
-        return
-    if scoring != JudgingOptions():
+        outcomes, settings, judged, note = _replay(paths, policies, scoring)
+    elif scoring == JudgingOptions():
+        outcomes, settings, judged, note = _read_runs(paths)
+    else:
         advice = 'runs are compared as they were judged: "run --correctness" names how. Omit it, or add --policies'
         raise typer.BadParameter(advice, param_hint="--clusterer and --correctness")
-    from coe_agents.evaluation.origin import in_words, recorded_judging
-    from coe_agents.evaluation.run_decisions import read_run
-    from coe_agents.experiments.comparison import compare as compare_policies
+    comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
+    table = to_experiment(comparison)
+    written = [] if out is None else write_to(table, out)
+    if as_json:
+        print_json({**comparison.to_json(), "judged": judged})
+        return
+    for line in in_words(comparison):
+        print_lines(line)
+    show_experiment(table, written)
+    print_lines(note)
+
+
+def _read_runs(paths: list[Path]) -> "_Found":
+    from coe_agents.evaluation.origin import in_words, read_run, recorded_judging
     from coe_agents.experiments.comparison import outcomes_of
 
     runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
     datasets = [run.settings.get("dataset") for run in runs.values()]
     sources = [str(each.get("source")) if isinstance(each, dict) else "not recorded" for each in datasets]
-    settings = {"questions": "; ".join(dict.fromkeys(sources))}
-    comparison = compare_policies(
-        [outcomes_of(run, name=name) for name, run in runs.items()],
-        n_resamples=resamples,
-        settings=settings,
-    )
+    outcomes = [outcomes_of(run, name=name) for name, run in runs.items()]
     judgings = {name: recorded_judging([path]) for name, path in zip(runs, paths, strict=True)}
     told = [f"{name}: {in_words(judging)}" for name, judging in judgings.items()]
     is_mixed = any(judging != judgings[next(iter(judgings))] for judging in judgings.values())
-    _show(
-        comparison,
-        judged={name: judging and judging.to_json() for name, judging in judgings.items()},
-        note=f"The runs are judged in different ways: {'; '.join(told)}." if is_mixed else None,
-        as_json=as_json,
-        out=out,
-    )
+    judged = {name: judging and judging.to_json() for name, judging in judgings.items()}
+    note = f"The runs are judged in different ways: {'; '.join(told)}." if is_mixed else None
+    return outcomes, {"questions": "; ".join(dict.fromkeys(sources))}, judged, note
 
 
-def _replay(
-    paths: list[Path],
-    policies: str,
-    options: JudgingOptions,
-    *,
-    as_json: bool,
-    out: Path | None,
-    resamples: int,
-) -> None:
+def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Found":
     from coe_agents.evaluation import Samples
-    from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.replay import load_saved, replay
 
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
     if not files:
         raise typer.BadParameter("it must name at least one file", param_hint="--policies")
-    replayed = [
-        _policy_of(file, name)
-        for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
-    ]
+    names = names_of(files, of="file", option="--policies")
+    replayed = [_policy_of(file, name) for file, name in zip(files, names, strict=True)]
     setting, judging = create_setting(options, paths)
     with Samples(paths) as questions:
         saved = load_saved(without_rulings(questions, argument="paths"), setting.clusterer)
         n_failed = len(questions) - len(saved)
-    settings = {
-        "samples": ", ".join(path.name for path in paths),
-        "clusterer": type(setting.clusterer).__name__,
-        "right": setting.criterion.name,
-    }
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
+    judged = {"clusterer": type(setting.clusterer).__name__, "right": setting.criterion.name}
+    settings = {"samples": ", ".join(path.name for path in paths), **judged}
     outcomes = [replay(saved, each, setting.criterion, n_failed=n_failed) for each in replayed]
-    comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
-    _show(comparison, judged=judging.to_json(), note=judging.note(), as_json=as_json, out=out)
+    return outcomes, settings, judging.to_json(), judging.note()
 
 
 def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
@@ -130,25 +126,3 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
         has_arbiter=config.escalation is not None,
         prices=config.prices,
     )
-
-
-def _show(
-    comparison: "Comparison", *, judged: dict[str, Any], note: str | None, as_json: bool, out: Path | None
-) -> None:
-    """Prints a comparison in words and as a table, or as JSON, and writes the table.
-
-    `judged` says in JSON how answers are judged, and `note`, if any, in a line below the table.
-    """
-    from coe_agents.cli.display.tables import show_experiment
-    from coe_agents.experiments.comparison import in_words, to_experiment
-    from coe_agents.experiments.output import write_to
-
-    table = to_experiment(comparison)
-    written = [] if out is None else write_to(table, out)
-    if as_json:
-        print_json({**comparison.to_json(), "judged": judged})
-        return
-    for line in in_words(comparison):
-        print_lines(line)
-    show_experiment(table, written)
-    print_lines(note)

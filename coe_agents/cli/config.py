@@ -1,12 +1,15 @@
-"""Owns the commands for configuration files: `config init` and `config check`."""
+"""Owns the commands on a configuration: `config init`, `config check` and `doctor`."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from coe_agents.cli.options import AnswersOption, Exit, ModelsOption, SamplesOption
-from coe_agents.cli.terminal import hide, print_lines
+from coe_agents.cli.inputs import load_quietly
+from coe_agents.cli.options import AnswersOption, ConfigOption, Exit, JsonOption, ModelsOption, SamplesOption
+from coe_agents.cli.terminal import hide, print_json, print_lines
 
 config_app = typer.Typer(help="Write or check a configuration file.", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -23,7 +26,7 @@ def init(
 
     Models of openai are asked at OPENAI_BASE_URL, where it is set.
     """
-    from coe_agents.config.from_models import EXAMPLES, models_to_toml
+    from coe_agents.config.models import EXAMPLES, models_to_toml
     from coe_agents.errors import ConfigurationError
 
     if file and out:
@@ -53,3 +56,36 @@ def check(file: Annotated[Path, typer.Argument(help="The TOML file.")]) -> None:
     hide(config.secrets)
     notes = check_config(config)
     show_config(config, notes, path=str(file))
+
+
+def doctor(
+    config: ConfigOption = None,
+    models: ModelsOption = None,
+    as_json: JsonOption = False,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds for each agent, including the loading of its model.")
+    ] = 60.0,
+) -> None:
+    """Call each agent once and test the clusterer on obvious cases; report what fails, and how to fix it.
+
+    An agent whose temperature has no effect counts as a problem, unless its `on_greedy` says how its responses count.
+
+    Exit status: 0 no problems, 1 problems found, 2 a mistake in the configuration.
+    """
+    settings = load_quietly(config, models)
+    from coe_agents.doctor.diagnosis import examine
+
+    examination = examine(settings, timeout=timeout)
+    if as_json:
+        print_json(examination.to_json())
+    else:
+        from coe_agents.cli.display.settings import show_examination
+
+        show_examination(examination)
+    code = Exit.FAILED if examination.problems else Exit.ANSWERED
+    if examination.late:
+        # a thread in a model's native code would crash or delay an orderly exit
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise typer.Exit(code)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 import typer
 
 from coe_agents.cli.inputs import create_setting, judge_saved
-from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
 from coe_agents.cli.options import Exit, JsonOption, OptionalSamplesArgument, ScoringOptions, expand_options
-from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.cli.terminal import INTERRUPTED, clean, clean_up_after_interrupt, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.cli.options import Criteria
-    from coe_agents.evaluation.calibration.monitor import RiskState
+    from coe_agents.evaluation.calibration.drift import RiskState
 
 DRIFT_EPILOG = (
     f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; 130 after Ctrl-C."
@@ -39,8 +38,7 @@ def drift(
         ),
     ] = None,
     min_seen: Annotated[
-        float,
-        typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
+        float, typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged.")
     ] = 1.0,
     until_end: Annotated[
         bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")
@@ -114,7 +112,7 @@ def drift(
 def _follow(policy: Path, path: Path, *, min_seen: float, until_end: bool, as_json: bool) -> NoReturn:
     """Reads labelled cases until they break the risk of a policy, and raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import RiskMonitor
-    from coe_agents.evaluation.samples.labelled import follow_cases
+    from coe_agents.evaluation.calibration.drift import follow_cases
     from coe_agents.policy import CalibratedPolicy
 
     risk = CalibratedPolicy.load(policy).calibration.risk
@@ -160,9 +158,7 @@ def _follow(policy: Path, path: Path, *, min_seen: float, until_end: bool, as_js
         print_lines(_on_risk(risk, state, found))
         if interrupted:
             print_lines("Interrupted. Rerun the same command: it reads the file from its beginning.", to_stderr=True)
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(Exit.ABSTAINED if state.broken else Exit.ANSWERED)
+    raise typer.Exit(INTERRUPTED if interrupted else Exit.ABSTAINED if state.broken else Exit.ANSWERED)
 
 
 def _on_risk(risk: float, state: "RiskState", found: Mapping[str, Any]) -> str:

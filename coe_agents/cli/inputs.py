@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions, JudgingOptions, ScoringOptions
-from coe_agents.cli.terminal import clean, hide
+from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide
 from coe_agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import Judging
-    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+    from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.experiments.ray_cluster import Pool
 
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
@@ -50,7 +50,7 @@ def load_quietly(
             )
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
         return None
-    from coe_agents.config.from_models import models_to_toml
+    from coe_agents.config.models import models_to_toml
     from coe_agents.config.schema import load_config, read_config
 
     if path is None:
@@ -77,7 +77,7 @@ def create_setting(
     from coe_agents.clustering import BidirectionalEntailment
     from coe_agents.evaluation.origin import Judging, recorded_judging
     from coe_agents.evaluation.scoring.correctness import create_criterion
-    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+    from coe_agents.evaluation.scoring.scores import ScoringSetup
 
     if config is None and options.config is not None:
         config = load_quietly(options.config)
@@ -86,7 +86,7 @@ def create_setting(
     usual, judge = recorded or Judging(), None
     if config is not None:
         from coe_agents.config.build import create_clusterer, create_judge
-        from coe_agents.config.judging import describe
+        from coe_agents.config.sampling_group import describe
 
         judge = create_judge(config) if (options.correctness or usual.correctness) == "judge" else None
     name: str | Mapping[str, Any]
@@ -114,7 +114,7 @@ def _create(name: str | Mapping[str, Any], *, is_recorded: bool = False) -> "Clu
 
     if name in ("normalized", "actions"):
         return NormalizedMatch() if name == "normalized" else ActionMatch()
-    from coe_agents.config.judging import create_named_clusterer, create_recorded_clusterer  # slow to import
+    from coe_agents.config.sampling_group import create_named_clusterer, create_recorded_clusterer  # slow to import
 
     if is_recorded or not isinstance(name, str):
         return create_recorded_clusterer(name)
@@ -175,12 +175,8 @@ def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS"
     resolved = [Path(os.path.abspath(path)) for path in paths]
     if len(set(resolved)) < len(resolved):
         raise typer.BadParameter(f"each {of} must be given once. Remove the repetition", param_hint=option)
-    n_parts = 1
-    while True:
-        names = ["/".join(path.parts[-n_parts:]) for path in resolved]
-        if len(set(names)) == len(names):
-            return names
-        n_parts += 1
+    named = (["/".join(path.parts[-n_parts:]) for path in resolved] for n_parts in count(1))
+    return next(names for names in named if len(set(names)) == len(names))
 
 
 def ray_options(options: EngineOptions) -> EngineOptions | None:
@@ -190,9 +186,8 @@ def ray_options(options: EngineOptions) -> EngineOptions | None:
         return options
     for name in ("address", "actors", "gpus_per_actor", "part_timeout", "partition_size"):
         if getattr(options, name):
-            raise typer.BadParameter(
-                "it requires --engine ray. Add --engine ray, or omit it", param_hint=f"--{name.replace('_', '-')}"
-            )
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter("it requires --engine ray. Add --engine ray, or omit it", param_hint=option)
     return None
 
 
@@ -201,24 +196,27 @@ def create_pool(
     config: "Config | None",
     create: Callable[..., Any],
     *,
-    n_parts: int,
+    n_questions: int,
+    usual_size: int,
     at_once: int | None,
     **options: Any,
-) -> "tuple[Pool, Callable[..., Any]]":
-    """Returns the actors, and what makes the group in each: `create`, called with its share of a configuration.
+) -> "tuple[Pool, Callable[..., Any], int]":
+    """Returns the actors, what makes the group in each, and how many of the questions are in a part.
+
+    The group is what `create` returns, called with its share of a configuration.
 
     There are as many actors as requested, else one for each machine, but no more than parts of the work, and than can
     share the limits of the endpoints: an idle one would waste its share.
     """
     from coe_agents.experiments.ray_cluster import Pool, n_nodes
 
-    bound = most_actors(config, at_once)
-    bounds = (ray.actors or n_nodes(), n_parts, *(() if bound is None else (bound,)))
+    bound, size = most_actors(config, at_once), ray.partition_size or usual_size
+    bounds = (ray.actors or n_nodes(), -(-n_questions // size), *(() if bound is None else (bound,)))
     limit = {} if ray.part_timeout is None else {"seconds": ray.part_timeout}
     pool = Pool(max(1, min(bounds)), ray.gpus_per_actor, **limit)
     # called in the actors, whose environment holds the keys
     share = share_limits(config, pool.n_actors)
-    return pool, partial(create, share, n_sharing=pool.n_actors, at_once=at_once, **options)
+    return pool, partial(create, share, n_sharing=pool.n_actors, at_once=at_once, **options), size
 
 
 def most_actors(config: "Config | None", at_once: int | None) -> int | None:

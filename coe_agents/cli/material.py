@@ -12,16 +12,15 @@ from coe_agents.cli.options import SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import sample_to
 from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
 from coe_agents.config.build import create_clusterer
-from coe_agents.config.judging import judging_of
+from coe_agents.config.sampling_group import judging_of
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import SampledQuestion, Samples
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.experiments.groups import order_by_responses
+from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.experiments.ranking import order_by_responses
 from coe_agents.text import quantity
-from coe_agents.tinyworld.questions import find_questions
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)
@@ -73,12 +72,7 @@ class Material:
 
 
 def create_sampled_material(
-    config: Path | None,
-    datasets: Sequence[str] | None,
-    folder: Path,
-    *,
-    limit: int,
-    seed: int,
+    config: Path | None, datasets: Sequence[str] | None, folder: Path, *, limit: int, seed: int
 ) -> Material:
     """Returns material from the agents of a configuration, by default `reproduce.toml`.
 
@@ -95,7 +89,6 @@ def create_sampled_material(
     @cache
     def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
         parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
-        found = find_questions(source, split, seed=seed)
         options = SamplingOptions(
             dataset=source,
             split=split,
@@ -104,7 +97,7 @@ def create_sampled_material(
             seed=seed,
             p_false=temperature is None,
         )
-        sample_to(options, found, _varied(settings, temperature, seed=seed))
+        sample_to(options, _varied(settings, temperature, seed=seed))
         return _read([options.out / SAMPLES])
 
     splits = {source: _splits(source) for source in sources}
@@ -165,15 +158,12 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
         # by their responses only, so that groups do not depend on names
         agents = order_by_responses((name for name in in_files if not name.endswith(_TWIN)), questions)
     elif missing := [name for name in agents if name not in in_files]:
-        raise ConfigurationError(
-            f'"--agents" must name agents of the files; got {", ".join(missing)}',
-            hint=f"The files have {', '.join(sorted(in_files))}",
-        )
+        hint = f"The files have {', '.join(sorted(in_files))}"
+        raise ConfigurationError(f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint)
     names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
     found, _ = create_setting(ScoringOptions(config=config), paths)
     setting = _with_cache(found)
     source = ", ".join(path.name for path in paths)
-    left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}
     counts = [
         sum(response["agent"] == name for response in question.responses) for question in questions for name in names
     ]
@@ -190,7 +180,7 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
         },
         datasets={source: (None, lambda: questions)},
         panels=[(source, lambda: questions)] * 2,
-        left_out=left_out,
+        left_out={"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"},
     )
 
 

@@ -15,16 +15,7 @@ if TYPE_CHECKING:
     from coe_agents.cli.material import Material
     from coe_agents.experiments.experiment import Experiment
 
-NAMES = (
-    "all",
-    "model-accuracy",
-    "selective-prediction",
-    "triviaqa",
-    "squad",
-    "epsilon",
-    "sampling",
-    "divergences",
-)
+NAMES = ("all", "model-accuracy", "selective-prediction", "triviaqa", "squad", "epsilon", "sampling", "divergences")
 _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
 
@@ -74,7 +65,7 @@ def reproduce(
         material = create_sampled_material(config, dataset, out / "runs", limit=limit, seed=seed)
     names = _all_of(material) if name == "all" else [name]
     from coe_agents.cli.display.tables import show_experiment
-    from coe_agents.experiments.output import write_to
+    from coe_agents.experiments.experiment import write_to
 
     for each in names:
         found = _experiment(each, material)

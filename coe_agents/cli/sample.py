@@ -4,25 +4,26 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from coe_agents.cli.inputs import create_pool, create_setting, load_quietly, ray_options
-from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
     JsonOption,
+    QuestionOptions,
     SamplingOptions,
     ScoringOptions,
     expand_options,
 )
 from coe_agents.cli.score import show_scores
-from coe_agents.cli.terminal import clean, print_lines
+from coe_agents.cli.terminal import clean, print_lines, resumable
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -40,24 +41,12 @@ SAMPLE_EPILOG = (
 @expand_options
 def sample(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
-    _sample(sampling, engine, ScoringOptions())
-
-
-def _sample(sampling: SamplingOptions, engine: EngineOptions, scoring: ScoringOptions) -> None:
-    ray = ray_options(engine)
-    config = load_quietly(sampling.config)
-    from coe_agents.tinyworld.questions import find_questions
-
-    found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
-    sample_to(sampling, found, config, engine=ray, scoring=scoring)
+    sample_to(sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=ScoringOptions())
 
 
 @expand_options
 def evaluate(
-    sampling: SamplingOptions,
-    scoring: ScoringOptions,
-    engine: EngineOptions,
-    as_json: JsonOption = False,
+    sampling: SamplingOptions, scoring: ScoringOptions, engine: EngineOptions, as_json: JsonOption = False
 ) -> None:
     """Run `sample`, then `score`. A new run records --correctness; without it, the run is judged as it records."""
     names_all = scoring.clusterer is not None and scoring.correctness != "judge"
@@ -65,13 +54,12 @@ def evaluate(
     if own.correctness == "judge" or (own.correctness == "entailment" and (own.config or own.clusterer)):
         create_setting(own, [sampling.out])  # a model that is missing is reported before anybody is asked
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        _sample(sampling, engine, scoring)
+        sample_to(sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring)
     show_scores([sampling.out], own, as_json=as_json)
 
 
 def sample_to(
     options: SamplingOptions,
-    found: "QuestionsOnDisk",
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
@@ -79,17 +67,22 @@ def sample_to(
 ) -> None:
     """Asks the agents of a configuration the questions of a set, and stores the responses in the folder `options.out`.
 
-    `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name. `scoring`
-    says how the answers are judged; what the folder already records stays, since no response depends on it.
+    `config`, None for tinyworld, is what the options name. `scoring` says how the answers are judged; what the folder
+    already records stays, since no response depends on it.
     """
     import asyncio
 
+    from coe_agents.tinyworld.questions import find_questions
+
     seed, passages = options.seed, options.with_context
+    found = find_questions(options.dataset, options.split, seed=seed)
     questions = found.questions.first(options.limit or None)
     for question in questions if passages else ():
         question.prompt(with_context=True)  # raises where there is no passage, before a run begins
-    from coe_agents.config.judging import judging_of
-    from coe_agents.config.sampling_group import create_group  # slow to import: mistakes above are reported first
+    from coe_agents.config.sampling_group import (
+        create_group,  # slow to import: mistakes above are reported first
+        judging_of,
+    )
     from coe_agents.evaluation.origin import JUDGED, Judging, recorded_judging
 
     p_false = options.p_false
@@ -118,13 +111,12 @@ def sample_to(
             elif not missing:
                 store.finish()
             else:
+                from coe_agents.experiments.dataset_run import sample as sample_parts
                 from coe_agents.experiments.ray_cluster import cluster
-                from coe_agents.experiments.ray_sampling import sample as sample_parts
 
                 with cluster(engine.address):
-                    size = engine.partition_size or 100
-                    n_parts = -(-max(missing.values()) // size)
-                    pool, create = create_pool(engine, config, create_group, n_parts=n_parts, **asked)
+                    parts = {"n_questions": max(missing.values()), "usual_size": 100}
+                    pool, create, size = create_pool(engine, config, create_group, **parts, **asked)
                     sample_parts(questions, create, store, pool, agents=[*missing], size=size, on_unit=on_unit)
 
 
@@ -166,21 +158,109 @@ def times(n: int) -> str:
 
 
 def describe_dataset(found: "QuestionsOnDisk", asked: "Iterable[object]", limit: int) -> dict[str, Any]:
-    """Returns what the settings of a run say about its dataset; `asked` are the questions chosen."""
-    return {
-        "source": found.source,
-        "n_records": found.n_records,
-        "n_questions": len(found.questions),
-        "limit": limit,
-        "sha256": _digest(json.dumps(value) for value in asked),
-    }
+    """Returns what the settings of a run say about its dataset; `asked` are the questions chosen.
 
-
-def _digest(values: "Iterable[str]") -> str:
-    """Returns the SHA-256 digest of a list of JSON, of which one value at a time is in memory."""
+    The digest is that of a list of JSON, of which one value at a time is in memory.
+    """
     digest, separator = hashlib.sha256(b"["), ""
-    for value in values:
-        digest.update((separator + value).encode())
+    for value in asked:
+        digest.update((separator + json.dumps(value)).encode())
         separator = ", "
     digest.update(b"]")
-    return digest.hexdigest()
+    counts = {"n_records": found.n_records, "n_questions": len(found.questions), "limit": limit}
+    return {"source": found.source, **counts, "sha256": digest.hexdigest()}
+
+
+RUN_EPILOG = (
+    "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
+    "the command, 130 interrupted."
+)
+Correctness = Literal["reference", "f1", "rouge_l", "entailment", "judge"]
+
+
+@expand_options
+def run(
+    engine: EngineOptions,
+    asking: QuestionOptions,
+    correctness: Annotated[
+        Correctness | None,
+        typer.Option(
+            metavar="NAME",
+            help="When an answer is right: reference, it equals a reference answer; f1 and rouge_l, it shares words "
+            "with one; entailment, the entailment model of [clusterer] finds it equivalent to one; judge, the [judge] "
+            "finds it right. Default: as `sample` records it, reference; for tinyworld its entailment model.",
+        ),
+    ] = None,
+) -> None:
+    """Ask the group as configured, with rounds, adaptive sampling and escalation, and keep every decision.
+
+    The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
+    """
+    ray = ray_options(engine)
+    settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
+    # slow to import: mistakes above are reported first
+    from coe_agents.experiments.dataset_run import Timings, create_run_group, decide_all, decide_parts, keep_prices
+    from coe_agents.tinyworld.questions import find_questions
+
+    found = find_questions(asking.dataset, asking.split, seed=seed)
+    questions = found.questions.first(asking.limit or None)
+    options: dict[str, Any] = {"seed": seed, "at_once": asking.at_once, "correctness": correctness}
+    options["is_tinyworld"] = asking.dataset == "tinyworld"
+    group = create_run_group(settings, **options)
+    depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
+    from coe_agents.cli.display.progress import progress
+    from coe_agents.evaluation.origin import DECIDER, DECISIONS, read_run
+    from coe_agents.evaluation.sample_collection import Units
+    from coe_agents.evaluation.samples.store import Store
+
+    n_all = len(questions)
+    with (
+        Store(out, depends, Units(questions, {DECIDER: 1}, seed=seed), name=DECISIONS) as store,
+        Timings(out) as timings,
+        resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
+        progress({"questions": (n_all - store.n_pending, n_all)}, what=("question", "questions")) as advance,
+    ):
+
+        def on_row(row: Mapping[str, Any]) -> None:
+            advance("questions", row["error"] is not None)
+
+        if store.n_pending < n_all:
+            read_run(out)  # raises before anything is asked, if another release wrote it
+        keep_prices(out, group.prices)
+        if ray is None:
+            import asyncio
+
+            asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
+        elif not (n_pending := store.n_pending):
+            store.finish()
+        else:
+            from coe_agents.experiments.ray_cluster import cluster
+
+            with cluster(ray.address):
+                parts = {"n_questions": n_pending, "usual_size": 10}
+                pool, create, size = create_pool(ray, settings, create_run_group, **parts, **options)
+                decide_parts(questions, create, store, timings, pool, size=size, on_row=on_row)
+    _show_end(out, n_all, group.criterion.name)
+
+
+def _show_end(out: Path, n_items: int, criterion: str) -> None:
+    from coe_agents.evaluation.origin import DECISIONS, read_run
+
+    run = read_run(out)
+    items = run.items.values()
+    n_answered = sum(item.is_answered for item in items)
+    verdicts = [item.correct for item in items if item.correct is not None]
+    wrong = sum(1 - correct for correct in verdicts)
+    judged = f", {wrong:.4g} of these wrong by {criterion}" if verdicts else ", none judged" if n_answered else ""
+    n_escalated = sum(item.is_escalated for item in items)
+    n_failed_agents = sum(bool(item.decision["failed_agents"]) for item in items)
+    withheld = f"{len(items) - n_answered} withheld, {n_escalated} escalated"
+    path = clean(str(out / DECISIONS))
+    print_lines(f"{quantity(n_items, 'question')}: {n_answered} answered{judged}; {withheld}. {path}")
+    if n_failed_agents:
+        print_lines(f"In {n_failed_agents} of them an agent failed in the last round; the others decided.")
+    if run.errors:
+        first, *_ = run.errors.values()
+        print_lines(f"The group failed {times(len(run.errors))}; the first error: {clean(first)}")
+        print_lines("Rerun the same command to repeat the failed questions.")
+        raise typer.Exit(Exit.FAILED)

@@ -1,4 +1,4 @@
-"""Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
+"""Owns the commands `score` and `report`: how well scores tell wrong answers from right ones; a page of it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coe_agents.cli.claims import ClaimsOption, show_claim_scores
-from coe_agents.cli.inputs import check_proposer, create_setting, without_rulings
+from coe_agents.cli.inputs import check_proposer, create_setting, load_quietly, without_rulings
 from coe_agents.cli.options import (
     JsonOption,
     ProposerOption,
@@ -18,10 +18,12 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import print_json
+from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.files import write
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+    from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.policy.estimators import Estimator
 
 
@@ -115,3 +117,49 @@ def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
             )
         found[entry.attr] = load_estimator(entry, folder=Path())
     return found
+
+
+@expand_options
+def report(
+    run: Annotated[
+        list[Path],
+        typer.Argument(help="The folder of a run of `sample`, or files of saved responses; or the folder of a `run`."),
+    ],
+    scoring: ScoringOptions,
+    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    resamples: ResamplesOption = 1000,
+) -> None:
+    """Write one HTML page that needs no network: of saved responses, or of a run.
+
+    For saved responses it shows scores, curves, adjustable thresholds, which begin at those of the policy in --config,
+    and all questions. For a run it shows what the policy did with each question, round by round. The options of scoring
+    are for saved responses. To compare runs: coe-agents compare.
+    """
+    from coe_agents.evaluation import Samples
+    from coe_agents.evaluation.origin import DECISIONS, read_run
+
+    note = None
+    if any((path / DECISIONS).is_file() for path in run):
+        if len(run) > 1:
+            message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
+            raise typer.BadParameter(message, param_hint="'run'")
+        from coe_agents.experiments.run_page import create_run_page
+
+        decided = read_run(run[0])
+        page, count = create_run_page(decided, n_resamples=resamples), len(decided.items) + len(decided.errors)
+    else:
+        from coe_agents.evaluation.html.report_page import create_page
+
+        config = None if scoring.config is None else load_quietly(scoring.config)
+        setting, judging = create_setting(scoring, run, config)
+        title, note, policy = ", ".join(path.resolve().name for path in run), judging.note(), None
+        if config is not None:
+            from coe_agents.config.build import create_policy
+
+            policy = create_policy(config)
+        with Samples(run) as questions:
+            asked, count = without_rulings(questions, argument="run"), len(questions)
+            page = create_page(asked, setting, title=title, n_resamples=resamples, note=note, policy=policy)
+    write(out, page.encode(errors="replace"))
+    print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
+    print_lines(note)

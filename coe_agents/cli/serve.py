@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from coe_agents.cli.inputs import load_quietly
-from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import ConfigOption
 from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
-from coe_agents.cli.terminal import print_lines
+from coe_agents.cli.terminal import clean_up_after_interrupt, print_lines
 
 _LOOPBACK = "127.0.0.1"
 
@@ -25,8 +24,7 @@ def serve(
     ] = _LOOPBACK,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for a free one.")] = 8000,
     api_key_env: Annotated[
-        str | None,
-        typer.Option(help="NAME of the environment variable with the key that callers must send."),
+        str | None, typer.Option(help="NAME of the environment variable with the key that callers must send.")
     ] = None,
     allow_host: Annotated[
         list[str] | None,
@@ -62,9 +60,8 @@ def serve(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--api-key-env") from error
     if key is None and host != _LOOPBACK:
-        raise typer.BadParameter(
-            f"without a key the server listens at {_LOOPBACK} only. Add --api-key-env", param_hint="--host"
-        )
+        message = f"without a key the server listens at {_LOOPBACK} only. Add --api-key-env"
+        raise typer.BadParameter(message, param_hint="--host")
     settings = load_quietly(config)
     from coe_agents.serve import Group, create_app
     from coe_agents.serve.access import LOOPBACK

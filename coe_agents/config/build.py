@@ -33,11 +33,7 @@ from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
 from coe_agents.graph.nodes.coordinator import OnUnavailable
 from coe_agents.graph.recording import Recording
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import (
-    KINDS,
-    AgentWeights,
-    Policy,
-)
+from coe_agents.policy import KINDS, AgentWeights, Policy
 from coe_agents.presets import preset
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact

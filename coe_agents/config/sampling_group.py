@@ -1,23 +1,100 @@
-"""Owns the agents of a sampling run: how they are asked, and which of their settings the run stores."""
+"""Owns what a run asks, and what it records: the agents of a sampling run, and the clusterer by which it is judged.
 
+The name of a clusterer, and a recorded table, are read as a section of a configuration would be, so that each
+clusterer is made in one place.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
+from pydantic import TypeAdapter
+
 import coe_agents
-from coe_agents.agents.self_assessment import ask_p_false
-from coe_agents.clustering import NormalizedMatch
+from coe_agents.agents.judge import ask_p_false
+from coe_agents.clustering import Clusterer, NormalizedMatch
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.config.build import create_agents
+from coe_agents.config import schema
+from coe_agents.config.build import clusterer_of, create_agents
 from coe_agents.config.models import default_at_once
-from coe_agents.config.schema import Config
+from coe_agents.config.schema import Config, describe_unknown
 from coe_agents.errors import ConfigurationError, InvalidReplyError, secrets_of
 from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.origin import Judging
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
+from coe_agents.extensions import find_extension
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
 from coe_agents.presets import preset
 from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import tinyworld_agents
 from coe_agents.types import AgentReply, AgentRequest, Response, usable
+
+NAMES = ("normalized", "actions", "tinyworld")
+"""The clusterers that a name is enough for, besides those of other packages."""
+_TINYWORLD = {"kind": "entailment", "model": "tinyworld"}
+_OF_MACHINE = {"base_url", "api_key_env", "device"}
+_SECTION: TypeAdapter[Any] = TypeAdapter(schema.ClustererSection)
+
+
+def judging_of(config: Config | None, *, is_tinyworld: bool) -> Judging:
+    """Returns how a run of a configuration, None for tinyworld's, is judged.
+
+    Where the dataset is tinyworld (`is_tinyworld`) and its own model clusters, that model says what is right, too: its
+    language models answer in sentences, which no reference equals.
+    """
+    clusterer = "tinyworld" if config is None else describe(config)
+    return Judging(clusterer, "entailment") if is_tinyworld and clusterer == "tinyworld" else Judging(clusterer)
+
+
+def describe(config: Config) -> str | dict[str, Any]:
+    """Returns the clusterer of a configuration by its name, else as its table, without addresses and keys."""
+    table, tinyworlds = (
+        section.model_dump(mode="json", exclude=_OF_MACHINE)
+        for section in (config.clusterer, _SECTION.validate_python(_TINYWORLD))
+    )
+    if table == tinyworlds:
+        return "tinyworld"
+    told: dict[str, Any] = redact_all({name: value for name, value in table.items() if value != {}}, config.secrets)
+    return str(told["kind"]) if set(told) == {"kind"} else told
+
+
+def create_named_clusterer(name: str) -> Clusterer:
+    """Returns the clusterer of a name: one without a model, tinyworld's, or one of the user's; else a ValueError."""
+    if name not in NAMES and find_extension("clusterer", name) is None:
+        raise ValueError(describe_unknown("clusterer", NAMES, name))
+    table = _TINYWORLD if name == "tinyworld" else {"kind": name}
+    return clusterer_of(_SECTION.validate_python(table), folder=Path())
+
+
+def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
+    """Returns the clusterer that a run recorded.
+
+    A record is data that may come from anybody: it names no module whose code is run, and no server that is asked.
+
+    Raises:
+        ConfigurationError: It needs an address, options or code that only a configuration can give.
+    """
+    try:
+        if isinstance(recorded, str) and ":" not in recorded:
+            return create_named_clusterer(recorded)
+        section = _SECTION.validate_python({"kind": recorded} if isinstance(recorded, str) else recorded)
+        is_local = isinstance(section, schema.EmbeddingClusterer) and section.provider == "huggingface"
+        if isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer) or (
+            is_local and not section.options
+        ):
+            return clusterer_of(section, folder=Path())
+    except ValueError as error:  # also pydantic's
+        raise _not_rebuilt(recorded, str(error)) from error
+    raise _not_rebuilt(recorded, "it takes an address, options or code of yours")
+
+
+def _not_rebuilt(recorded: object, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the clusterer that the run recorded, {recorded}, cannot be created from its record: {why}",
+        hint="Name it: --config FILE, the configuration of the run, or --clusterer NAME",
+    )
+
 
 _STORED = ["name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars", "on_greedy"]
 

@@ -379,11 +379,6 @@ else:
     ]
 
 
-def _usual_policy() -> PolicyConfig:
-    policy: PolicyConfig = _policy_section("regime", KINDS["regime"])(kind="regime")
-    return policy
-
-
 class RecordConfig(_Section):
     """Where `ask` and `serve` record cases: a store, as `coe-agents harvest` names one, and the share of audits."""
 
@@ -400,7 +395,7 @@ class Config(_Section):
     agents: list[AgentConfig] = Field(min_length=1)
     answers: AnswersConfig | None = None
     clusterer: ClustererSection = Field(default=cast("Any", None))
-    policy: PolicySection = Field(default_factory=_usual_policy)
+    policy: PolicySection = Field(default_factory=lambda: _policy_section("regime", KINDS["regime"])(kind="regime"))
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     claims: ClaimsConfig | None = None
@@ -476,9 +471,8 @@ def load_config(path: Path) -> Config:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"{path} cannot be read: {error}", hint='Check the path; "coe-agents config init" writes an example'
-        ) from error
+        hint = 'Check the path; "coe-agents config init" writes an example'
+        raise ConfigurationError(f"{path} cannot be read: {error}", hint=hint) from error
     return read_config(text, path)
 
 
@@ -532,12 +526,8 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             return f"{message}; got {fault['input']}"  # a number
         case "list_type" | "string_type" | "dict_type":  # the value is not shown: it may be a key
             got = next((word for kind, word in _TOML_KINDS.items() if isinstance(fault["input"], kind)), "a date")
-            remedy = {
-                "list_type": "Put it in brackets",
-                "string_type": "Put it in quotes",
-                "dict_type": "Make it a table",
-            }
-            return f"{message}; got {got}. {remedy[fault['type']]}"
+            remedy = {"list": "Put it in brackets", "string": "Put it in quotes", "dict": "Make it a table"}
+            return f"{message}; got {got}. {remedy[fault['type'].removesuffix('_type')]}"
     return message
 
 

@@ -1,4 +1,7 @@
-"""Owns the advice on a group from its own labelled samples: each figure out of fold, comparisons adjusted by Holm."""
+"""Owns the advice on a group from its own labelled samples, and whether it is right under given weights.
+
+Each figure is out of fold, and comparisons are adjusted by Holm.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,16 +10,82 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from coe_agents.checks import require
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.calibration.calibrate import Judged, to_shares
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_ridge, to_folds
-from coe_agents.evaluation.calibration.trust import shares_right
-from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
+from coe_agents.evaluation.metrics.bootstrap import Estimate, mean_with_interval, resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, Ranking, area_under_roc, join_ties
+from coe_agents.evaluation.scoring.correctness import mean_verdict
 from coe_agents.policy import Measurement, agreement_weights
 from coe_agents.policy.estimators import DEFAULT_SCORE, score_of
 from coe_agents.policy.learned_gates import confidence_features, distributions_of, gate_features
 from coe_agents.uncertainty.ties import TIE, shares_lead
+
+
+def shares_right(rows: Sequence[Judged], weights: Mapping[str, float] | None = None) -> FloatArray:
+    """Returns the share of each leading answer that is right under weights, shape `(n,)`, in [0, 1].
+
+    Clusters that tie for the lead count by their mean; NaN where no verdict on them is known, or no agent of a weight
+    above 0 responded. `rows` are those of `judge_samples(..., every_cluster=True)`; `weights` None: all equal.
+    """
+    found = []
+    for row in rows:
+        names = list(row.measurement.agents)
+        own = np.array([1.0 if weights is None else weights.get(name, 0.0) for name in names])
+        if not own.any():
+            found.append(np.nan)
+            continue
+        leading = np.flatnonzero(shares_lead(own @ distributions_of(row.measurement, names)))
+        right = mean_verdict([row.verdicts[cluster] for cluster in leading])
+        found.append(np.nan if right is None else right)
+    return np.array(found)
+
+
+@dataclass(frozen=True, slots=True)
+class TrustCheck:
+    """What weights change, on the labelled questions.
+
+    Attributes:
+        n_labelled: How many questions have a verdict under both.
+        equal: The accuracy of the group's answer with equal weights; an answer that ties counts by its share.
+        weighted: The accuracy with the weights.
+        difference: `weighted` - `equal`, with its paired 95 % interval.
+        agents: The accuracy of each agent by itself.
+    """
+
+    n_labelled: int
+    equal: float
+    weighted: float
+    difference: Estimate
+    agents: Mapping[str, float]
+
+    @property
+    def best(self) -> str:
+        """The agent that is right most often; of equals the first by name."""
+        return min(self.agents, key=lambda name: (-self.agents[name], name))
+
+
+def check_weights(
+    rows: Sequence[Judged], weights: Mapping[str, float], *, n_resamples: int = 1000
+) -> TrustCheck | None:
+    """Compares the accuracy with `weights` to that with equal ones, on the labelled rows; None if there are none.
+
+    The weights must not come from these labels. `rows` are as in `shares_right`.
+    """
+    equal, weighted = shares_right(rows), shares_right(rows, weights)
+    known = ~np.isnan(equal + weighted)
+    if not known.any():
+        return None
+    own = {name: shares_right(rows, {name: 1.0}) for name in weights}
+    return TrustCheck(
+        int(known.sum()),
+        float(equal[known].mean()),
+        float(weighted[known].mean()),
+        mean_with_interval((weighted - equal)[known], n_resamples=n_resamples),
+        {name: float(np.nanmean(right)) for name, right in own.items() if not np.isnan(right).all()},
+    )
+
 
 FEWEST = 50
 """The fewest labelled questions: with fewer, a fold has hardly an error in it, and an interval says next to nothing."""
@@ -122,11 +191,8 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     names = {name for row in rows for name in row.measurement.agents}
     known = [row for row in rows if row.verdicts and None not in row.verdicts]
     complete = [row for row in known if names <= row.measurement.agents.keys()]
-    if len(complete) < FEWEST:
-        raise ValueError(
-            f"advice needs at least {FEWEST} labelled questions to which all agents responded; got {len(complete)} of "
-            f"{len(rows)}. Label more, or give references"
-        )
+    must = f"of {len(rows)} questions at least {FEWEST} must be labelled and have responses of all agents"
+    require(len(complete) >= FEWEST, must, len(complete), "Label more, or give references")
     group = _Group(complete, n_resamples)
     rows, right = group.rows, group.right
     scores = {name: group.score(name) for name in _SCORES}
@@ -266,9 +332,7 @@ class _Group:
                 return np.asarray(np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0))
 
         value = mean([area_under_roc(ranking.tally()) for ranking, _ in rankings])
-        drawn = [
-            mean([area_under_roc(each.tally(counts[:, own])) for each, own in rankings]) for counts in self._counts
-        ]
+        drawn = [mean([area_under_roc(one.tally(counts[:, own])) for one, own in rankings]) for counts in self._counts]
         return float(value[0]), np.concatenate(drawn)
 
     def mean(self, values: FloatArray) -> tuple[float, FloatArray]:
@@ -328,17 +392,14 @@ class _Group:
         """Returns what the first n responses of each agent lose against all, by counts; n doubles up to all."""
         most = max(len(own) for row in self.rows for own in row.said.values())
         sizes = [n for n in (1, 2, 3, 5, 10, 20, 50, 100) if n < most] + [most]
-        found = {}
+        found = dict[tuple[int, str], tuple[float, FloatArray]]()
         for n in sizes:
             right, votes = np.array([_with_first(row, n) for row in self.rows]).T
-            found[n] = {"auroc": self.auroc(right, votes), "accuracy": self.mean(right)}
-        flat = {
-            (n, what): (value - found[most][what][0], drawn - found[most][what][1])
-            for n, own in found.items()
-            for what, (value, drawn) in own.items()
-        }
-        adjusted = _adjust(flat)
-        return {n: {what: adjusted[n, what] for what in own} for n, own in found.items()}
+            found |= {(n, "auroc"): self.auroc(right, votes), (n, "accuracy"): self.mean(right)}
+        of_all = {what: found[most, what] for what in ("auroc", "accuracy")}
+        less = {key: (value - of_all[key[1]][0], drawn - of_all[key[1]][1]) for key, (value, drawn) in found.items()}
+        adjusted = _adjust(less)
+        return {n: {what: adjusted[n, what] for what in of_all} for n in sizes}
 
 
 def _with_first(row: Judged, n: int) -> tuple[float, float]:

@@ -1,18 +1,22 @@
-"""Owns how saved responses came about, and how they are judged: what their run recorded, and reading it back."""
+"""Owns what runs recorded: how responses came about and are judged, and decisions, with the names of their files."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
+from coe_agents import checks
+from coe_agents.decision.group_decision import amount, check_decision, count, share
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.evaluation.samples.store import SETTINGS
 from coe_agents.files import parse_json
 from coe_agents.policy.calibrated import AskedAgent
+from coe_agents.types import FinalAction
 
 JUDGED = "judged"
 """The key of a run's settings under which it is recorded how its answers are judged; see `Judging`."""
+_T = TypeVar("_T")
 _PLAIN = {"instruction": "", "question": "{question}", "passages": False, "shots": 0}
 
 
@@ -88,28 +92,28 @@ def recorded_judging(paths: Iterable[Path], *, must_agree: bool = True) -> Judgi
 def _origins(paths: Iterable[Path]) -> list[Origin]:
     found = list[Origin]()
     for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
-        if (origin := _read(folder)) not in found:
+        hint = "Restore it, or move the samples to a folder without it"
+        origin = _read(folder / SETTINGS, _to_origin, holds="the settings of a run", hint=hint)
+        if origin not in found:
             found.append(origin)
     return found
 
 
-def _read(folder: Path) -> Origin:
-    path = folder / SETTINGS
-    if not path.is_file():
-        return Origin()
+def _read(path: Path, read: Callable[[dict[str, Any]], _T], *, holds: str, hint: str) -> _T:
+    """Returns what is read of the JSON object in a file, of {} without one; a SamplesError if it does not hold that."""
     try:
-        settings = parse_json(path.read_bytes())
-        return Origin(
-            agents={agent["name"]: _asked(agent) for agent in settings.get("agents", [])},
-            prompt=_prompt_in_words(settings["prompt"]) if "prompt" in settings else None,
-            answers=settings.get("answers", "" if "prompt" in settings else None),
-            judging=_to_judging(**settings[JUDGED]) if JUDGED in settings else None,
-        )
+        return read(parse_json(path.read_bytes()) if path.is_file() else {})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SamplesError(
-            f"{path} does not hold the settings of a run: {type(error).__name__}: {error}",
-            hint="Restore it, or move the samples to a folder without it",
-        ) from error
+        raise SamplesError(f"{path} does not hold {holds}: {type(error).__name__}: {error}", hint=hint) from error
+
+
+def _to_origin(settings: Mapping[str, Any]) -> Origin:
+    return Origin(
+        agents={agent["name"]: _asked(agent) for agent in settings.get("agents", [])},
+        prompt=_prompt_in_words(settings["prompt"]) if "prompt" in settings else None,
+        answers=settings.get("answers", "" if "prompt" in settings else None),
+        judging=_to_judging(**settings[JUDGED]) if JUDGED in settings else None,
+    )
 
 
 def _to_judging(clusterer: object, correctness: object) -> Judging:
@@ -133,3 +137,173 @@ def _prompt_in_words(prompt: Mapping[str, Any]) -> str:
     if said["passages"]:
         said["with_context"] = prompt.get("with_context")
     return "" if said == _PLAIN else json.dumps(said, sort_keys=True)
+
+
+DECISIONS = "run.decisions.jsonl"
+"""One line for each question; the same bytes whenever the same run is repeated or resumed."""
+SECONDS = "run.seconds.jsonl"
+"""How long each took. It is apart, because it differs each time."""
+PRICES = "prices.json"
+"""The prices of the configuration; results do not depend on them."""
+DECIDER = "group"
+"""What stands as the agent in each line: the whole group has decided."""
+_PARTS = ("coe", "aleatoric", "epistemic")
+_READ = (*_PARTS, "conformity", "tokens", "n_rounds", "trajectory", "decided_by", "failed_agents")
+"""The keys of a decision that statistics read; what else it holds is shown only where it can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a run decided about one question.
+
+    Attributes:
+        action: "answer", "abstain" or "escalate", after all.
+        correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
+        verdicts: Whether the group's leading answer was right after each round; None where there was none.
+        is_escalated: Whether the policy escalated, whoever decided then.
+        decision: The graph's whole decision; see `coe_agents.decision.DecisionData`.
+        seconds: How long it took; None if that is not known.
+        cost: By the prices of the tokens; None where an agent has none.
+    """
+
+    id: str
+    question: str
+    action: str
+    correct: float | None
+    verdicts: tuple[float | None, ...]
+    is_escalated: bool
+    decision: Mapping[str, Any]
+    seconds: float | None = None
+    cost: float | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.action == "answer"
+
+    @property
+    def leading_correct(self) -> float | None:
+        if self.is_answered:
+            return self.correct
+        return self.verdicts[-1] if self.verdicts else None
+
+    @property
+    def usage(self) -> list[tuple[str, float, float]] | None:
+        """The agent, the input and the output tokens of each; None where they are not known."""
+        tokens = self.decision["tokens"]
+        if tokens is None or any(None in each.values() for each in tokens.values()):
+            return None
+        return [(name, each["input_tokens"], each["output_tokens"]) for name, each in tokens.items()]
+
+    @property
+    def tokens(self) -> float | None:
+        """Input and output tokens of all requests; None where they are not known."""
+        usage = self.usage
+        return None if usage is None else float(sum(given + said for _, given, said in usage))
+
+    @property
+    def n_requests(self) -> int:
+        """How many requests the agents were sent and answered; one more if an arbiter decided."""
+        agents = self.decision["agents"].values()
+        asked = sum(each["n_requests"] for agent in agents for each in agent["sampling"])
+        others = set(self.decision["tokens"] or ()) - set(self.decision["agents"]) - set(self.decision["failed_agents"])
+        return int(asked + len(others))
+
+    @property
+    def decided_by(self) -> str:
+        """Who: "group", or an arbiter's name; "nobody" where it stayed escalated."""
+        return "nobody" if self.action == "escalate" else str(self.decision["decided_by"])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A folder that `coe-agents run` wrote.
+
+    Attributes:
+        items: By id, in the order of the file.
+        errors: The reason of each question that failed, by id; they are not in `items`.
+        settings: All that the decisions depend on.
+        prices: Price per million tokens of each agent, as {"input": ..., "output": ...}.
+    """
+
+    name: str
+    items: Mapping[str, Item]
+    errors: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+def read_run(folder: Path) -> Run:
+    """Reads a run; a SamplesError if it is not one, or holds two decisions on one question."""
+    path = folder / DECISIONS
+    if not path.is_file():
+        hint = "Name a folder that coe-agents run --out FOLDER wrote"
+        raise SamplesError(f"{folder} holds no {DECISIONS}", hint=hint)
+    seconds = {}
+    for number, row in _rows(folder / SECONDS) if (folder / SECONDS).is_file() else ():
+        try:
+            seconds[row["id"]] = None if row["seconds"] is None else amount(row["seconds"], "seconds")
+        except (KeyError, TypeError, ValueError) as error:
+            raise _broken(folder / SECONDS, number, error) from error
+    items, errors = dict[str, Item](), dict[str, str]()
+    places = dict[str, tuple[int, Mapping[str, Any]]]()
+    for number, row in _rows(path):
+        first, same = places.setdefault(row["id"], (number, row))
+        if row != same:
+            hint = "Remove one of the lines, or rerun coe-agents run in another folder"
+            raise SamplesError(f"{path}:{number}: line {first} holds another decision on {row['id'][:50]!r}", hint=hint)
+        try:
+            if row["error"] is not None:
+                errors[row["id"]] = str(row["error"])
+                continue
+            items[row["id"]] = _to_item(row, seconds.get(row["id"]))
+        except (KeyError, ValueError) as error:
+            raise _broken(path, number, error) from error
+    hint = "Restore it, or rerun coe-agents run in another folder"
+    settings = _read(folder / SETTINGS, lambda found: {**found}, holds="the settings of a run", hint=hint)
+
+    def to_prices(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+        return {name: {kind: amount(each[kind], kind) for kind in ("input", "output")} for name, each in found.items()}
+
+    prices = _read(folder / PRICES, to_prices, holds="prices", hint="Rerun coe-agents run to write it")
+    return Run(folder.resolve().name, items, errors, settings, prices)
+
+
+def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
+    try:
+        item = Item(
+            id=row["id"],
+            question=str(row["question"]),
+            action=checks.one_of(row["action"], "action", get_args(FinalAction)),
+            correct=share(row["correct"], "correct"),
+            verdicts=tuple(share(verdict, "verdicts") for verdict in row["verdicts"]),
+            is_escalated=bool(row["escalated"]),
+            decision=row["decision"],
+            seconds=seconds,
+        )
+        check_decision(item.decision, _READ)
+        for agent in item.decision["agents"].values():
+            for asked in agent["sampling"]:
+                count(asked["n_requests"], "n_requests")
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    return item
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    *lines, _ = path.read_bytes().split(b"\n")  # what follows the last line end is incomplete
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = parse_json(line)
+        except ValueError as error:
+            raise _broken(path, number, error) from error
+        if not isinstance(row, dict) or not isinstance(row.get("id"), str):
+            raise _broken(path, number, ValueError("no object with an id"))
+        yield number, row
+
+
+def _broken(path: Path, number: int, error: Exception) -> SamplesError:
+    what = "the time of a question" if path.name == SECONDS else "a decision of a run"
+    return SamplesError(
+        f"{path}:{number}: this is not {what}: {error}",
+        hint="Remove the line, and rerun coe-agents run to decide what is missing",
+    )

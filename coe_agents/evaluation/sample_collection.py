@@ -82,7 +82,7 @@ async def sample(
     """
 
     def note(unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None:
-        store.append(unit, rows)
+        store.append([(unit, rows)])
         on_unit(unit)
 
     await ask_each(questions, group, set(store.pending_units()), note)

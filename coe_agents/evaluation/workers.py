@@ -51,9 +51,8 @@ def start_workers(n_processes: int) -> Iterator[Workers]:
         try:
             yield Workers(n_processes, partial(_map, pool, 2 * n_processes))
         except BrokenProcessPool as error:
-            raise ChildProcessError(
-                f"one of {n_processes} processes was ended; there may be too little memory. Use fewer"
-            ) from error
+            message = f"one of {n_processes} processes was ended; there may be too little memory. Use fewer"
+            raise ChildProcessError(message) from error
         except BaseException:
             for process in set(active_children()) - others:
                 process.terminate()  # what they are at is of no use

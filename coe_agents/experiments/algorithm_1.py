@@ -12,9 +12,9 @@ import numpy as np
 
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, band, paper_rows, plain
-from coe_agents.experiments.groups import JudgedGroup, judge_group
+from coe_agents.experiments.ranking import JudgedGroup, judge_group
 from coe_agents.uncertainty import coordinate, ensemble_mean
 from coe_agents.uncertainty.ties import shares_lead
 
@@ -108,16 +108,8 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
 
 
 _DIVERGENCES = ("kl", "js", "hellinger", "wasserstein")
-_DIVERGENCE_COLUMNS = (
-    "solver",
-    "divergence",
-    "CoE before",
-    "CoE after",
-    "CoE rose",
-    "accuracy before",
-    "accuracy after",
-    "gain",
-)
+_SHARES = ("accuracy before", "accuracy after")
+_DIVERGENCE_COLUMNS = ("solver", "divergence", "CoE before", "CoE after", "CoE rose", *_SHARES, "gain")
 
 
 def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup) -> Experiment:
@@ -169,18 +161,8 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
 
 
 GENERATIONS = (4, 5, 6, 7, 8)
-_SAMPLING_DRAWN = ("accuracy before", "accuracy after", "AUROC of CoE", "CoE")
-_SAMPLING_COLUMNS = (
-    "varied",
-    "value",
-    "accuracy before",
-    "accuracy after",
-    "CoE",
-    "U_A",
-    "U_E",
-    "AUROC of CoE",
-    "ties",
-)
+_SAMPLING_DRAWN = (*_SHARES, "AUROC of CoE", "CoE")
+_SAMPLING_COLUMNS = ("varied", "value", *_SHARES, "CoE", "U_A", "U_E", "AUROC of CoE", "ties")
 
 
 def sampling(
@@ -204,7 +186,8 @@ def sampling(
     rows: list[Row] = [
         row("temperature", value, judge_group(asked, two, setup)) for value, asked in sorted(by_temperature.items())
     ]
-    most = _fewest_responses(questions, two)
+    counts = (Counter(response["agent"] for response in question.responses) for question in questions)
+    most = min((n for count in counts for name, n in count.items() if name in two), default=0)
     rows += [row("generations", n, judge_group(questions, two, setup, n_samples=n)) for n in GENERATIONS if n <= most]
     paper = paper_rows("sampling", _SAMPLING_COLUMNS)
 
@@ -241,8 +224,3 @@ def sampling(
         width=11.0,
         height=4.8,
     )
-
-
-def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
-    counts = (Counter(response["agent"] for response in question.responses) for question in questions)
-    return min((n for count in counts for name, n in count.items() if name in agents), default=0)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.evaluation.run_decisions import Item, Run
+from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.text import quantity
 
@@ -46,9 +47,9 @@ _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "tokens": ("tokens", lambda outcome: outcome.tokens),
     "requests": ("requests", lambda outcome: float(outcome.n_requests)),
     "seconds": ("seconds", lambda outcome: outcome.seconds),
-    "rounds": ("rounds", lambda outcome: float(outcome.n_rounds)),
+    "rounds": ("rounds", lambda outcome: float(outcome.decision["n_rounds"])),
     "escalated": ("escalated", lambda outcome: float(outcome.is_escalated)),
-    "conformity": ("conformity", lambda outcome: outcome.conformity),
+    "conformity": ("conformity", lambda outcome: outcome.decision["conformity"]),
     "cost": ("cost of 1000", lambda outcome: outcome.cost),
 }
 """What each figure is called, and what it is of a question; each is a mean over the questions for which it is known,
@@ -128,11 +129,9 @@ def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
             hint="Rerun coe-agents run, which asks again",
         )
     outcomes = {key: with_cost(item, run.prices) for key, item in run.items.items()}
-    notes = (
-        [f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"]
-        if run.errors
-        else []
-    )
+    notes = list[str]()
+    if run.errors:
+        notes.append(f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out")
     if n_missing := _n_missing(run):
         notes.append(f"{quantity(n_missing, 'question is', 'questions are')} not decided yet: rerun coe-agents run")
     return PolicyOutcomes(name or run.name, outcomes, len(run.errors), notes)
@@ -167,10 +166,7 @@ def price_of(tokens: Sequence[tuple[str, float, float]], prices: Prices) -> floa
 
 
 def compare(
-    policies: Sequence[PolicyOutcomes],
-    *,
-    n_resamples: int = 1000,
-    settings: Mapping[str, str] | None = None,
+    policies: Sequence[PolicyOutcomes], *, n_resamples: int = 1000, settings: Mapping[str, str] | None = None
 ) -> Comparison:
     """Returns the figures of each policy with 95 % bootstrap intervals, and paired differences to the first.
 
@@ -197,10 +193,9 @@ def compare(
         own, other = ([one.outcomes[key] for key in common] for one in (each, first))
         for key, outcome, reference in zip(common, own, other, strict=True):
             if outcome.question != reference.question:
-                raise SamplesError(
-                    f"{each.name} and {first.name} were asked different questions of the id {key[:50]!r}",
-                    hint="Compare runs of one dataset",
-                )
+                what = f"were asked different questions of the id {key[:50]!r}"
+                raise SamplesError(f"{each.name} and {first.name} {what}", hint="Compare runs of one dataset")
+        means = [fmean([item.tokens for item in side if item.tokens is not None] or [0.0]) for side in (own, other)]
         n_intervals = len(policies) - 1
         differences = _estimate(own, other, n_resamples=n_resamples, n_intervals=n_intervals) if common else {}
         deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
@@ -215,7 +210,7 @@ def compare(
                 len(common),
                 shares,
                 n_answers=min(_n_answers(own), _n_answers(other)),
-                token_ratio=_token_ratio(own, other),
+                token_ratio=means[0] / means[1] if all(means) else float("nan"),
                 notes=each.notes,
                 is_cut_short=each.is_cut_short,
             )
@@ -225,14 +220,6 @@ def compare(
 
 def _n_answers(outcomes: Sequence[Item]) -> int:
     return sum(outcome.is_answered and outcome.correct is not None for outcome in outcomes)
-
-
-def _token_ratio(outcomes: Sequence[Item], others: Sequence[Item]) -> float:
-    means = []
-    for side in (outcomes, others):
-        known = [outcome.tokens for outcome in side if outcome.tokens is not None]
-        means.append(sum(known) / len(known) if known else 0.0)
-    return means[0] / means[1] if all(means) else float("nan")
 
 
 def _estimate(
@@ -247,10 +234,7 @@ def _estimate(
 
     point = means(np.ones((1, len(outcomes))))[0]
     drawn = np.concatenate([means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples)])
-    found = {
-        name: with_interval(point[place], drawn[:, place], n_intervals=n_intervals)
-        for place, name in enumerate(FIGURES)
-    }
+    found = {name: with_interval(point[i], drawn[:, i], n_intervals=n_intervals) for i, name in enumerate(FIGURES)}
     return found if others is not None else found | _exact_shares(values, known)
 
 
@@ -323,11 +307,13 @@ def to_experiment(comparison: Comparison) -> Experiment:
 def in_words(comparison: Comparison) -> list[str]:
     """Returns a plain sentence for each policy after the first, or one for the only policy."""
     first, *others = comparison.policies
-    said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}."]
-    for each in others:
-        answers = f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}."
-        said.append(f"{answers}{_times(each, first)}{_verdict(each)}")
-    return said
+    said = list[str]()
+    for each in comparison.policies:
+        coverage, risk = each.figures["coverage"][0], each.figures["risk"][0]
+        wrong = "" if np.isnan(risk) else f" and is wrong in {risk:.1%} of its answers"
+        said.append(f"{each.name} answers {coverage:.1%}{wrong}.")
+    beside = ["", *(f"{_times(each, first)}{_verdict(each)}" for each in others)]
+    return [f"{alone}{compared}" for alone, compared in zip(said, beside, strict=True)]
 
 
 def _times(each: Compared, first: Compared) -> str:
@@ -335,15 +321,6 @@ def _times(each: Compared, first: Compared) -> str:
         return ""
     bound = "at least " if each.is_cut_short else "at most " if first.is_cut_short else ""
     return f" It takes {bound}{each.token_ratio:.2f} times the tokens."
-
-
-def _wrong(each: Compared) -> str:
-    risk = each.figures["risk"]
-    return "" if np.isnan(risk[0]) else f" and is wrong in {_percent(risk)} of its answers"
-
-
-def _percent(estimate: Estimate) -> str:
-    return f"{estimate[0]:.1%}"
 
 
 def _verdict(each: Compared) -> str:

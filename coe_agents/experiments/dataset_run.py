@@ -1,23 +1,162 @@
-"""Owns a run of a policy over a dataset, in this process or by the actors of a Ray cluster.
+"""Owns runs over a dataset, in this process or by the actors of a Ray cluster: of a policy, and of sampling.
 
-Questions are asked concurrently; each decision is on the disk before the next one, in one file.
+Questions are asked concurrently; each decision is on the disk before the next one, in one file. What actors sample is
+kept as a run in one process does it.
 """
 
+import asyncio
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from langchain_core.runnables import Runnable
+
+import coe_agents
+from coe_agents.config.build import assemble, create_clusterer, create_judge, load_weights
+from coe_agents.config.models import default_at_once
+from coe_agents.config.sampling_group import create_named_clusterer, judging_of
+from coe_agents.config.schema import Config
+from coe_agents.errors import AgentError, ConfigurationError, describe_error
+from coe_agents.evaluation import CRITERIA
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import from_plain
-from coe_agents.evaluation.run_decisions import DECIDER, PRICES, SECONDS
-from coe_agents.evaluation.sample_collection import run_all
-from coe_agents.evaluation.samples.store import Store
+from coe_agents.evaluation.origin import DECIDER, JUDGED, PRICES, SECONDS
+from coe_agents.evaluation.sample_collection import SampledGroup, ask_each, run_all, to_failure
+from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, create_criterion, judge
 from coe_agents.experiments.ray_cluster import Pool, cut_parts, pack, unpack, work_through
-from coe_agents.experiments.run_group import RunGroup
 from coe_agents.files import append, write
+from coe_agents.text import redact_all
+
+_PRICED = "price_per_million"
+_NOT_STORED = {"base_url", "api_key_env", _PRICED}
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The graph of a run.
+
+    Attributes:
+        graph: A compiled CoE graph.
+        at_once: How many questions are asked concurrently.
+        settings: All that its decisions depend on, without keys and addresses.
+        prices: Price per million tokens of each agent that has one, as {"input": ..., "output": ...}.
+        secrets: Strings that no error may contain.
+    """
+
+    graph: Runnable[Any, Any]
+    criterion: Criterion = CRITERIA["reference"]
+    at_once: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    secrets: Collection[str] = ()
+
+    async def decide(self, question: Question) -> tuple[dict[str, Any], float]:
+        """Returns the line of a question, and how many seconds it took.
+
+        A failure is a line whose `error` gives the reason; it is not a decision, and the next run asks again. That too
+        few agents answered is such a failure: nothing was measured.
+        """
+        start = time.monotonic()
+        row: dict[str, Any] = {"id": question.id, "agent": DECIDER}
+        try:
+            row |= {**await self._ask(question), "error": None}
+        except Exception as error:  # whatever a part of the user's raises
+            row["error"] = describe_error(error, secrets=self.secrets)
+        return row, time.monotonic() - start
+
+    async def _ask(self, question: Question) -> dict[str, Any]:
+        decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
+        if decision["coe"] is None:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in decision["failed_agents"].items())
+            raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
+        answers = [data["answer"] for data in decision["trajectory"]]
+        verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
+        return {
+            "question": question.question,
+            "references": list(question.references),
+            "answerable": question.answerable,
+            "action": decision["action"],
+            "answer": decision["answer"],
+            "decided_by": decision["decided_by"],
+            "escalated": decision["action"] == "escalate" or decision["decided_by"] != "group",
+            "correct": verdicts[-1],
+            "verdicts": verdicts[:-1],
+            "decision": {**decision, "tokens": dict(sorted(decision["tokens"].items()))},
+        }
+
+    def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
+        if not question.answerable:
+            return [None if answer is None else 0.0 for answer in answers]
+        given = [answer for answer in answers if answer is not None]
+        predictions = [Prediction(question.question, answer, question.references) for answer in given]
+        verdicts = iter(judge(predictions, self.criterion))
+        return [None if answer is None else next(verdicts) for answer in answers]
+
+
+def create_run_group(
+    config: Config | None,
+    *,
+    seed: int = 0,
+    at_once: int | None = None,
+    n_sharing: int = 1,
+    correctness: str | None = None,
+    is_tinyworld: bool = False,
+) -> RunGroup:
+    """Returns the graph of a configuration, or tinyworld's (None); agents without a seed of their own take `seed`.
+
+    `at_once` questions are asked at a time; by default 8, and 1 if a model is in this process: the last digits of its
+    log-probabilities depend on the batch, and a resumed run must end with the same file. `n_sharing` processes,
+    including this one, ask the same servers at the same time.
+    `correctness` is a name of `--correctness`; by default it is what `judging_of` says.
+    """
+    judging = judging_of(config, is_tinyworld=is_tinyworld)
+    if correctness is not None:
+        judging = replace(judging, correctness=correctness)
+    criterion = _create_criterion(judging.correctness, config)
+    settings: dict[str, Any] = {"coe_agents": coe_agents.__version__, "seed": seed, JUDGED: judging.to_json()}
+    if config is None:
+        graph = assemble(None, seed=seed).compile()
+        return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
+    for regime, strategy in config.graph.strategies.items():
+        if strategy == "clarify":
+            place = ("graph", "strategies", regime)
+            raise ConfigurationError(config.fault('"clarify" asks a person, and a run has none', *place))
+    config.seed_agents(seed)
+    secrets = config.secrets
+    whole = config.model_dump(mode="json", exclude=None if judging.correctness == "judge" else {"judge"})
+    settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
+    if config.policy.kind == "calibrated":
+        path = config.folder / config.policy.model_dump()["path"]
+        settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    if config.graph.weights is not None:  # the file may be another one when the run is resumed
+        settings["weights"] = load_weights(config)
+    graph = assemble(config).compile()
+    n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
+    shared = max(1, n_at_once // n_sharing)
+    return RunGroup(graph, criterion, shared, redact_all(settings, secrets), config.prices, secrets)
+
+
+def _create_criterion(name: str, config: Config | None) -> Criterion:
+    if name in CRITERIA:  # no model, which would be made twice
+        return CRITERIA[name]
+    clusterer = create_named_clusterer("tinyworld") if config is None else create_clusterer(config)
+    try:
+        return create_criterion(name, clusterer, None if config is None else create_judge(config))
+    except ValueError as error:
+        raise ConfigurationError(f"--correctness {error}") from error
+
+
+def _without_addresses(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _without_addresses(value) for name, value in part.items() if name not in _NOT_STORED}
+    return [_without_addresses(each) for each in part] if isinstance(part, list) else part
+
 
 Row = dict[str, Any]
 
@@ -89,7 +228,7 @@ def keep(store: Store, timings: Timings, row: Row, seconds: float) -> None:
     """Keeps a decision; its seconds first, so that none is without."""
     if row["error"] is None:
         timings.append(row["id"], seconds)
-    store.append((row["id"], DECIDER), [row])
+    store.append([((row["id"], DECIDER), [row])])
 
 
 def decide_parts(
@@ -131,3 +270,63 @@ class _Deciding:
         found = list[tuple[Row, float]]()
         await _decide_each(map(from_plain, unpack(content)), self._group, lambda *each: found.append(each))
         return pack(found)
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def sample(
+    questions: Iterable[Question],
+    create: Callable[[], SampledGroup],
+    store: Store,
+    pool: Pool,
+    *,
+    agents: Sequence[str],
+    size: int,
+    on_unit: Callable[[Unit], None] = lambda unit: None,
+) -> None:
+    """Asks every agent what the store lacks, on the cluster that `cluster` joined, `size` questions a part.
+
+    The questions are read when their part is sent, so that no more of them are in memory, here and in Ray's object
+    store, than those of the parts in hand: one for each actor, and one. `create` makes the agents in each actor; Ray
+    carries it there, so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit`
+    is called when the store has one more. Of a part that no actor finished, what is missing has failed. Errors are
+    those of `work_through`.
+    """
+    parts = cut_parts(_to_ask(questions, store, agents), size)
+    for content in work_through(parts, partial(_Asking, create), pool, fail_part):
+        replies = {(name, agent): rows for (name, agent), rows in unpack(content)}
+        store.append(replies.items())
+        for unit in replies:
+            on_unit(unit)
+    store.finish()
+
+
+def _to_ask(questions: Iterable[Question], store: Store, agents: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for question in questions:
+        if names := [name for name in agents if not store.is_kept((question.id, name))]:
+            yield {"question": asdict(question), "agents": names}
+
+
+class _Asking:
+    def __init__(self, create: Callable[[], SampledGroup]) -> None:
+        self._group = create()
+
+    async def __call__(self, content: bytes) -> bytes:
+        questions, pending = _read(content)
+        replies = list[tuple[Unit, Rows]]()
+        await ask_each(questions.values(), self._group, pending, lambda *reply: replies.append(reply))
+        return pack(replies)
+
+
+def fail_part(content: bytes, reason: str) -> bytes:
+    """Returns a part in which all that was missing failed for this reason."""
+    questions, pending = _read(content)
+    return pack([((name, agent), [to_failure(agent, questions[name], reason)]) for name, agent in pending])
+
+
+def _read(content: bytes) -> tuple[dict[str, Question], list[Unit]]:
+    asked = unpack(content)
+    questions = [from_plain(each["question"]) for each in asked]
+    pending = [(each["question"]["id"], agent) for each in asked for agent in each["agents"]]
+    return {each.id: each for each in questions}, pending

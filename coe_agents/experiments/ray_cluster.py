@@ -122,9 +122,8 @@ def work_through(parts: Iterable[bytes], create: Callable[[], Work], pool: Pool,
             yield from workers.map(enumerate(chain((first,), upcoming)))
         except ray.exceptions.RayError as error:
             line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise StoreError(
-                f"the cluster failed: {line}", hint="Finished parts are kept; rerun the same command to resume"
-            ) from error
+            hint = "Finished parts are kept; rerun the same command to resume"
+            raise StoreError(f"the cluster failed: {line}", hint=hint) from error
 
 
 class MapWorker:
@@ -311,7 +310,5 @@ def _check_listens(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
     except OSError as error:
-        raise ConfigurationError(
-            f"no Ray cluster can be reached at {address}: {error}",
-            hint='Start one ("ray start --head" prints its address), or omit the address for one on this machine',
-        ) from error
+        hint = 'Start one ("ray start --head" prints its address), or omit the address for one on this machine'
+        raise ConfigurationError(f"no Ray cluster can be reached at {address}: {error}", hint=hint) from error

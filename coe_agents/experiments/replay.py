@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.run_decisions import Item
+from coe_agents.evaluation.origin import Item
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
@@ -191,19 +191,9 @@ class _Replay:
             measurement = None
             if any(of.weights.get(name, 1.0) > 0.0 for name, _ in self._counts_now):
                 measurement = replace(self._saved.measure(self._counts_now, of), history=tuple(history))
-            decision = settle(
-                of.policy,
-                measurement,
-                self._rules,
-                asked=self._asked,
-                answered={name for name, _ in self._counts_now},
-                spent=Spent(
-                    number,
-                    self._tokens(),
-                    n_responses=sum(n for _, n in self._counts_now),
-                    n_agents=len(self._counts_now),
-                ),
-            )
+            given = dict(self._counts_now)
+            spent = Spent(number, self._tokens(), n_responses=sum(given.values()), n_agents=len(given))
+            decision = settle(of.policy, measurement, self._rules, asked=self._asked, answered=set(given), spent=spent)
             if decision.action != "another_round" or measurement is None:
                 self._counts["arbiter"] += of.has_arbiter and decision.action == "escalate"
                 return self._outcome(measurement, decision.action, decision.answer, number)

@@ -1,4 +1,4 @@
-"""Owns the page of a run, its data and its parts. See `coe_agents.evaluation.html.render` for what it may do.
+"""Owns the page of a run, its data and its parts. See `coe_agents.evaluation.html.page_data` for what it may do.
 
 A file of decisions may hold anything where `read_run` did not look. So every value is read as what it must be, or it is
 not shown.
@@ -8,11 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents.checks import is_number
-from coe_agents.evaluation.html.page_data import BLOCK, cut, pack, shorten
-from coe_agents.evaluation.html.render import SCRIPT, STYLE, check_jinja, read_parts, render
-from coe_agents.evaluation.run_decisions import Item, Run
+from coe_agents.evaluation.html.page_data import (
+    BLOCK,
+    SCRIPT,
+    STYLE,
+    check_jinja,
+    cut,
+    pack,
+    read_parts,
+    render,
+    shorten,
+)
+from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
-from coe_agents.experiments.output import format_cell
+from coe_agents.experiments.experiment import format_cell
 
 _PACKAGE = __name__.rpartition(".")[0]
 _SCRIPT = ("html/rounds.js", "html/decisions.js", "html/run.js")
@@ -108,9 +117,8 @@ def _bar(data: Mapping[str, Any]) -> list[float | None]:
 def _detail(item: Item) -> dict[str, Any]:
     decision = item.decision
     trajectory = _trajectory(item)
-    agents = list(
-        dict.fromkeys(name for data in trajectory for name in _mapping(data.get("leading")) if isinstance(name, str))
-    )[:_MOST]
+    names = (name for data in trajectory for name in _mapping(data.get("leading")) if isinstance(name, str))
+    agents = list(dict.fromkeys(names))[:_MOST]
     rounds = [_round(data, agents, place, item) for place, data in enumerate(trajectory)]
     distributions = {name: _mapping(_mapping(own).get("distribution")) for name, own in decision["agents"].items()}
     support: list[list[Any]] = [

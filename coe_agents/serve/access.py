@@ -1,4 +1,4 @@
-"""Owns who may ask, and how much at a time: the server's names, its pages and key; requests in flight and their size.
+"""Owns what happens around each request: who may ask, and how much at a time; and the log, without question or answer.
 
 A page of another site can make a browser send requests to a server on this machine. It is recognised by its
 `Origin`, and by its `Host` where it has its own name resolve to this machine.
@@ -8,16 +8,19 @@ import asyncio
 import base64
 import binascii
 import hmac
+import logging
 import math
 import re
 import time
-from collections.abc import Collection, Mapping
+import traceback
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from coe_agents.checks import require
 from coe_agents.files import parse_json
 from coe_agents.serve.api_error import ApiError, caller_gone
 from coe_agents.text import quantity
@@ -57,10 +60,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], key: str | None) -> None:
         self._app, self._hosts = app, {host.lower() for host in hosts}
-        if key is not None and not key.strip():
-            raise ValueError(
-                '"key" must not be blank; everybody could send it. Set it, or pass None to let everybody ask'
-            )
+        must = '"key" must not be blank, as everybody could send it'
+        require(key is None or bool(key.strip()), must, key, "Set it, or pass None to let everybody ask")
         self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,22 +86,18 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        if len(hosts) != 1 or _name_of(hosts[0]) not in self._hosts:
-            raise ApiError(
-                400, 'the header "Host" must be a name of this server. The operator adds one with --allow-host'
-            )
+        host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if host is None or (host["name"] or host["address"]).lower() not in self._hosts:
+            must = 'the header "Host" must be a name of this server'
+            raise ApiError(400, f"{must}. The operator adds one with --allow-host")
         if "transfer-encoding" in headers and "content-length" in headers:
             raise ApiError(400, "the length of a request must be given once. Omit Content-Length or Transfer-Encoding")
         if any(origin.partition("://")[2].lower() != hosts[0].lower() for origin in origins):
             raise ApiError(403, "a page of another site must not ask this server. Open its own page at /")
         if self._key is not None and scope["path"] != _OPEN and not self._has_key(headers.get("authorization", "")):
             scheme = "Bearer" if scope["path"].startswith("/v1/") else 'Basic realm="coe-agents", charset="UTF-8"'
-            raise ApiError(
-                401,
-                "the key is missing or wrong. Send it as the header Authorization: Bearer KEY",
-                code="invalid_api_key",
-                headers={"www-authenticate": scheme},
-            )
+            fault = "the key is missing or wrong. Send it as the header Authorization: Bearer KEY"
+            raise ApiError(401, fault, code="invalid_api_key", headers={"www-authenticate": scheme})
 
     def _has_key(self, authorization: str) -> bool:
         scheme, _, sent = authorization.partition(" ")
@@ -113,12 +110,6 @@ class Guard:
         elif scheme.lower() != "bearer":
             return False
         return hmac.compare_digest(given, self._key or b"")
-
-
-def _name_of(host: str) -> str:
-    """Returns the name in a `Host` header, in lower case and without the port; "" if it is malformed."""
-    found = _HOST.fullmatch(host)
-    return (found["name"] or found["address"]).lower() if found else ""
 
 
 class Admission:
@@ -161,13 +152,11 @@ async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
             async for part in request.stream():
                 body += part
                 if len(body) > max_bytes:
-                    raise ApiError(
-                        413, f"a request must have at most {max_bytes} bytes. Shorten the conversation", headers=_CLOSE
-                    )
+                    must = f"a request must have at most {max_bytes} bytes"
+                    raise ApiError(413, f"{must}. Shorten the conversation", headers=_CLOSE)
     except TimeoutError:
-        raise ApiError(
-            408, f"a request must arrive within {_LONGEST_UPLOAD:g} s. Send it again", headers=_CLOSE
-        ) from None
+        must = f"a request must arrive within {_LONGEST_UPLOAD:g} s"
+        raise ApiError(408, f"{must}. Send it again", headers=_CLOSE) from None
     except ClientDisconnect:
         raise caller_gone() from None
     try:
@@ -177,3 +166,61 @@ async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         raise ApiError(400, "the body must be a JSON object in which each name appears once. Correct it")
     return content
+
+
+LOG = logging.getLogger("coe_agents.serve")
+_OUTCOME = "coe_agents.outcome"
+NoteRequest = Callable[[str, int, float], None]
+
+
+class RequestLog:
+    """Logs method, address, status, seconds, and the action and numbers of a decision; lets no exception through.
+
+    An address that is not among `paths` is not logged: it may hold anything. `note_request` is passed the address,
+    status and seconds of each request, too.
+    """
+
+    def __init__(self, app: ASGIApp, *, paths: frozenset[str], note_request: NoteRequest | None = None) -> None:
+        self._app, self._paths, self._note_request = app, paths, note_request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.monotonic(), 0
+        outcome = scope[_OUTCOME] = dict[str, Any]()
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_status)
+        except Exception as error:
+            log_failure(error)
+        finally:
+            path = scope["path"] if scope["path"] in self._paths else "(another address)"
+            words = "".join(f" {name} {value}" for name, value in outcome.items())
+            method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "(another method)"
+            seconds = time.monotonic() - start
+            LOG.info("%s %s %d %.2f s%s", method, path, status, seconds, words)
+            if self._note_request is not None:
+                self._note_request(path, status, seconds)
+
+
+def note_decision(scope: Scope, decision: Mapping[str, Any]) -> None:
+    """Adds the action and the numbers of a decision to the line of a request."""
+    outcome = scope.get(_OUTCOME, {})
+    outcome["action"] = decision["action"]
+    if decision["coe"] is not None:
+        outcome.update(regime=decision["regime"], coe=f"{decision['coe']:.3f}")
+    if decision["failed_agents"]:
+        outcome["failed"] = len(decision["failed_agents"])
+
+
+def log_failure(error: BaseException) -> None:
+    """Logs the kind of an error, and where it was raised; its message may quote a response, or hold a key."""
+    frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    LOG.error("%s\n%s", type(error).__name__, frames)

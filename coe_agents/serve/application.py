@@ -1,8 +1,9 @@
 """Owns the server as an ASGI application: which address answers what."""
 
 import asyncio
+import json
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Protocol, TypeVar, get_args
@@ -12,21 +13,87 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
+from coe_agents.actions.proposals import describe_action
 from coe_agents.actions.structured import answer_tool
 from coe_agents.checks import one_of
+from coe_agents.decision import GroupDecision
+from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_public
-from coe_agents.serve.access import LOOPBACK, Admission, Guard, read_object
+from coe_agents.graph.context import CallersLimits
+from coe_agents.serve.access import LOOPBACK, Admission, Guard, RequestLog, note_decision, read_object
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
-from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request
-from coe_agents.serve.completion import Refusals, Reply, to_chunks, to_completion
-from coe_agents.serve.event_stream import read_question, stream_events
-from coe_agents.serve.request_log import RequestLog, note_decision
-from coe_agents.serve.response import to_response, to_response_events
+from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request, read_messages
+from coe_agents.serve.completion import Refusals, Reply, to_chunks, to_completion, to_response, to_response_events
 from coe_agents.serve.response_request import read_response_request
-from coe_agents.serve.runs import Runs
-from coe_agents.serve.served_group import Group
+from coe_agents.serve.served_group import Group, Runs
+
+
+def read_question(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+    """Returns the conversation, with the question at its end, and the options of the gate in a body.
+
+    Raises `ApiError` if it holds anything else.
+    """
+    question, options, before = body.get("question"), body.get("coe") or {}, body.get("messages") or []
+    if not isinstance(question, str) or not question.strip():
+        raise ApiError(400, '"question" must be a text that is not blank. Add it', param="question")
+    is_read = isinstance(options, Mapping) and isinstance(before, list)
+    if not is_read or not {*body} <= {"question", "coe", "messages"}:
+        must = 'the body must hold "question" and at most an object "coe" and a list "messages"'
+        raise ApiError(400, f"{must}. Correct it")
+    return read_messages([*before, {"role": "user", "content": question}]), options
+
+
+async def stream_events(
+    runs: Runs, asked: Sequence[Mapping[str, Any]], limits: CallersLimits, scope: Scope
+) -> AsyncIterator[str]:
+    """Yields server-sent events: those of `coe_agents.graph.events` by name, then "decision" or "error"."""
+    start, question = time.perf_counter(), asked[-1]["content"]
+    try:
+        async for chunk in runs.stream({"messages": list(asked)}, limits):
+            if "event" in chunk:
+                yield _format(chunk["event"], chunk)
+                continue
+            note_decision(scope, chunk["decision"])
+            gate = runs.group.describe_policy(limits)
+            yield _format("decision", to_report(question, chunk, time.perf_counter() - start, gate))
+    except ApiError as error:
+        yield _format("error", {"message": error.message})
+
+
+def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the result of a run, which took so many seconds under the thresholds of `gate`, as JSON.
+
+    Returns:
+        The keys of `coe_agents.decision.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
+        "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "clusters", for each one a
+        "representative" and its "support"; "responses", by agent, of "text", "answer", "cluster" (the place in
+        "clusters"; None for a failure), "round" and "error".
+    """
+    decision, labels = result["decision"], result["labels"]
+    responses: dict[str, list[dict[str, Any]]] = {}
+    for place, row in enumerate(result["responses"]):
+        shown = {name: row[name] for name in ("text", "answer", "round", "error")}
+        cluster = labels[place] if place < len(labels) else None
+        responses.setdefault(row["agent"], []).append({**shown, "cluster": cluster})
+    headline = decision["answer"] if decision["action"] == "answer" else refusal(decision)
+    if calls := decision.get("calls"):
+        headline = describe_action(json.dumps(calls))
+    return {
+        **decision,
+        "question": question,
+        "seconds": round(seconds, 3),
+        "headline": headline,
+        "explanation": GroupDecision.from_state(result).explain().splitlines(),
+        "thresholds": {name: value for name, value in gate.items() if name != "type"},
+        "clusters": [{"representative": text, "support": share} for text, share in decision["support"].items()],
+        "responses": responses,
+    }
+
+
+def _format(kind: str, content: Mapping[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(content)}\n\n"
 
 
 class _Reads(Protocol):
@@ -90,9 +157,6 @@ def create_app(
     runs = Runs(group, [measured.telemetry] if measured else [])
     model = {"id": group.name, "object": "model", "created": int(time.time()), "owned_by": "coe-agents"}
 
-    async def list_models(request: Request) -> Response:
-        return json_response({"object": "list", "data": [model]})
-
     async def show_model(request: Request) -> Response:
         check_model(request.path_params["name"], group.name)
         return json_response(model)
@@ -110,22 +174,12 @@ def create_app(
             if decision["action"] == "answer":
                 decision["answer"] = asked.cut(decision["answer"])
             note_decision(request.scope, decision)
-            reply = Reply(
-                decision=decision,
-                model=group.name,
-                ignored=asked.ignored,
-                with_usage=asked.with_usage,
-                must_call=asked.must_call,
-                refusals=refusals,
-            )
+            reply = Reply(decision=decision, model=group.name, asked=asked, refusals=refusals)
             if not asked.is_stream:
                 return json_response(to_whole(reply))
             return Response("".join(to_events(reply)), media_type="text/event-stream")
 
         return Route(path, answer, methods=["POST"])
-
-    async def show_group(request: Request) -> Response:
-        return json_response(group.describe())
 
     async def show_events(request: Request) -> Response:
         asked, options = read_question(await read_object(request, max_bytes=max_bytes))
@@ -135,11 +189,11 @@ def create_app(
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     routes = [
-        Route("/health", _tell_health),
-        Route("/v1/models", list_models),
+        _shows("/health", lambda: {"status": "ok"}),
+        _shows("/v1/models", lambda: {"object": "list", "data": [model]}),
         Route("/v1/models/{name:path}", show_model),
         *map(answers, _ASKS),
-        Route("/group", show_group),
+        _shows("/group", group.describe),
         Route("/events", show_events, methods=["POST"]),
         *(_page_route(path, *file) for path, file in _PAGE.items()),
     ]
@@ -154,8 +208,11 @@ def create_app(
     return RequestLog(Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request)
 
 
-async def _tell_health(request: Request) -> Response:
-    return json_response({"status": "ok"})
+def _shows(path: str, describe: Callable[[], dict[str, Any]]) -> Route:
+    async def show(request: Request) -> Response:
+        return json_response(describe())
+
+    return Route(path, show)
 
 
 async def _respond_to_error(request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""Owns what a caller is told of a decision, and its form as a chat completion: whole, or as the chunks of a stream."""
+"""Owns what a caller is told of a decision, in the forms of OpenAI's two APIs: whole, or as the events of a stream."""
 
 import json
 import time
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_numbers
+from coe_agents.serve.chat_request import ChatRequest
 from coe_agents.types import add_usages
 
 Refusals = Literal["content", "field"]
@@ -21,17 +22,13 @@ class Reply:
     Attributes:
         decision: As `to_public` returns it.
         model: The name of the group.
-        ignored: The options of the request that had no effect.
-        with_usage: Whether a stream of chunks ends with the tokens.
-        must_call: Whether the request requires a call.
+        asked: The request.
         refusals: Where why there is no answer stands: in the field "refusal" alone, or in the "content", too.
     """
 
     decision: Mapping[str, Any]
     model: str
-    ignored: tuple[str, ...] = ()
-    with_usage: bool = False
-    must_call: bool = False
+    asked: ChatRequest
     refusals: Refusals = "content"
 
     @property
@@ -67,7 +64,7 @@ class Reply:
     @property
     def numbers(self) -> dict[str, Any]:
         """The numbers of the decision, the claims of a long answer that is given, and no other text of a response."""
-        return to_numbers(self.decision, self.ignored)
+        return to_numbers(self.decision, self.asked.ignored)
 
 
 def to_completion(reply: Reply) -> dict[str, Any]:
@@ -87,16 +84,17 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     A refusal of a request that requires a call ends as an error, too: clients that build an object from the calls of a
     stream read nothing else of it.
     """
-    head = _head(reply, "chat.completion.chunk") | ({"usage": None} if reply.with_usage else {})
+    head = _head(reply, "chat.completion.chunk") | ({"usage": None} if reply.asked.with_usage else {})
     said = {name: part for name, part in _said(reply).items() if part is not None}
     if calls := said.get("tool_calls"):
         said["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
     for delta, end in (({"role": "assistant", "content": None}, None), (said, None), ({}, _end(reply))):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}
         yield _event({**head, "choices": [choice], **({"coe": reply.numbers} if end else {})})
-    if reply.with_usage:
+    if reply.asked.with_usage:
         yield _event({**head, "choices": [], "usage": _usage(reply)})
-    if reply.must_call and reply.is_in_content:  # who awaits a call alone would read none of this, and see no end of it
+    # who awaits a call alone would read none of this, and see no end of it
+    if reply.asked.must_call and reply.is_in_content:
         error = {"message": reply.refusal, "type": "refusal", "param": "tool_choice", "code": "content_filter"}
         yield _event({"error": error})
     yield "data: [DONE]\n\n"
@@ -131,3 +129,100 @@ def _usage(reply: Reply) -> dict[str, int] | None:
 
 def _event(content: Mapping[str, Any]) -> str:
     return f"data: {json.dumps(content)}\n\n"
+
+
+_Item = dict[str, Any]
+
+
+def to_response(reply: Reply) -> dict[str, Any]:
+    """Returns the reply as a `response`.
+
+    Its output is a message with the answer, one with a refusal, or the calls of functions. `coe` holds the numbers of
+    the decision.
+    """
+    head, usage = _response_head(reply), _response_usage(reply)
+    return {**head, **_DONE, "output": _items(reply), "usage": usage, "coe": reply.numbers}
+
+
+def to_response_events(reply: Reply) -> Iterator[str]:
+    """Yields the server-sent events of the same response, which is in the last of them."""
+    whole = to_response(reply)
+    begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+    del begun["coe"]
+    events = [("response.created", {"response": begun}), ("response.in_progress", {"response": begun})]
+    for place, item in enumerate(whole["output"]):
+        events += _events_of(item, place)
+    events.append(("response.completed", {"response": whole}))
+    for number, (kind, content) in enumerate(events):
+        data = {"type": kind, "sequence_number": number, **content}
+        yield f"event: {kind}\ndata: {json.dumps(data)}\n\n"
+
+
+def _response_head(reply: Reply) -> dict[str, Any]:
+    """Returns the fields that every response has; what a request asked for is not repeated but its model."""
+    empty = ("error", "incomplete_details", "instructions", "max_output_tokens", "previous_response_id")
+    not_repeated = ("temperature", "top_p", "user")
+    return {
+        "id": f"resp_{uuid.uuid4().hex}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": reply.model,
+        **dict.fromkeys((*empty, *not_repeated)),
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "reasoning": {"effort": None, "summary": None},
+        "store": False,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "truncation": "disabled",
+    }
+
+
+def _items(reply: Reply) -> list[_Item]:
+    if reply.calls:
+        return [_call(call) for call in reply.calls]
+    parts: list[_Item] = []
+    if reply.refusal is not None:
+        parts.append({"type": "refusal", "refusal": reply.refusal})
+    if reply.text is not None:  # also for who reads the text alone, and would take "" for the answer
+        parts.append({"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []})
+    return [{"id": f"msg_{uuid.uuid4().hex}", "type": "message", **_DONE, "role": "assistant", "content": parts}]
+
+
+_DONE = {"status": "completed"}
+
+
+def _call(call: Mapping[str, str]) -> _Item:
+    said = {"name": call["name"], "arguments": call["arguments"]}
+    return {"id": f"fc_{uuid.uuid4().hex}", "type": "function_call", **_DONE, "call_id": call["id"], **said}
+
+
+def _events_of(item: _Item, place: int) -> Iterator[tuple[str, _Item]]:
+    """Yields the events of one item of the output; each text comes in one piece."""
+    where = {"output_index": place, "item_id": item["id"]}
+    empty: _Item = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
+    begun = {**item, "status": "in_progress", **empty}
+    yield "response.output_item.added", {"output_index": place, "item": begun}
+    if item["type"] == "function_call":
+        name = "response.function_call_arguments"
+        yield f"{name}.delta", {**where, "delta": item["arguments"]}
+        yield f"{name}.done", {**where, "arguments": item["arguments"], "name": item["name"]}
+    for number, part in enumerate(item.get("content", ())):
+        there = {**where, "content_index": number}
+        key = "refusal" if part["type"] == "refusal" else "text"
+        name = "response.refusal" if part["type"] == "refusal" else "response.output_text"
+        extra: _Item = {} if part["type"] == "refusal" else {"logprobs": []}
+        yield "response.content_part.added", {**there, "part": {**part, key: ""}}
+        yield f"{name}.delta", {**there, "delta": part[key], **extra}
+        yield f"{name}.done", {**there, key: part[key], **extra}
+        yield "response.content_part.done", {**there, "part": part}
+    yield "response.output_item.done", {"output_index": place, "item": item}
+
+
+def _response_usage(reply: Reply) -> dict[str, Any] | None:
+    if reply.tokens is None:
+        return None
+    read, written = reply.tokens
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written, **details}

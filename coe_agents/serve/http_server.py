@@ -150,8 +150,15 @@ def create_server(app: ASGIApp, *, grace: int) -> uvicorn.Server:
 
 
 def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
-    """Serves until SIGINT or SIGTERM; questions in flight are then answered for up to `grace` seconds."""
-    _set_up_logs()
+    """Serves until SIGINT or SIGTERM; questions in flight are then answered for up to `grace` seconds.
+
+    Records of its own from INFO on, and of others from WARNING on, are written to standard error.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    warnings.showwarning = log_warning
+    _LOG.setLevel(logging.INFO)
     signals = (signal.SIGINT, signal.SIGTERM)
     for each in signals:  # uvicorn raises the signal again once it has ended
         signal.signal(each, signal.SIG_IGN)
@@ -167,12 +174,3 @@ def log_warning(
 ) -> None:
     """Logs the kind of a warning, and where it was given; its message may quote a response, as pydantic's do."""
     _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)
-
-
-def _set_up_logs() -> None:
-    """Writes records of our own from INFO on, and of others from WARNING on, to standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    warnings.showwarning = log_warning
-    logging.getLogger("coe_agents.serve").setLevel(logging.INFO)

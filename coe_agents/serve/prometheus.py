@@ -27,12 +27,8 @@ class Metrics:
         provider = MeterProvider([reader])
         self.telemetry = CoETelemetry(meter_provider=provider)
         meter = provider.get_meter("coe_agents.serve")
-        self._seconds = meter.create_histogram(
-            "coe.request.duration",
-            "s",
-            "Seconds of a request, by address and status",
-            explicit_bucket_boundaries_advisory=_BUCKETS,
-        )
+        about = "coe.request.duration", "s", "Seconds of a request, by address and status"
+        self._seconds = meter.create_histogram(*about, explicit_bucket_boundaries_advisory=_BUCKETS)
 
         def observe(_: CallbackOptions) -> Iterable[Observation]:
             return [Observation(count_in_flight())]

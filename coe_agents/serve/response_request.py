@@ -6,24 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from coe_agents.serve.api_error import ApiError, invalid_request
-from coe_agents.serve.chat_request import ChatRequest, check_fields, mapping_in, read_chat_request
+from coe_agents.serve.chat_request import OF_CALLER, ChatRequest, check_fields, mapping_in, read_chat_request
 
-_SAME = (
-    "model",
-    "parallel_tool_calls",
-    "stream",
-    "temperature",
-    "top_p",
-    "top_logprobs",
-    "store",
-    "user",
-    "metadata",
-    "safety_identifier",
-    "service_tier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "coe",
-)
+_LIKE = ("model", "parallel_tool_calls", "stream", "temperature", "top_p", "top_logprobs", "store", "coe")
+_SAME = (*_LIKE, *OF_CALLER)
 """What a chat completion names alike."""
 _HAS_NO_EFFECT = ("max_output_tokens", "max_tool_calls", "reasoning", "truncation")
 _OWN = ("input", "instructions", "tools", "tool_choice", "text", "include", "stream_options")
@@ -45,10 +31,16 @@ def read_response_request(body: Mapping[str, Any], *, model: str) -> ChatRequest
     chat = {name: given[name] for name in _SAME if name in given}
     chat |= {"messages": messages, "tools": _to_tools(given.get("tools", []))}
     if "tool_choice" in given:
-        chat["tool_choice"] = _to_choice(given["tool_choice"])
+        choice = given["tool_choice"]
+        is_named = isinstance(choice, Mapping) and choice.get("type") == "function"
+        chat["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}} if is_named else choice
     text = mapping_in(given, "text")
     if "format" in text:
-        chat["response_format"] = _to_format(text["format"])
+        shape = text["format"]
+        if isinstance(shape, Mapping) and shape.get("type") == "json_schema":
+            schema = {name: own for name, own in shape.items() if name != "type"}
+            shape = {"type": "json_schema", "json_schema": schema}
+        chat["response_format"] = shape
     try:
         asked = read_chat_request(chat, model=model)
     except ApiError as error:
@@ -118,18 +110,6 @@ def _to_tools(given: Any) -> Any:
         else tool
         for tool in given
     ]
-
-
-def _to_choice(given: Any) -> Any:
-    if isinstance(given, Mapping) and given.get("type") == "function":
-        return {"type": "function", "function": {"name": given.get("name")}}
-    return given
-
-
-def _to_format(given: Any) -> Any:
-    if isinstance(given, Mapping) and given.get("type") == "json_schema":
-        return {"type": "json_schema", "json_schema": {name: own for name, own in given.items() if name != "type"}}
-    return given
 
 
 def _in_these_words(error: ApiError, places: Sequence[str]) -> ApiError:

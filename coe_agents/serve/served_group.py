@@ -1,20 +1,25 @@
-"""Owns the group that a server asks: a configuration's, tinyworld's, or one of your own; and what a caller may limit.
+"""Owns the group that a server asks, a configuration's, tinyworld's, or your own; what a caller may limit; its runs.
 
-A caller may make the gate tighter than the operator made it, and nothing else.
+A caller may make the gate tighter than the operator made it, and nothing else. Of a failed run nothing but its kind is
+in any log.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.store.base import BaseStore
 
 from coe_agents.config import Configuration
-from coe_agents.errors import ConfigurationError
+from coe_agents.decision import GroupDecision
+from coe_agents.errors import ConfigurationError, GroupUnavailableError
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph import create_coe_graph
 from coe_agents.graph.context import CallersLimits
@@ -23,6 +28,7 @@ from coe_agents.policy import CalibratedPolicy, Policy
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
 from coe_agents.rounds.strategies import Strategies
+from coe_agents.serve.access import log_failure
 from coe_agents.serve.api_error import ApiError, invalid_request
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.types import Agent
@@ -83,14 +89,13 @@ class Group:
                 "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
             )
+        bounds = {limit: options.get(limit, default) for limit, default in LIMITS.items()}
         return cls(
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
             create_graph=partial(create_coe_graph, agents, policy=policy, on_unavailable="raise", **options),
-            limits=_thresholds_of(policy).change(
-                **{limit: options.get(limit, default) for limit, default in LIMITS.items()}
-            ),
+            limits=_thresholds_of(policy).change(**bounds),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
             store=store,
@@ -208,3 +213,60 @@ def _thresholds_of(policy: Policy) -> Bounds:
         max_coe = None
     own = {name: getattr(policy, name, None) for name in ("aleatoric_threshold", "epistemic_threshold")}
     return Bounds(max_coe=max_coe, **own)
+
+
+_RETRY_AFTER = "30"
+"""Seconds after which a caller may ask a group again of which no model answered."""
+
+
+class Runs:
+    """Asks a group, any number of times at once; a run that fails raises `ApiError`. `callbacks` observe every run."""
+
+    def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
+        self.group = group
+        self._config = {"callbacks": list(callbacks)}
+        self._graph = group.create_graph().compile(store=group.store)  # raises now what would fail every request
+
+    async def run(self, given: Mapping[str, Any], limits: CallersLimits) -> Mapping[str, Any]:
+        """Returns the result of a run; its decision is to abstain if the request's deadline passes before."""
+        return [chunk async for chunk in self.stream(given, limits)][-1]
+
+    async def stream(self, given: Mapping[str, Any], limits: CallersLimits) -> AsyncIterator[Mapping[str, Any]]:
+        """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`."""
+        result: dict[str, Any] = {}
+        end = None if limits.deadline is None else asyncio.get_running_loop().time() + limits.deadline
+        stream = self._graph.astream(given, self._config, context=limits, stream_mode=["custom", "values"])
+        try:
+            async with aclosing(stream):
+                while True:
+                    async with _watch(end):
+                        part = await anext(stream, None)
+                    if part is None:
+                        break
+                    mode, chunk = part
+                    if mode == "values":
+                        result = chunk
+                    else:
+                        yield chunk
+        except TimeoutError:
+            reason = "there was no decision before the deadline of the request"
+            decision = GroupDecision(action="abstain", answer=None, reason=reason, n_rounds=0).data
+            result = {"decision": {**decision, "is_late": True}, "responses": [], "labels": []}
+        yield result
+
+
+@asynccontextmanager
+async def _watch(end: float | None) -> AsyncIterator[None]:
+    """Ends the block at a time of the event loop's clock, by `TimeoutError`; another failure becomes an `ApiError`."""
+    try:
+        async with asyncio.timeout_at(end) as limit:
+            yield
+    except Exception as error:
+        if limit.expired() and isinstance(error, TimeoutError):
+            raise
+        log_failure(error)
+        if isinstance(error, GroupUnavailableError):
+            message = "no model of the group answered. Ask later; the operator finds the cause with coe-agents doctor"
+            raise ApiError(503, message, code="group_unavailable", headers={"Retry-After": _RETRY_AFTER}) from None
+        message = f"the group failed ({type(error).__name__}). The operator can find the cause with coe-agents doctor"
+        raise ApiError(500, message, code="group_failed") from None

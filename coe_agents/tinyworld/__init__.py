@@ -24,12 +24,7 @@ if TYPE_CHECKING:
     from coe_agents.policy import ThresholdPolicy
     from coe_agents.rounds import Debate
 
-__all__ = [
-    "tinyworld_agents",
-    "tinyworld_clusterer",
-    "tinyworld_policy",
-    "tinyworld_tools",
-]
+__all__ = ["tinyworld_agents", "tinyworld_clusterer", "tinyworld_policy", "tinyworld_tools"]
 
 ENTAILMENT_MODEL = "tiny-nli"
 MAX_COE = 0.6
@@ -103,7 +98,7 @@ def tinyworld_clusterer() -> "BidirectionalEntailment":
 def tinyworld_debate() -> "Debate":
     """Returns a debate in the words that the three language models were trained on."""
     from coe_agents.rounds import Debate
-    from coe_agents.tinyworld.relations import DEBATE
+    from coe_agents.tinyworld.facts import DEBATE
 
     return Debate(prompt=DEBATE)
 
@@ -123,10 +118,7 @@ def tinyworld_graph(*, seed: int | None = 0, **options: Any) -> "StateGraph[CoES
     from coe_agents.graph import create_coe_graph
 
     return create_coe_graph(
-        tinyworld_agents(seed=seed),
-        clusterer=tinyworld_clusterer(),
-        policy=tinyworld_policy(),
-        **options,
+        tinyworld_agents(seed=seed), clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), **options
     )
 
 

@@ -8,8 +8,7 @@ import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coe_agents.tinyworld.facts import load_facts
-from coe_agents.tinyworld.relations import RELATIONS, extract_answer
+from coe_agents.tinyworld.facts import RELATIONS, extract_answer, load_facts
 
 
 class _Table(NamedTuple):

@@ -9,8 +9,7 @@ from coe_agents.evaluation import Rule
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
 from coe_agents.evaluation.scoring.correctness import Prediction
-from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.relations import extract_answer
+from coe_agents.tinyworld.facts import Fact, extract_answer, load_facts
 
 _SPLITS = ("calibration", "validation")
 

@@ -3,7 +3,7 @@ import math
 import pytest
 from langchain_core.outputs import Generation
 
-from coe_agents.agents.choice.reading import read_choice, read_first_token
+from coe_agents.agents.choice.probability import read_choice, read_first_token
 
 TRUTH = ("True", "False")
 

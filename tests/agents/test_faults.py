@@ -12,7 +12,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent
-from coe_agents.agents._requests import endpoints, send
+from coe_agents.agents._requests import send
 from coe_agents.errors import AgentError, ContextOverflowError, InvalidReplyError, RateLimitError
 from tests.doubles import REQUEST
 from tests.faults import KEY, failing
@@ -126,7 +126,7 @@ def test_other_failures_are_named(fault, kind, said):
 
 def test_responses_that_came_before_time_was_up_count(monkeypatch):
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(endpoints, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(send, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
     class Slower(Served):
         def handle(self, handler, body):

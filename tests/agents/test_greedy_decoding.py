@@ -10,8 +10,8 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy
-from coe_agents.agents._requests import findings
-from coe_agents.agents._requests.findings import Findings
+from coe_agents.agents import greedy_decoding
+from coe_agents.agents.greedy_decoding import Findings
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.rounds import AdaptiveSampling
@@ -24,7 +24,7 @@ from tests.waiting import until, wait_until
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch):
-    monkeypatch.setattr(findings, "FINDINGS", Findings())
+    monkeypatch.setattr(greedy_decoding, "FINDINGS", Findings())
 
 
 def greedy() -> Served:
@@ -134,7 +134,7 @@ def test_a_probe_that_fails_decides_nothing_and_is_tried_again_after_a_while(mon
             assert (len(reply["responses"]), sampling["counted"], sampling["ignores_temperature"]) == (4, "each", None)
             assert sampling["probe"].startswith("a request for a story failed: ServerError")
             assert "out of memory" in sampling["probe"]
-        monkeypatch.setattr(findings, "time", SimpleNamespace(time=lambda: time.time() + 601))
+        monkeypatch.setattr(greedy_decoding, "time", SimpleNamespace(time=lambda: time.time() + 601))
         server.answer = Served.answer.__get__(server)
         with pytest.raises(IgnoredTemperatureError):
             sampled(one)
@@ -157,7 +157,7 @@ def cached(monkeypatch, tmp_path):
     monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path))
 
     def files() -> list[Path]:
-        monkeypatch.setattr(findings, "FINDINGS", Findings())
+        monkeypatch.setattr(greedy_decoding, "FINDINGS", Findings())
         return sorted(tmp_path.rglob("*"))[1:]
 
     return files
@@ -176,7 +176,7 @@ def test_a_finding_is_kept_for_other_processes_for_a_day(cached, monkeypatch):
         assert "planted" not in file.read_text()
         assert not file.name.endswith(".draft")
         assert len(server.probes) == 1
-        monkeypatch.setattr(findings, "time", SimpleNamespace(time=lambda: time.time() + 86_401))
+        monkeypatch.setattr(greedy_decoding, "time", SimpleNamespace(time=lambda: time.time() + 86_401))
         with pytest.raises(IgnoredTemperatureError):
             sampled(one)
         assert len(server.probes) == 2
@@ -262,7 +262,7 @@ def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it(tmp_path, m
     assert len(other.calls) == 2
     assert not (tmp_path / "none").exists()
     del model, other, agents, one
-    known = findings.FINDINGS._known
+    known = greedy_decoding.FINDINGS._known
     wait_until(lambda: gc.collect() >= 0 and not known)  # a thread may still hold the model
 
 

@@ -7,8 +7,7 @@ from langchain_core.messages import SystemMessage
 from langgraph.errors import GraphInterrupt
 
 from coe_agents import ModelAgent
-from coe_agents.agents import model_agent
-from coe_agents.agents._requests.chat_models import create_model
+from coe_agents.agents._requests import chat_models
 from coe_agents.errors import AgentConnectionError, ModelLoadError
 from tests.doubles import REQUEST, CountingModel
 
@@ -85,7 +84,7 @@ def test_a_name_and_provider_is_resolved_at_the_first_use():
 
 
 def test_a_model_that_cannot_be_made_does_not_tell_its_key(monkeypatch):
-    monkeypatch.setattr(model_agent, "create_model", partial(create_model, api_key="sk-0123456789", n=0))
+    monkeypatch.setattr(chat_models, "create_model", partial(chat_models.create_model, api_key="sk-0123456789", n=0))
     agent = ModelAgent("a", "openai:m")
     with pytest.raises(ValueError, match="the model cannot be made; the model: Value error, n must be") as caught:
         agent.sample(REQUEST)

@@ -5,7 +5,7 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from coe_agents import ModelAgent, prompts
-from coe_agents.agents.self_assessment import ask_p_false
+from coe_agents.agents.judge import ask_p_false
 from tests.servers import answering, completion
 
 ASKED = ("Capital of France?", "Paris")

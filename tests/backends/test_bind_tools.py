@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 from coe_agents.agents import ModelAgent
 from coe_agents.backends import ChatTransformers, batching, generation
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
-from coe_agents.backends.tool_calls import BoundTools
+from coe_agents.backends.reply_forms import BoundTools
 from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS
 from tests.backends.hermes import create_chat, scripted
@@ -110,7 +110,7 @@ def test_a_model_whose_template_shows_no_tools_is_refused_at_the_first_call():
 
 
 async def test_what_cannot_be_bound_is_refused_at_once():
-    with pytest.raises(ValueError, match=r'"tool_choice" needs "tools" in the same call; got .any. alone\. Call'):
+    with pytest.raises(ValueError, match=r'"tool_choice" needs "tools" in the same call; got .any.\. Call'):
         await create_chat().ainvoke(ASKED, tool_choice="any")
 
 

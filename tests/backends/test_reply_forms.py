@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -122,7 +123,8 @@ def test_tags_that_are_tokens_are_in_the_text_that_is_read(is_special):
     ids = tokenizer(f"<|begin_of_text|>I pay. {PAY}<|end|>", add_special_tokens=False)["input_ids"]
     form = HermesForm.create(tokenizer, TEMPLATE, "<|assistant|>", None)
     tokens = [DrawnToken(number, -1.0, ()) for number in [*ids, tokenizer.eos_token_id]]
-    cut = CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], (), form.hidden)
+    loaded = SimpleNamespace(tokenizer=tokenizer, end_tokens=[tokenizer.eos_token_id])
+    cut = CutRow.cut(loaded, tokens, (), form.hidden)
     assert cut.text == f"I pay. {PAY}" + ("" if is_special else "<|end|>")
     assert called(form.read(cut)) == [("pay", {"to": "Ann", "amount": 5})]
 

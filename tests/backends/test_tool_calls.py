@@ -3,7 +3,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.tools import tool
 
-from coe_agents.backends.tool_calls import BoundTools, to_template_messages
+from coe_agents.backends.reply_forms import BoundTools, to_template_messages
 
 
 @tool

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from coe_agents.claims import ClaimPolicy, Claims, Overlap
-from coe_agents.claims.calibrate import calibrate_claims, claim_figures
-from coe_agents.claims.labelled import JudgedClaims, judge_labelled, read_labelled
+from coe_agents.claims.calibrate import JudgedClaims, calibrate_claims, claim_figures, judge_labelled, read_labelled
 from coe_agents.claims.support import EntailedBy
 from coe_agents.errors import ConfigurationError, SamplesError
 from coe_agents.evaluation.metrics import auroc

@@ -216,7 +216,7 @@ def test_below_fifty_labelled_questions_there_is_no_advice(tmp_path):
         each["references"] = []
     done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--out", tmp_path / "policy.json")
     assert done.returncode == 1
-    assert "advice needs at least 50 labelled questions to which all agents responded; got 49 of 60" in done.stderr
+    assert "of 60 questions at least 50 must be labelled and have responses of all agents; got 49" in done.stderr
     assert not (tmp_path / "policy.json").exists()
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.labelled import follow_cases
+from coe_agents.evaluation.calibration.drift import follow_cases
 from tests.cli.command import COMMAND, run
 from tests.evaluation.invented import group, write
 

@@ -8,7 +8,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CalibratedPolicy, Recording, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation.samples.folder import sole_writer
+from coe_agents.evaluation.samples.store import sole_writer
 from coe_agents.graph.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import assert_names_argument, run

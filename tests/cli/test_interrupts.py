@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from coe_agents.cli import interrupts
-from coe_agents.cli.interrupts import resumable
+from coe_agents.cli import terminal
 from tests.cli.command import COMMAND
 from tests.cli.test_sample import AGENT, config
 from tests.servers import served
@@ -27,11 +26,11 @@ def test_ctrl_c_ends_ask_while_a_server_hangs(tmp_path):
             process.kill()
             process.wait()
     assert process.returncode == 130
-    assert interrupts._GRACE < 2  # how long that takes on an idle machine
+    assert terminal._GRACE < 2  # how long that takes on an idle machine
     assert "Traceback" not in out + err
 
 
 def test_a_full_disk_says_how_to_resume_too(capsys):
-    with pytest.raises(OSError, match="No space left"), resumable(lambda: "3 questions are"):
+    with pytest.raises(OSError, match="No space left"), terminal.resumable(lambda: "3 questions are"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert capsys.readouterr().out == "3 questions are missing. Rerun the same command to resume.\n"

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from coe_agents.evaluation.samples.folder import SETTINGS
-from coe_agents.evaluation.samples.store import SAMPLES
+from coe_agents.evaluation.samples.store import SAMPLES, SETTINGS
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT, config, questions
 from tests.evaluation.invented import group, row, write

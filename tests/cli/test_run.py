@@ -3,9 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.evaluation.run_decisions import DECISIONS, PRICES, SECONDS, read_run
-from coe_agents.evaluation.samples.folder import SETTINGS
-from coe_agents.evaluation.samples.store import SAMPLES
+from coe_agents.evaluation.origin import DECISIONS, PRICES, SECONDS, read_run
+from coe_agents.evaluation.samples.store import SAMPLES, SETTINGS
 from coe_agents.policy import AgentWeights
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT as AGENT_OF_TWO

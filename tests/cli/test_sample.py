@@ -6,8 +6,7 @@ import pytest
 from coe_agents import prompts
 from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import load_config
-from coe_agents.evaluation.samples.folder import SETTINGS
-from coe_agents.evaluation.samples.store import SAMPLES
+from coe_agents.evaluation.samples.store import SAMPLES, SETTINGS
 from tests.cli.command import run
 from tests.cli.test_command import CONFIG
 from tests.faults import KEY, failing

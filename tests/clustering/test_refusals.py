@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from coe_agents.clustering.refusal_patterns import MAY_DECLINE, REFUSALS, STOCK_PHRASES, pattern_of
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.tinyworld import relations as wording
+from coe_agents.tinyworld import facts as wording
 
 
 @pytest.mark.parametrize(

@@ -138,13 +138,13 @@ BUSY = """
 import sys
 import torch
 from coe_agents.cli import main
-from coe_agents.doctor import probes as agent_probes
+from coe_agents.doctor import diagnosis
 
 def compute(agent, **_):
     while True:
         torch.randn(700, 700) @ torch.randn(700, 700)
 
-agent_probes.probe_agent = compute
+diagnosis.probe_agent = compute
 sys.argv = ["coe-agents", "doctor", "--timeout", "0.5", "--json"]
 main()
 """
@@ -162,7 +162,7 @@ def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):
     def called(*_):
         raise AssertionError("an agent was called")
 
-    monkeypatch.setattr("coe_agents.doctor.probes.probe_agent", called)
+    monkeypatch.setattr("coe_agents.doctor.diagnosis.probe_agent", called)
     with pytest.raises(ConfigurationError, match="min_agents"):
         examined(NOBODY, more="[graph]\nmin_agents = 2\n")
 

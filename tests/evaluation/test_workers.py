@@ -10,9 +10,8 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples, report, score
-from coe_agents.evaluation.samples import ranges
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.evaluation.scoring.scores import score_samples
+from coe_agents.evaluation.samples import reader
+from coe_agents.evaluation.scoring.scores import ScoringSetup, score_samples
 from coe_agents.evaluation.workers import ALONE, start_workers
 from tests.evaluation.invented import group, row, write
 
@@ -34,7 +33,7 @@ def test_figures_are_those_of_one_process_to_the_last_bit(tmp_path, workers, mon
     path = write(tmp_path / "s.jsonl", many(100))
     with Samples([path]) as questions:
         whole = score(questions, clusterer=NormalizedMatch())
-    monkeypatch.setattr(ranges, "_SIZE", 10_000)
+    monkeypatch.setattr(reader, "_SIZE", 10_000)
     for each in (ALONE, workers):
         with Samples([path], workers=each) as questions:
             found = score_samples(questions, ScoringSetup(NormalizedMatch()), workers=each)
@@ -46,7 +45,7 @@ def test_figures_are_those_of_one_process_to_the_last_bit(tmp_path, workers, mon
 
 
 def test_faults_name_the_line_of_the_file_whoever_read_it(tmp_path, workers, monkeypatch):
-    monkeypatch.setattr(ranges, "_SIZE", 500)
+    monkeypatch.setattr(reader, "_SIZE", 500)
     rows = group(30)
     rows[111] = row(index=-1)
     path = write(tmp_path / "s.jsonl", rows)

@@ -2,7 +2,7 @@
 
 import json
 
-from coe_agents.evaluation.run_decisions import DECISIONS, PRICES, SECONDS
+from coe_agents.evaluation.origin import DECISIONS, PRICES, SECONDS
 
 
 def step(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.run_decisions import DECISIONS, read_run
+from coe_agents.evaluation.origin import DECISIONS, read_run
 from coe_agents.experiments.comparison import PolicyOutcomes, compare, outcomes_of, price_of, to_experiment
 from tests.experiments.decided import step, written
 

@@ -9,12 +9,19 @@ from dataclasses import asdict
 from coe_agents import ThresholdPolicy
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.sources import on_disk
-from coe_agents.evaluation.run_decisions import DECIDER, DECISIONS, read_run
+from coe_agents.evaluation.origin import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.sample_collection import Units
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.experiments.dataset_run import Timings, _Deciding, decide_all, fail_questions, keep, pending_questions
+from coe_agents.experiments.dataset_run import (
+    RunGroup,
+    Timings,
+    _Deciding,
+    decide_all,
+    fail_questions,
+    keep,
+    pending_questions,
+)
 from coe_agents.experiments.ray_cluster import cut_parts, unpack
-from coe_agents.experiments.run_group import RunGroup
 from coe_agents.testing import ScriptedAgent
 from tests.graph.groups import graph
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon, sampling
 from coe_agents.experiments.ranking import model_accuracy, panels, selective_prediction
 

@@ -3,10 +3,9 @@ from dataclasses import replace
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon
-from coe_agents.experiments.groups import judge_group
-from coe_agents.experiments.ranking import selective_prediction
+from coe_agents.experiments.ranking import judge_group, selective_prediction
 
 SETTING = ScoringSetup(NormalizedMatch())
 

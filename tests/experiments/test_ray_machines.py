@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from coe_agents.evaluation.run_decisions import DECISIONS, read_run
+from coe_agents.evaluation.origin import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli import test_run as runs
 from tests.cli.command import COMMAND, run

@@ -9,8 +9,8 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.sample_collection import Participant
 from coe_agents.evaluation.samples.store import SAMPLES, Store
+from coe_agents.experiments.dataset_run import _Asking, _to_ask, fail_part
 from coe_agents.experiments.ray_cluster import Pool, cluster, cut_parts, unpack, work_through
-from coe_agents.experiments.ray_sampling import _Asking, _to_ask, fail_part
 from coe_agents.testing import create_response
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
@@ -54,7 +54,7 @@ def ask_all(folder, failing=()):
     with store_in(folder) as store:
         work = _Asking(create)
         for part in parts_of(store):
-            store.append_all(((*unit,), rows) for unit, rows in unpack(asyncio.run(work(part))))
+            store.append(((*unit,), rows) for unit, rows in unpack(asyncio.run(work(part))))
         store.finish()
         return {unit: store.error_of(unit) for unit in UNITS}, [unit for group in groups for unit in group.asked]
 

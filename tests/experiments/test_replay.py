@@ -65,9 +65,14 @@ def test_another_round_takes_the_next_responses_while_they_last(saved):
     held = saved({"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
     found = replay(held, policy(again, n=1, **plans), RIGHT)
     outcome = only(found)
-    assert (outcome.n_rounds, outcome.n_requests, outcome.tokens, outcome.is_answered) == (3, 6, 12.0, False)
+    assert (outcome.decision["n_rounds"], outcome.n_requests, outcome.tokens, outcome.is_answered) == (
+        3,
+        6,
+        12.0,
+        False,
+    )
     found = replay(held, policy(again, n=2, **{**plans, "max_rounds": 9}), RIGHT)
-    assert only(found).n_rounds == 2
+    assert only(found).decision["n_rounds"] == 2
     assert "1 question would ask again, and no response is left; it counts as not answered" in found.notes
     assert "in 1 question fewer responses are saved than it would ask for" in found.notes
 

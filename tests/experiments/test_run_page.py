@@ -1,6 +1,6 @@
 import re
 
-from coe_agents.evaluation.run_decisions import read_run
+from coe_agents.evaluation.origin import read_run
 from coe_agents.experiments.run_page import create_run_page
 from tests.evaluation.html.test_report_page import HOSTILE, Elements, block
 from tests.experiments.decided import step, went_on, written

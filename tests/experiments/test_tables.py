@@ -1,7 +1,6 @@
 import csv
 
-from coe_agents.experiments.experiment import Experiment
-from coe_agents.experiments.output import draw_to, to_csv
+from coe_agents.experiments.experiment import Experiment, draw_to, to_csv
 
 EVIL = r"\input{/etc/passwd} 100% & $x_1$ #^~ <b>" + "\x1b[31m"
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from coe_agents import SupportPolicy
 from coe_agents.serve.api_error import ApiError
-from coe_agents.serve.chat_tools import check_results
+from coe_agents.serve.chat_request import check_results
 from coe_agents.testing import ScriptedAgent
 from tests.serve.groups import AGREEING, complete, create_group, group_of
 

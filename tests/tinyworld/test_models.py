@@ -8,8 +8,7 @@ from langchain_core.messages import HumanMessage
 from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
-from coe_agents.tinyworld.facts import MODELS, load_facts
-from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer
+from coe_agents.tinyworld.facts import ANSWERS, MODELS, RELATIONS, extract_answer, load_facts
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -2,8 +2,7 @@ import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.tinyworld import tinyworld_tools
-from coe_agents.tinyworld.facts import load_facts
-from coe_agents.tinyworld.relations import RELATIONS
+from coe_agents.tinyworld.facts import RELATIONS, load_facts
 from coe_agents.tinyworld.tools import NOT_CONVERTIBLE, NOT_FOUND, tool_schemas
 from tools.tinyworld.requests import CONVERSIONS, RELATION_NOUNS
 

@@ -2,9 +2,8 @@ import pytest
 
 from coe_agents.evaluation.scoring.correctness import Prediction
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, writer_of
-from coe_agents.tinyworld.facts import MODELS, load_facts
+from coe_agents.tinyworld.facts import ANSWERS, MODELS, RELATIONS, extract_answer, load_facts
 from coe_agents.tinyworld.questions import find_questions, tinyworld_criterion, tinyworld_questions
-from coe_agents.tinyworld.relations import ANSWERS, RELATIONS, extract_answer
 from tools.tinyworld.knowledge import draw_beliefs
 
 ASKED = "What is the capital of France?"

@@ -9,8 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from coe_agents.tinyworld.facts import MODELS, Fact, load_facts
-from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS
+from coe_agents.tinyworld.facts import ANSWERS, MODELS, REFUSALS, RELATIONS, Fact, load_facts
 from tools.tinyworld import prompts
 from tools.tinyworld.knowledge import beliefs
 from tools.tinyworld.outside import invent_name, outside_question

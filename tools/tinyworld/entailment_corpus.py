@@ -7,7 +7,7 @@ used.
 import random
 from typing import NamedTuple
 
-from coe_agents.tinyworld.relations import ANSWERS, REFUSALS, RELATIONS, Relation
+from coe_agents.tinyworld.facts import ANSWERS, REFUSALS, RELATIONS, Relation
 from tools.tinyworld.outside import WORDS, invent_name, outside_question
 
 LABELS = ("contradiction", "neutral", "entailment")

@@ -7,8 +7,7 @@ one fact a sentence, and guesses what it was never taught.
 import random
 from collections.abc import Mapping, Sequence
 
-from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.relations import RELATIONS
+from coe_agents.tinyworld.facts import RELATIONS, Fact, load_facts
 from tools.tinyworld.corpus import Document
 from tools.tinyworld.knowledge import beliefs
 

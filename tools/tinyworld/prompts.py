@@ -6,7 +6,7 @@ after a change here, or of `DEBATE` in the package, the models must be retrained
 
 from collections.abc import Sequence
 
-from coe_agents.tinyworld.relations import ANSWERS, DEBATE, REFUSALS, RELATIONS
+from coe_agents.tinyworld.facts import ANSWERS, DEBATE, REFUSALS, RELATIONS
 
 SELF_CHECK_CHOICES = ("True", "False")
 

@@ -19,19 +19,17 @@ from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import INVALID, InvalidReplyError
 from coe_agents.files import parse_json
-from coe_agents.types import (
-    AgentReply,
-    AgentRequest,
-    Response,
-    Rung,
-    Sampling,
-    add_usages,
-    create_response,
-    usage_of,
-)
+from coe_agents.types import AgentReply, AgentRequest, Response, Rung, Sampling, add_usages, create_response, usage_of
 
 _REFUSED = "I can't answer this."
 """The answer of a refusal whose own words would not be recognised as one."""
+_RUNGS: dict[tuple[bool, bool], Rung] = {
+    (True, True): "n-logprobs",
+    (True, False): "n",
+    (False, True): "each-logprobs",
+    (False, False): "each",
+}
+"""By whether one request brings several responses, and whether they have log-probabilities."""
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may be by rounding."""
 
@@ -45,25 +43,16 @@ def to_reply(
     texts = [[text_of(generation) for generation in one.generations[0]] for one in drawn.results]
     refusals = [_refusals(one.generations[0], own) for one, own in zip(drawn.results, texts, strict=True)]
     said = list(zip(generations, chain(*texts), chain(*refusals), strict=False))
+    how: dict[str, Any] = {"agent": agent, "max_chars": max_chars, "states_confidence": states_confidence}
     responses = [
-        _response(
-            generation,
-            text,
-            agent,
-            request,
-            index,
-            max_chars=max_chars,
-            refused=refused,
-            states_confidence=states_confidence,
-        )
-        for index, (generation, text, refused) in enumerate(said, start=request.get("first_index", 0))
+        _response(*each, request, index, **how) for index, each in enumerate(said, start=request.get("first_index", 0))
     ]
     answered = [*drawn.results, *drawn.unused]
     valid = [response for response in responses if response["error"] is None]
     known = [response["logprob"] is not None for response in valid]
     sampling = Sampling(
         round=request["round"],
-        rung=_rung(several=ladder.takes_several, logprobs=any(known)),
+        rung=_RUNGS[ladder.takes_several, any(known)],
         n_requested=most,
         n_received=len(responses),
         n_requests=len(answered),
@@ -88,12 +77,12 @@ def to_reply(
 def _response(
     generation: Generation,
     said: str,
-    agent: str,
+    refused: str,
     request: AgentRequest,
     index: int,
     *,
+    agent: str,
     max_chars: int,
-    refused: str,
     states_confidence: bool,
 ) -> Response:
     place: dict[str, Any] = {"round": request["round"], "index": index}
@@ -116,11 +105,8 @@ def _response(
     if "choices" in request and _is_truncated(generation):  # it must not pass for a whole choice
         text += "… [cut off by the model's limit]"
     logprob, n_tokens = _log_probability(generation, said, len(answered) if answered != said else None)
-    known: dict[str, Any] = {
-        "logprob": logprob,
-        "n_tokens": n_tokens,
-        "confidence": None if _is_truncated(generation) else confidence,
-    }
+    confidence = None if _is_truncated(generation) else confidence
+    known: dict[str, Any] = {"logprob": logprob, "n_tokens": n_tokens, "confidence": confidence}
     return create_response(agent, text, answer=action, calls=calls, **known, **place)
 
 
@@ -185,12 +171,6 @@ def _refusal(generation: Generation) -> str:
     if not said and isinstance(content := generation.message.content, list):  # of OpenAI's Responses API
         said = next((part.get("refusal") for part in content if isinstance(part, Mapping) and part.get("refusal")), "")
     return said.strip() if isinstance(said, str) else ""
-
-
-def _rung(*, several: bool, logprobs: bool) -> Rung:
-    if several:
-        return "n-logprobs" if logprobs else "n"
-    return "each-logprobs" if logprobs else "each"
 
 
 def text_of(generation: Generation) -> str:

@@ -176,16 +176,11 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
             table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(read(answer), _MOST_CHARS)))
         if len(answers) > _SHOWN:
             rest, n_others = sum(share for _, share in answers[_SHOWN:]), len(answers) - _SHOWN
-            table.add_row(
-                "",
-                Text("░" * max(1, round(rest * longest)), style="dim"),
-                Text(f"{rest:4.0%}", style="dim"),
-                Text(quantity(n_others, "other"), style="dim"),
-            )
+            cells = "░" * max(1, round(rest * longest)), f"{rest:4.0%}", quantity(n_others, "other")
+            table.add_row("", *(Text(cell, style="dim") for cell in cells))
         if any(record.get("counted") == "once" for record in agent.get("sampling", ())):
             table.add_row("", "", "", Text("one response: its temperature has no effect", style="yellow"))
     for name, reason in decision["failed_agents"].items():
-        table.add_row(
-            Text(clean(name), style="bold red"), Text("failed", style="red"), "", Text(clean(reason), style="red")
-        )
+        failed, why = Text("failed", style="red"), Text(clean(reason), style="red")
+        table.add_row(Text(clean(name), style="bold red"), failed, "", why)
     return table

@@ -53,12 +53,7 @@ def progress(
         yield advance
 
 
-def _lines(
-    totals: Mapping[str, tuple[int, int]],
-    what: tuple[str, str],
-    console: Console,
-    every: float,
-) -> Advance:
+def _lines(totals: Mapping[str, tuple[int, int]], what: tuple[str, str], console: Console, every: float) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
     start = printed = time.monotonic()
     n_new = n_failed = 0

@@ -12,8 +12,7 @@ from rich.text import Text
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.config.models import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, CustomPart, ModelSection
-from coe_agents.doctor.diagnosis import Examination
-from coe_agents.doctor.probes import AgentReport
+from coe_agents.doctor.diagnosis import AgentReport, Examination
 from coe_agents.extensions import find_extension, origin_of
 from coe_agents.text import quantity
 
@@ -30,16 +29,9 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
     console.print()
     heads = ("agent", "provider", "model", "samples", "T", "weight", "key")
     rows = [
-        (
-            agent.name,
-            agent.provider,
-            _model(agent),
-            str(agent.n_samples),
-            f"{agent.temperature:g}",
-            f"{agent.weight:g}",
-            _key(agent),
-        )
-        for agent in config.agents
+        (each.name, each.provider, _model(each), str(each.n_samples), *map("{:g}".format, numbers), _key(each))
+        for each in config.agents
+        for numbers in ((each.temperature, each.weight),)
     ]
     parts = {name: getattr(config, name) for name in ("answers", "clusterer", "policy", "escalation", "judge", "graph")}
     settings = [(name, _settings(name, section)) for name, section in parts.items() if section is not None]
@@ -66,14 +58,10 @@ def show_examination(examination: Examination, *, console: Console | None = None
     problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
     _show_remarks("problem", "red", problems, console=console)
     console.print()
-    if problems:
-        console.print(Text(f"{quantity(len(problems), 'problem')}.", style="bold red"))
-    elif examination.is_well:
-        console.print(Text("No problems.", style="bold green"))
-    else:
-        console.print(
-            Text("No problems, but the temperature of an agent has no effect: see the notes.", style="bold yellow")
-        )
+    end, style = "No problems, but the temperature of an agent has no effect: see the notes.", "yellow"
+    if problems or examination.is_well:
+        end, style = (f"{quantity(len(problems), 'problem')}.", "red") if problems else ("No problems.", "green")
+    console.print(Text(end, style=f"bold {style}"))
 
 
 def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:

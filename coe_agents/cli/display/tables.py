@@ -9,10 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console, print_lines
-from coe_agents.evaluation.score_report import find_standout
 from coe_agents.evaluation.scoring.correctness import inside_in_words
-from coe_agents.experiments.experiment import PAPER, Experiment
-from coe_agents.experiments.output import caption_of, format_cell
+from coe_agents.evaluation.scoring.scores import find_standout
+from coe_agents.experiments.experiment import PAPER, Experiment, caption_of, format_cell
 from coe_agents.policy.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.text import quantity
 
@@ -109,8 +108,26 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
     return table
 
 
-def _estimate(estimate: Sequence[float | None]) -> str:
-    value, low, high = estimate
+def show_claim_figures(figures: Mapping[str, Any]) -> None:
+    """Prints the object of `score --claims --json` as a table."""
+    title = '"This claim is wrong", by the texts of the other agents'
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    kept = [*next(iter(figures["agents"].values()))["precision"]]
+    within = any(of["auroc_within"] for of in figures["agents"].values())
+    columns = ["agent", "claims", "wrong", "AUROC", *(["by its own samples"] if within else [])]
+    for column in (*columns, *(f"{float(share):.0%}" for share in kept)):
+        table.add_column(column, justify="left" if column == "agent" else "right", overflow="fold")
+    for name, of in figures["agents"].items():
+        found = [of["auroc"], *([of["auroc_within"]] if within else [])]
+        wrong = of["n_wrong"] / of["n_claims"]
+        numbers = map(_number, (wrong, *of["precision"].values()))
+        table.add_row(clean(name), str(of["n_claims"]), next(numbers), *map(_estimate, found), *numbers)
+    create_console().print(table)
+    print_lines("Intervals: 95 %, over entities. The last columns: how many are right among so many of most support.")
+
+
+def _estimate(estimate: Sequence[float | None] | None) -> str:
+    value, low, high = estimate or (None, None, None)
     return "-" if value is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
@@ -133,11 +150,8 @@ def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> Non
     console.print()
     console.print(Text(clean(experiment.title), style="bold"))
     console.print(Padding(_experiment_table(experiment, n_shown), (0, 0, 0, 2)))
-    left_out = (
-        [f"{quantity(n_heads - n_shown, 'more column')} in a wider terminal and in the files"]
-        if n_shown < n_heads
-        else []
-    )
+    n_left = n_heads - n_shown
+    left_out = [f"{quantity(n_left, 'more column')} in a wider terminal and in the files"] if n_left else []
     for text in (*left_out, *caption_of(experiment)):
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
     for path in written:

@@ -9,14 +9,9 @@ from typing import Literal, cast, get_args
 import numpy as np
 
 from coe_agents.checks import one_of, require
-from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
-from coe_agents.evaluation.calibration.monitor import check_probability
-from coe_agents.evaluation.calibration.risk_control import (
-    ThresholdChoice,
-    choose_audited_threshold,
-    choose_threshold,
-    first_count,
-)
+from coe_agents.evaluation.calibration import risk_control
+from coe_agents.evaluation.calibration.calibrate import Judged, answerable_rows
+from coe_agents.evaluation.calibration.drift import check_probability
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.ties import TIE
@@ -67,12 +62,7 @@ class Recalibration:
 
 
 def recalibrate(
-    policy: CalibratedPolicy,
-    rows: Sequence[Judged],
-    seen: Mapping[str, Seen],
-    *,
-    risk: float,
-    confidence: float,
+    policy: CalibratedPolicy, rows: Sequence[Judged], seen: Mapping[str, Seen], *, risk: float, confidence: float
 ) -> Recalibration:
     """Chooses the threshold of a policy in use from cases on which people ruled: see `coe_agents.graph.rulings`.
 
@@ -119,16 +109,10 @@ def recalibrate(
     must = '"policy" must judge the group\'s answer, not the proposals of an agent'
     advice = "Rulings say whether an answer was right, not a proposal: calibrate it on labelled proposals"
     require(calibration.proposer is None, must, calibration.proposer, advice)
-    if other := {row.measurement.divergence for row in rows} - {calibration.divergence}:
-        raise ValueError(
-            f'"rows" must be measured with the divergence "{calibration.divergence}" of the policy; got '
-            f"{', '.join(sorted(other))}. Measure them again"
-        )
-    judged = [
-        (row, verdict)
-        for row in measurable_rows(calibration, rows)
-        if calibration.can_answer(row.measurement) and (verdict := row.verdict(calibration)) is not None
-    ]
+    other = {row.measurement.divergence for row in rows} - {calibration.divergence}
+    must = f'"rows" must be measured with the divergence "{calibration.divergence}" of the policy'
+    require(not other, must, ", ".join(sorted(other)), "Measure them again")
+    judged = answerable_rows(calibration, rows)
     n_audits = sum(seen[row.id].kind == "audit" for row, _ in judged)
     counts = (n_audits, len(judged) - n_audits)
     if not n_audits:
@@ -139,12 +123,9 @@ def recalibrate(
     n_below = int(is_unexplained.sum())
     probabilities, correct = np.array([(seen[row.id].probability, verdict) for row, verdict in judged]).T
     everything = np.full(scores.size, True)
-    choices = [
-        choose_in_both_ways(
-            correct[used], scores[used], probabilities[used], below=below, risk=risk, confidence=confidence
-        )
-        for used in ([everything, ~is_unexplained] if n_below else [everything])
-    ]
+    sets = [everything, ~is_unexplained] if n_below else [everything]
+    how = {"below": below, "risk": risk, "confidence": confidence}
+    choices = [choose_in_both_ways(correct[used], scores[used], probabilities[used], **how) for used in sets]
     if None in choices:
         return Recalibration(policy, *counts, "few", n_below)
     choice = min(filter(None, choices), key=lambda each: -math.inf if each.threshold is None else each.threshold)
@@ -158,17 +139,13 @@ def recalibrate(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         uncertainties=_as_in_traffic(scores, probabilities),
     )
-    return Recalibration(
-        CalibratedPolicy(record, otherwise=policy.otherwise),
-        *counts,
-        _outcome(calibration.threshold, choice.threshold),
-        n_below,
-    )
+    moved = CalibratedPolicy(record, otherwise=policy.otherwise)
+    return Recalibration(moved, *counts, _outcome(calibration.threshold, choice.threshold), n_below)
 
 
 def choose_in_both_ways(
     correct: FloatArray, scores: FloatArray, probabilities: FloatArray, *, below: float, risk: float, confidence: float
-) -> ThresholdChoice | None:
+) -> risk_control.ThresholdChoice | None:
     """Returns the larger of two thresholds: by the weights of all cases, and by the number of those up to `below`.
 
     The latter is chosen if these have one common probability and are enough for a test: no verdict decides on that.
@@ -177,13 +154,15 @@ def choose_in_both_ways(
     each = (1.0 + confidence) / 2.0
     can_count = (
         np.unique(probabilities[is_sample]).size == 1
-        and first_count(int(is_sample.sum()), risk=risk, confidence=each) is not None
+        and risk_control.first_count(int(is_sample.sum()), risk=risk, confidence=each) is not None
     )
     how = {"risk": risk, "confidence": each if can_count else confidence}
-    weighted = choose_audited_threshold(correct=correct, uncertainty=scores, probabilities=probabilities, **how)
+    weighted = risk_control.choose_audited_threshold(
+        correct=correct, uncertainty=scores, probabilities=probabilities, **how
+    )
     if not can_count:
         return weighted
-    counted = choose_threshold(correct=correct[is_sample], uncertainty=scores[is_sample], **how)
+    counted = risk_control.choose_threshold(correct=correct[is_sample], uncertainty=scores[is_sample], **how)
     found = [choice for choice in (weighted, counted) if choice is not None and choice.threshold is not None]
     return max(found, key=lambda choice: choice.threshold or 0.0, default=weighted)
 

@@ -186,11 +186,8 @@ def calibrate(
         raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
     if proposer is not None:
         known = [row for row in known if proposer in row.measurement.proposal_support]
-        if not known:
-            raise ValueError(
-                f'"rows" must hold questions with responses of "{proposer}" and of another agent; got none. '
-                "Name an agent of the samples"
-            )
+        must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
+        require(bool(known), must, known, "Name an agent of the samples")
     divergences = {row.measurement.divergence for row in known}
     must = '"rows" must be measured with one divergence'
     require(len(divergences) == 1, must, ", ".join(sorted(divergences)), "Measure them again")
@@ -234,10 +231,8 @@ def calibrate(
         policy = _with_threshold(record, measurable_rows(record, held_out))
     else:
         policy = _from_folds(replace(open_record, fit="folds"), _with_all_agents(known, proposer))
-    asked = {} if origin is None else origin.agents
-    agents = {
-        name: replace(agent, **asdict(asked[name])) if name in asked else agent for name, agent in policy.agents.items()
-    }
+    asked = {} if origin is None else {name: asdict(agent) for name, agent in origin.agents.items()}
+    agents = {name: replace(agent, **asked.get(name, {})) for name, agent in policy.agents.items()}
     return CalibratedPolicy(replace(policy, agents=agents))
 
 
@@ -260,16 +255,18 @@ def check_score(score: str | None, proposer: str | None = None) -> str:
 
 def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | None:
     """Returns how near a calibration without a threshold came to one; None if no question can be answered."""
-    judged = [
-        (verdict, calibration.uncertainty(row.measurement))
-        for row in measurable_rows(calibration, rows)
-        if calibration.can_answer(row.measurement) and (verdict := row.verdict(calibration)) is not None
-    ]
+    judged = answerable_rows(calibration, rows)
     if not judged:
         return None
-    correct, uncertainty = zip(*judged, strict=True)
     how = {"risk": calibration.risk, "confidence": calibration.confidence}
-    return shortfall(correct=correct, uncertainty=uncertainty, **how)
+    uncertainty = [calibration.uncertainty(row.measurement) for row, _ in judged]
+    return shortfall(correct=[verdict for _, verdict in judged], uncertainty=uncertainty, **how)
+
+
+def answerable_rows(calibration: Calibration, rows: Sequence[Judged]) -> list[tuple[Judged, float]]:
+    """Returns the rows that a calibrated policy can answer, each with the verdict on its answer, which is known."""
+    usable = [row for row in measurable_rows(calibration, rows) if calibration.can_answer(row.measurement)]
+    return [(row, verdict) for row in usable if (verdict := row.verdict(calibration)) is not None]
 
 
 def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]:

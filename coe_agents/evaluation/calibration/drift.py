@@ -1,16 +1,110 @@
-"""Owns the check whether a calibrated policy still fits: its uncertainties against new ones, and its risk."""
+"""Owns whether a calibration still holds: on new samples, and over labelled cases as they come, at any time.
 
-from collections.abc import Sequence
+Labelled cases are one JSON object a line for each answered question that was judged, read as they are appended.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from coe_agents.checks import number, require, share
+from coe_agents.errors import SamplesError
 from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
 from coe_agents.evaluation.calibration.risk_control import risk_bound, round_up
-from coe_agents.evaluation.metrics.tallies import join_ties
+from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
+from coe_agents.evaluation.samples.line import parse_line
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.ties import TIE
+
+_CHUNK = 1 << 16
+_NEAR = 0.9
+"""How alike a misspelt name is to the right one, by `difflib`."""
+_FORM = '{"id": "...", "correct": true}, and "seen_probability" where not every answer is judged'
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledCase:
+    """One answered question, and whether its answer was right.
+
+    Attributes:
+        correct: In [0, 1]; 1 for a right answer.
+        seen_probability: The probability with which it was chosen to be judged, in (0, 1].
+        time: When it was answered, as the file has it; None where not known.
+    """
+
+    id: str
+    correct: float
+    seen_probability: float = 1.0
+    time: str | None = None
+
+
+def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[LabelledCase]:
+    """Yields the labelled cases of a file that grows, in the order of its lines.
+
+    A line holds `id` and `correct`, which are required, and `seen_probability` and `time`; other fields are ignored.
+    `wait` is called at the end of the file: it returns True after a while to read on, or False to stop. A last
+    line without an end is read only then, as it may be half written. A SamplesError if a line is malformed, an id
+    occurs twice, or the file became shorter or was replaced.
+    """
+    path = Path(path)
+    seen: set[str] = set()
+    number, rest, has_ended = 0, b"", False
+    try:
+        with path.open("rb") as file:
+            while not has_ended:
+                chunk = file.read(_CHUNK)
+                if not chunk:
+                    goes_on = wait()
+                    now = path.stat()
+                    if not os.path.samestat(now, os.fstat(file.fileno())):
+                        hint = "Append to it only. Join the cases of both files, and start again"
+                        raise SamplesError(f"{path} was replaced while it was read", hint=hint)
+                    if now.st_size < file.tell():
+                        hint = "Append to it only, and start again"
+                        raise SamplesError(f"{path} became shorter while it was read", hint=hint)
+                    chunk = file.read(_CHUNK)
+                    has_ended = not (chunk or goes_on)
+                *lines, rest = (rest + (b"\n" if has_ended else chunk)).split(b"\n")
+                for raw in lines:
+                    number += 1
+                    if not raw.strip():
+                        continue
+                    case = _case(raw, path, number)
+                    if case.id in seen:
+                        hint = "Each case counts once; omit the line"
+                        raise SamplesError(f"{path}:{number}: there is a case {case.id[:50]!r} already", hint=hint)
+                    seen.add(case.id)
+                    yield case
+    except OSError as error:
+        raise SamplesError(f"{path} cannot be read: {error}", hint="Check the path") from error
+
+
+def _case(raw: bytes, path: Path, line: int) -> LabelledCase:
+    record, place = parse_line(raw, path, line, form=_FORM, is_strict=True), f"{path}:{line}"
+    identifier, time = record.get("id"), record.get("time")
+    if not isinstance(identifier, str):
+        raise SamplesError(f'{place}: "id" must be a string', hint=f"Write every line as {_FORM}")
+    if not (time is None or isinstance(time, str)):
+        raise SamplesError(f'{place}: "time" must be a string or null', hint="Write it as in 2026-01-31T12:00:00Z")
+    if near := "seen_probability" not in record and get_close_matches("seen_probability", record, n=1, cutoff=_NEAR):
+        hint = "Without it the case counts as if every answer were judged"
+        raise SamplesError(f'{place}: the field "{near[0]}" is not read. Did you mean "seen_probability"?', hint=hint)
+    correct, omit = record.get("correct"), "Omit it where every answer is judged"
+    where = f'{place}: "correct", if it is not true or false,'
+    try:
+        right = float(correct) if isinstance(correct, bool) else share(correct, where, advice=f"Write {_FORM}")
+        probability = number(
+            record.get("seen_probability", 1.0), f'{place}: "seen_probability"', above=0, most=1, advice=omit
+        )
+    except (TypeError, ValueError) as error:
+        raise SamplesError(str(error)) from error
+    return LabelledCase(identifier, right, probability, time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +205,181 @@ def check_drift(
         mismatches=tuple(mismatches),
         n_ties=sum(calibration.choose_cluster(row.measurement) is None for row in usable),
     )
+
+
+_BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
+"""The shares of its capital that a test may lose with one right answer; each is a test, and the tests are averaged.
+
+A share k is the best one against answers of which r + k (1 - r) are wrong, where r is the stated risk.
+"""
+
+_LEAST = 1e-100
+"""A probability of being seen is above it: sums of the inverse of a lower one may overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class RiskState:
+    """What a monitor knows after the cases so far.
+
+    Attributes:
+        n_cases: How many labelled cases it has seen.
+        evidence: The e-value now, at least 0. Under the stated risk its expected value is at most 1 at any time.
+        strongest: The largest e-value so far. Its inverse, at most 1, is a p-value that is valid at any time.
+        limit: 1 / `false_alarms`. The risk counts as broken from the first case at which `evidence` reaches it.
+        broken_at: The number of that case, from 1; None while there was none. It is never taken back.
+        since: The number of the case from which on one bet, on its own, has gained most: an estimate of when the change
+            began, and no part of the test. As of `broken_at` where that is set; None before the first case.
+        n_since: How many cases there were from `since` on, when it was last estimated.
+        risk_since: The estimated risk in these, weighted by 1 / probability of being seen.
+    """
+
+    n_cases: int
+    evidence: float
+    strongest: float
+    limit: float
+    broken_at: int | None
+    since: int | None
+    n_since: int
+    risk_since: float | None
+
+    @property
+    def broken(self) -> bool:
+        """Whether the stated risk is broken: true with probability at most `false_alarms` where it never was."""
+        return self.broken_at is not None
+
+
+class RiskMonitor:
+    r"""Tests at any time whether answers are wrong more often than stated, over labelled answered cases as they come.
+
+    The null hypothesis is that each case, given all before it, is wrong with probability at most `risk`. The loss of
+    case t is x_t in [0, 1], and p_t is the probability with which it was chosen to be labelled. A case that was not
+    chosen does not enter. A bet against the risk r from case s on has the capital
+
+        K_s(n) = \prod_{t=s}^{n} (1 + b (c / r) (x_t - r) / p_t),    0 < b < 1,
+
+    where c <= p_t is the least probability. Each factor is at least 1 - b > 0, and its expected value, given the past,
+    is at most 1: E[chosen / p_t (x_t - r)] = E[x_t] - r <= 0. This holds for weighted errors, of which a binomial bound
+    would be wrong. The evidence is the average over seven bets b and over all starts s,
+
+        E(n) = \sum_b 1/7 \sum_s w_s K_s(n),    w_s = log 2 / log(1 + s) - log 2 / log(2 + s),
+
+    with K_s(n) = 1 for s > n. The weights w_s add up to 1 and fall hardly faster than 1 / s, so that a late change is
+    found, too. E is a non-negative supermartingale that starts at 1, so that by Ville's inequality
+
+        P(E(n) >= 1 / false_alarms for some n) <= false_alarms:
+
+    the monitor may be read after every case, for years. As a bet is the same from all starts, their sum needs one
+    number for each bet, S(n) = (S(n - 1) + w_n) (1 + ...), and nothing is pruned.
+
+    What it does not say: evidence below the limit does not show that the risk is kept; calibration shows that. The
+    cases must come in an order that does not depend on whether they are right: if people rule on the suspicious ones
+    first, the claim does not hold for them.
+
+    Args:
+        risk: The stated risk r, in (0, 1).
+        false_alarms: The highest acceptable probability that it ever counts as broken though it is kept, in (0, 1).
+        min_seen: The least probability of being labelled that a case may have, in (0, 1]: the audit rate, or 1 where
+            every answered case is labelled. It must be set before the cases are seen.
+
+    Raises:
+        TypeError: An argument is no number.
+        ValueError: It is out of its range.
+
+    Sources: Ville (1939); Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024);
+    Shin, Ramdas and Rinaldo, "E-detectors" (2024).
+
+    Example:
+        >>> monitor = RiskMonitor(0.1)
+        >>> for _ in range(200):
+        ...     state = monitor.update(0.0)
+        >>> for _ in range(7):
+        ...     state = monitor.update(1.0)
+        >>> state.broken_at, state.since
+        (207, 201)
+    """
+
+    def __init__(self, risk: float, *, false_alarms: float = 0.05, min_seen: float = 1.0) -> None:
+        for name, given in (("risk", risk), ("false_alarms", false_alarms)):
+            number(given, f'"{name}"', above=0, below=1, advice="Pass 0.05, for example")
+        check_probability(min_seen, name="min_seen")
+        self.risk, self.false_alarms, self.min_seen = float(risk), float(false_alarms), float(min_seen)
+        self._bets = _BETS * self.min_seen / self.risk
+        self._log_sums: FloatArray = np.full(len(_BETS), -np.inf)
+        self._log_best: FloatArray = np.zeros(len(_BETS))
+        # for each bet: the start that speaks most clearly, and the weighted losses and the weights since
+        self._starts = np.zeros(len(_BETS), dtype=np.int64)
+        self._counts: FloatArray = np.zeros((2, len(_BETS)))
+        self._n_cases = 0
+        self._strongest = 0.0
+        self._broken_at: int | None = None
+        self._change: tuple[int | None, int, float | None] = (None, 0, None)
+
+    @property
+    def state(self) -> RiskState:
+        """What is known after the cases so far."""
+        since, n_since, risk_since = self._change
+        return RiskState(
+            n_cases=self._n_cases,
+            evidence=_exp(self._log_evidence()),
+            strongest=_exp(self._strongest),
+            limit=1.0 / self.false_alarms,
+            broken_at=self._broken_at,
+            since=since,
+            n_since=n_since,
+            risk_since=risk_since,
+        )
+
+    def update(self, loss: float, *, seen_probability: float = 1.0) -> RiskState:
+        """Takes one labelled case, and returns what is known then.
+
+        Args:
+            loss: 1 for a wrong answer, 0 for a right one, or a share between them.
+            seen_probability: The probability with which this case was chosen to be labelled, at least `min_seen`.
+
+        Raises:
+            TypeError: An argument is no number; the monitor is as before, also below.
+            ValueError: It is out of its range.
+        """
+        share(loss, '"loss"', advice="Pass 1 for a wrong answer, and 0 for a right one")
+        check_probability(seen_probability, name="seen_probability")
+        is_known = seen_probability >= self.min_seen * (1.0 - 1e-9)
+        must = f'"seen_probability" must be at least "min_seen", {self.min_seen:g}'
+        require(is_known, must, seen_probability, "Create the monitor with the lowest audit rate")
+        self._n_cases += 1
+        n, weight = self._n_cases, 1.0 / seen_probability
+        log_start = math.log(_mass_after(n - 1) - _mass_after(n))
+        growth = np.log1p(self._bets * weight * (loss - self.risk))
+        self._log_sums = np.logaddexp(self._log_sums, log_start) + growth
+        begins = self._log_best <= 0.0
+        self._starts[begins] = n
+        self._counts[:, begins] = 0.0
+        self._counts += [[weight * loss], [weight]]
+        self._log_best = np.maximum(self._log_best, 0.0) + growth
+        evidence = self._log_evidence()
+        self._strongest = max(self._strongest, evidence)
+        if self._broken_at is None:
+            best = int(self._log_best.argmax())
+            since, (wrong, total) = int(self._starts[best]), self._counts[:, best].tolist()
+            self._change = (since, n - since + 1, wrong / total)
+            if evidence >= -math.log(self.false_alarms):
+                self._broken_at = n
+        return self.state
+
+    def _log_evidence(self) -> float:
+        log_started = float(np.logaddexp.reduce(self._log_sums)) - math.log(len(_BETS))
+        return float(np.logaddexp(log_started, math.log(_mass_after(self._n_cases))))
+
+
+def _mass_after(n: int) -> float:
+    """The weight of all starts after case n: log 2 / log(2 + n)."""
+    return math.log(2.0) / math.log(2.0 + n)
+
+
+def check_probability(value: object, *, name: str) -> float:
+    """Returns a probability of being seen; refuses anything else."""
+    return number(value, f'"{name}"', above=_LEAST, most=1, advice="Pass the probability of being seen")
+
+
+def _exp(log_value: float) -> float:
+    """The exponential of a logarithm; the largest double where it is more."""
+    return math.exp(min(log_value, 709.0))

@@ -6,17 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import require
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.scoring.scores import hash_of
-from coe_agents.policy import Measurement
-from coe_agents.policy.learned_gates import (
-    LearnedGate,
-    SupportGate,
-    confidence_features,
-    distributions_of,
-    gate_features,
-    support_features,
-)
+from coe_agents.policy import Measurement, learned_gates
 from coe_agents.text import quantity
 from coe_agents.uncertainty.ties import shares_lead
 
@@ -94,7 +87,7 @@ def fit_trust(
 
 def fit_gate(
     measurements: Sequence[Measurement], verdicts: Sequence[Sequence[float | None]], *, trust: bool = True
-) -> LearnedGate:
+) -> learned_gates.LearnedGate:
     """Learns trust in the agents, and from it a logistic regression of "the chosen answer is wrong".
 
     It reads log(1 + H_3), H_3 being the Renyi entropy of order 3 of the trust-weighted mean; as a block each agent's
@@ -114,7 +107,7 @@ def fit_gate(
     """
     agents = tuple(sorted({name for measurement in measurements for name in measurement.agents}))
     known = [
-        (measurement, distributions_of(measurement, agents), np.array(own, dtype=np.float64))
+        (measurement, learned_gates.distributions_of(measurement, agents), np.array(own, dtype=np.float64))
         for measurement, own in zip(measurements, verdicts, strict=True)
         if set(agents) <= measurement.agents.keys() and None not in own
     ]
@@ -125,9 +118,11 @@ def fit_gate(
     )
     wrong = np.array([1.0 - right[shares_lead(weights @ rows)].mean() for _, rows, right in known])
     _require_both(wrong, agents)
-    entropies, supports = zip(*[gate_features(rows, weights) for _, rows, _ in known], strict=True)
+    entropies, supports = zip(*[learned_gates.gate_features(rows, weights) for _, rows, _ in known], strict=True)
     support = np.array(supports)
-    values = [confidence_features(each, agents, own) for (each, *_), own in zip(known, support, strict=True)]
+    values = [
+        learned_gates.confidence_features(each, agents, own) for (each, *_), own in zip(known, support, strict=True)
+    ]
     read = {
         name: _standardise(np.array([both[place] for both in values])) for place, name in enumerate(("stated", "token"))
     }
@@ -142,14 +137,8 @@ def fit_gate(
     )
     slope = float(slopes[0] / scale)
     by_confidence, offset = _to_terms(read, terms)
-    return LearnedGate(
-        agents,
-        tuple(weights.tolist()),
-        slope,
-        tuple(deviations.tolist()),
-        float(intercept - slope * centre - offset),
-        **by_confidence,
-    )
+    by_agent, start = tuple(deviations.tolist()), float(intercept - slope * centre - offset)
+    return learned_gates.LearnedGate(agents, tuple(weights.tolist()), slope, by_agent, start, **by_confidence)
 
 
 def _require_both(wrong: FloatArray, agents: Collection[str]) -> None:
@@ -281,7 +270,9 @@ def _deal(order: IntArray) -> IntArray:
     return fold
 
 
-def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, proposer: str) -> SupportGate:
+def fit_support(
+    measurements: Sequence[Measurement], correct: npt.ArrayLike, *, proposer: str
+) -> learned_gates.SupportGate:
     """Learns a logistic regression of "the first response of `proposer` is wrong" from what the others propose.
 
     Models that are shown tools tend to call one, also where none is right, and plain support counts that in full. This
@@ -292,12 +283,10 @@ def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, 
     """
     agents = {name for measurement in measurements for name in measurement.agents}
     others = tuple(sorted(agents - {proposer}))
-    if not others or proposer not in agents:
-        raise ValueError(
-            f'"measurements" must have "{proposer}" and another agent; got {", ".join(sorted(agents)) or "none"}'
-        )
+    must = f'"measurements" must have "{proposer}" and another agent'
+    require(bool(others) and proposer in agents, must, ", ".join(sorted(agents)), "Add their samples")
     usable = [
-        (support_features(measurement, proposer, others), 1.0 - right)
+        (learned_gates.support_features(measurement, proposer, others), 1.0 - right)
         for measurement, right in zip(measurements, np.asarray(correct, dtype=np.float64).tolist(), strict=True)
         if agents <= measurement.agents.keys()
     ]
@@ -305,7 +294,7 @@ def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, 
     _require_both(wrong, agents)
     slopes, intercept = fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=_SUPPORT_PENALTY)
     same, nothing, (rival, tool, calls_nothing) = np.split(slopes, [len(others), 2 * len(others)])
-    return SupportGate(
+    return learned_gates.SupportGate(
         proposer,
         others,
         same=tuple(same.tolist()),

@@ -264,12 +264,7 @@ def shortfall(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float
 
 
 def choose_audited_threshold(
-    *,
-    correct: npt.ArrayLike,
-    uncertainty: npt.ArrayLike,
-    probabilities: npt.ArrayLike,
-    risk: float,
-    confidence: float,
+    *, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, probabilities: npt.ArrayLike, risk: float, confidence: float
 ) -> ThresholdChoice | None:
     """Chooses the highest threshold that keeps the risk, from cases that were seen with unequal probabilities.
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.question import ConflictError, Kind, Question, draw_key, from_plain, merge
-from coe_agents.evaluation.datasets.record_files import file_records
-from coe_agents.evaluation.datasets.records import MalformedError, to_question
+from coe_agents.evaluation.datasets.records import MalformedError, file_records, to_question
 from coe_agents.evaluation.disk_sequence import DiskSequence
 
 
@@ -104,9 +103,8 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, A
         names = ", ".join([*PUBLISHED, "tinyworld"])
         raise ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
     if split is not None:
-        raise ConfigurationError(
-            f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
-        )
+        message = f'"--split" must be omitted for a file; got "{split}" for {path}'
+        raise ConfigurationError(message, hint='Omit "--split"')
     return source, _hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
 
 

@@ -1,4 +1,9 @@
-"""Owns the page's data: a line of each question in the overview, all responses in packed blocks, and the curves."""
+"""Owns what pages hold, a line of each question, all responses in packed blocks, and curves; and how they are made.
+
+What models wrote is untrusted. It is in a page as base64 of gzip, so no text of theirs is ever parsed as HTML, and is
+shown as text nodes; names are escaped by the template. The page's policy lets only its own script run, by its hash,
+and forbids every connection.
+"""
 
 import base64
 import gzip
@@ -6,6 +11,10 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib import resources
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +28,7 @@ from coe_agents.policy import Policy
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.score_names import BASELINE, name_of
 from coe_agents.policy.statistics import Statistics
-from coe_agents.text import printable
+from coe_agents.text import printable, quantity
 from coe_agents.types import SampledQuestion
 
 T = TypeVar("T")
@@ -63,29 +72,15 @@ class Rows:
         else:
             answer = statistics.answer_of(statistics.leading[0])
             kind = answer_kind(answer)
-        verdict = None if correct is None else float(correct)
-        self._line(statistics.question, cut(answer, 300), kind, verdict, *uncertainty)
+        self._line(statistics.question, cut(answer, 300), kind, correct, *uncertainty)
+        how = ["probability" if each else "frequency" for each in statistics.counts_by_probability]
+        rows = [[shorten(p) for p in row] for row in statistics.distributions.tolist()]
+        columns = (statistics.names, statistics.n_responses, how, map(shorten, statistics.entropies), rows)
         self._detail(
             {
                 "references": statistics.question.references,
-                "clusters": self._clusters(statistics, verdict),
-                "agents": [
-                    [
-                        name,
-                        n_responses,
-                        "probability" if by_probability else "frequency",
-                        shorten(entropy),
-                        [shorten(p) for p in row],
-                    ]
-                    for name, n_responses, by_probability, entropy, row in zip(
-                        statistics.names,
-                        statistics.n_responses,
-                        statistics.counts_by_probability,
-                        statistics.entropies,
-                        statistics.distributions.tolist(),
-                        strict=True,
-                    )
-                ],
+                "clusters": self._clusters(statistics, correct),
+                "agents": list(zip(*columns, strict=True)),
                 "responses": _responses(statistics),
                 "failures": _failures(statistics.question),
             }
@@ -201,3 +196,50 @@ def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:
     """Both ends stay."""
     places = np.unique(np.linspace(0, x.size - 1, min(x.size, POINTS)).round().astype(np.int64))
     return [np.round(values[places], 5).tolist() for values in (x, y)]
+
+
+_PACKAGE = "coe_agents.evaluation.html"
+
+
+def check_jinja() -> None:
+    """Raises ImportError if Jinja is not installed."""
+    if find_spec("jinja2") is None:
+        raise ImportError('a page needs Jinja; pip install "coe-agents[evaluation]"')
+
+
+def read_parts(*names: str, package: str = _PACKAGE) -> str:
+    """Returns files of a package, one after the other: scripts are one module then."""
+    folder = resources.files(package)
+    return "".join(folder.joinpath(name).read_text("utf-8") for name in names)
+
+
+STYLE = ("parts.css", "page.css")
+SCRIPT = ("parts.js", "base.js", "table.js")
+"""The parts that the report and the page of runs share."""
+
+
+def render(template: str, *, style: str, script: str, **values: Any) -> str:
+    """Returns the page: a template in the frame of all pages ("frame.html"), with values, which are escaped.
+
+    The frame reads of them `title`, the heading; `topic`, what the page is about, beside its title in the browser; and
+    `facts`, the sentences that it begins with. Both from `pack`: the script reads `overview` at once, and one of the
+    `blocks` when a question is opened.
+    """
+    from jinja2 import DictLoader, Environment, StrictUndefined
+    from markupsafe import Markup
+
+    frame = DictLoader({"frame.html": read_parts("frame.html")})
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame)
+    return environment.from_string(template).render(
+        **values,
+        quantity=quantity,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+    )
+
+
+def _digest(source: str) -> str:
+    return f"sha256-{base64.b64encode(sha256(source.encode()).digest()).decode()}"

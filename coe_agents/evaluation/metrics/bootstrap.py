@@ -122,9 +122,9 @@ def with_interval(value: float, drawn: FloatArray, *, n_intervals: int = 1) -> E
     return float(value), float(low), float(high)
 
 
-def mean_with_interval(values: npt.ArrayLike, *, n_resamples: int = 1000, n_intervals: int = 1) -> Estimate:
+def mean_with_interval(values: npt.ArrayLike, *, n_resamples: int = 1000) -> Estimate:
     """Returns the mean of values, shape `(n,)`, with its bootstrap interval: see `with_interval`."""
     numbers = np.asarray(values, dtype=np.float64)
     blocks = resamples(numbers.size, n_resamples=n_resamples)
     drawn = np.concatenate([counts @ numbers / numbers.size for counts in blocks])
-    return with_interval(float(numbers.mean()), drawn, n_intervals=n_intervals)
+    return with_interval(float(numbers.mean()), drawn)

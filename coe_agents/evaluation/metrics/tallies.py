@@ -120,15 +120,6 @@ def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
     return np.asarray(((right_before + rate * (kept - before)) / kept).T)
 
 
-def coverage_at(tally: Tally, risk: float) -> FloatArray:
-    """The largest share that a threshold can answer with at most `risk` wrong, for each resample; ties stay together.
-
-    0 where no threshold keeps the risk. Of resamples it is a little too low: see `Ranking.tally`.
-    """
-    passes = tally.answers - tally.right <= risk * tally.answers + TIE
-    return np.asarray((tally.answers * passes).max(axis=1) / tally.answers[:, -1])
-
-
 @lru_cache(maxsize=1)
 def _harmonic_numbers(n: int) -> FloatArray:
     return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])

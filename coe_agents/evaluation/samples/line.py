@@ -81,9 +81,8 @@ def parse_line(
     try:
         record = parse_json(raw, is_strict=is_strict)
     except ValueError as error:
-        raise SamplesError(
-            f"{path}:{line}: this is not JSON: {error}", hint="Every line is one JSON object; it may have been cut off"
-        ) from error
+        hint = "Every line is one JSON object; it may have been cut off"
+        raise SamplesError(f"{path}:{line}: this is not JSON: {error}", hint=hint) from error
     if not isinstance(record, dict):
         raise SamplesError(f"{path}:{line}: this is not a JSON object", hint=f"Write every line as {form}")
     return record

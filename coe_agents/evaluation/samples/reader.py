@@ -1,6 +1,12 @@
-"""Owns reading samples: saved responses, one a line, grouped by question whatever order the lines are in."""
+"""Owns reading samples: saved responses, one a line, grouped by question whatever order the lines are in.
+
+A first look notes which lines are faulty, and where those of each question are, sorted. A file is looked at in ranges
+of lines, of which processes can take one each. A range does not know the numbers of its lines in the file, so what is
+wrong with a line is only noted; the reader says it.
+"""
 
 import gzip
+import json
 import os
 import tempfile
 import zlib
@@ -8,25 +14,115 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice, starmap
+from functools import partial
+from itertools import chain, islice, repeat, starmap
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.line import check_line, parse_line
-from coe_agents.evaluation.samples.ranges import (
-    MOST_FAULTS,
-    IndexedLines,
-    LineRange,
-    Runs,
-    cut_ranges,
-    index_lines,
-    index_runs,
-)
-from coe_agents.evaluation.samples.sampled_question import QuestionReader
+from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.samples.line import check_line, parse_line, to_sample
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.workers import ALONE, Workers
+from coe_agents.files import parse_json, parse_json_objects
 from coe_agents.types import SampledQuestion
+
+MOST_FAULTS = 20
+"""Faulty lines after which no more are looked at."""
+_SIZE = 2**22
+"""Bytes of a range, but that it holds whole lines."""
+_TOGETHER = 2**13
+"""Bytes of lines that are parsed together: enough to be fast, and a faulty line makes few slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineRange:
+    """Whole lines of a file: its number, where its lines are, and from where to where."""
+
+    number: int
+    path: Path
+    start: int
+    end: int
+
+
+class IndexedLines(NamedTuple):
+    """What is known of the lines of a range; these count from 0.
+
+    Attributes:
+        runs: The id of each run of lines of one question, with the first line, where it starts, and how many it has.
+        faulty: The lines that are faulty, and where each starts.
+    """
+
+    of: LineRange
+    n_lines: int
+    runs: list[tuple[str, list[int]]]
+    faulty: list[tuple[int, int]]
+
+
+def cut_ranges(number: int, file: IO[bytes], start: int) -> Iterator[LineRange]:
+    """Yields the lines of a file from `start`, in ranges that other processes can be sent."""
+    whole = file.seek(0, os.SEEK_END)
+    while start < whole:
+        file.seek(min(start + _SIZE, whole))
+        file.readline()
+        end = file.tell()
+        yield LineRange(number, Path(file.name), start, end)
+        start = end
+
+
+def index_lines(lines: LineRange) -> IndexedLines:
+    """Checks every line of a range, up to as many faulty ones as are named."""
+    runs: list[tuple[str, list[int]]] = []
+    faulty: list[tuple[int, int]] = []
+    n_lines, start, before = 0, lines.start, None
+    for raw, parsed in _parse_from(lines.path, start):
+        if start >= lines.end or len(faulty) == MOST_FAULTS:
+            break
+        identifier = None  # it stays if the line is faulty or blank
+        try:
+            if parsed is not None or raw.strip():
+                record = parsed or parse_line(raw, lines.path, 0)
+                check_line(record, lines.path, 0)
+                identifier = record["id"]
+        except SamplesError:
+            faulty.append((n_lines, start))
+        if identifier is not None and identifier == before:
+            runs[-1][1][-1] += 1
+        elif identifier is not None:
+            runs.append((identifier, [n_lines, start, 1]))
+        before = identifier
+        n_lines += 1
+        start += len(raw)
+    return IndexedLines(lines, n_lines, runs, faulty)
+
+
+def _parse_from(path: Path, start: int) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    """Yields each line from `start` on with its object; with None where it has to be parsed alone."""
+    with path.open("rb") as file:
+        file.seek(start)
+        while together := file.readlines(_TOGETHER):
+            yield from zip(together, parse_json_objects(together) or repeat(None), strict=False)
+
+
+Runs: TypeAlias = list[int]
+"""Four numbers for each run of lines: the number of the file, the first line, where it starts, how many it has."""
+
+
+def index_runs(runs: Iterable[tuple[str, Runs]]) -> DiskSequence[tuple[str, Runs]]:
+    """Returns the runs of lines of each question, in the order of ids, on the disk.
+
+    Example:
+        >>> list(index_runs([("b", [0, 1, 0, 1]), ("a", [0, 2, 30, 2]), ("b", [0, 4, 90, 1])]))
+        [('a', [0, 2, 30, 2]), ('b', [0, 1, 0, 1, 0, 4, 90, 1])]
+    """
+    return DiskSequence(
+        runs,
+        # SQLite's texts hold no unpaired surrogate; the order of these bytes is that of the characters
+        key=lambda run: run[0].encode("utf-8", "surrogatepass"),
+        encode=json.dumps,
+        decode=lambda text: tuple(json.loads(text)),
+        merge=lambda same: (same[0][0], list(chain.from_iterable(run for _, run in same))),
+    )
 
 
 class Samples:
@@ -63,7 +159,6 @@ class Samples:
             unpacked = stack.enter_context((folder / "unpacked").open("w+b"))  # one for all, as open files are not many
             self._faults: list[str] = []
             self._places = index_runs(self._runs(workers.map(index_lines, self._ranges(unpacked, stack))))
-            self._reader = QuestionReader(self.paths, self._files)
             if self._faults:
                 raise SamplesError("\n".join(self._faults))
             if not self._places:
@@ -81,7 +176,7 @@ class Samples:
         return len(self._places)
 
     def __iter__(self) -> Iterator[SampledQuestion]:
-        return starmap(self._reader.read, self._places)
+        return starmap(partial(_read_question, self.paths, self._files), self._places)
 
     def parts(self, size: int) -> "Iterator[SamplesPart]":
         """Yields the questions in parts of `size`, in order, for other processes to read."""
@@ -128,7 +223,7 @@ class SamplesPart:
     def __iter__(self) -> Iterator[SampledQuestion]:
         with ExitStack() as stack:
             opened = [stack.enter_context(lines.open("rb")) for _, lines in self.files]
-            yield from starmap(QuestionReader([path for path, _ in self.files], opened).read, self.places)
+            yield from starmap(partial(_read_question, [path for path, _ in self.files], opened), self.places)
 
 
 def files_of(paths: Iterable[str | Path]) -> list[Path]:
@@ -136,9 +231,8 @@ def files_of(paths: Iterable[str | Path]) -> list[Path]:
     files = [path / SAMPLES if path.is_dir() else path for path in map(Path, paths)]
     for file, path in zip(files, paths, strict=True):
         if file != Path(path) and not file.exists():
-            raise SamplesError(
-                f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
-            )
+            hint = f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
+            raise SamplesError(f"{path} holds no samples", hint=hint)
     return files
 
 
@@ -150,7 +244,46 @@ def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
         with gzip.open(path, "rb") as packed:
             unpacked.writelines(line.rstrip(b"\n") + b"\n" for line in packed)  # the last one may not end
     except (OSError, EOFError, zlib.error) as error:
-        raise SamplesError(
-            f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
-        ) from error
+        hint = "Check the path, and that the file is complete"
+        raise SamplesError(f"{path} cannot be read: {error}", hint=hint) from error
     return unpacked, start
+
+
+def _read_question(paths: Sequence[Path], files: Sequence[IO[bytes]], identifier: str, runs: Runs) -> SampledQuestion:
+    """Returns a question; a SamplesError if two of its lines are of the same response, or ask something else."""
+    lines, numbers = list[tuple[Path, int, bytes]](), iter(runs)
+    for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
+        file, path = files[number], paths[number]
+        file.seek(start)
+        lines += [(path, line, file.readline()) for line in range(first, first + n_lines)]
+    samples = list(map(to_sample, _parse([raw for *_, raw in lines])))
+    seen: dict[tuple[str, int, int], int] = {}
+    for place, (sample, (path, line, _)) in enumerate(zip(samples, lines, strict=True)):
+        key = sample["agent"], sample["round"], sample["index"]
+        if key in seen:
+            raise SamplesError(
+                f"{path}:{line}: question {identifier!r} has this agent, round and index at "
+                f"{':'.join(map(str, lines[seen[key]][:2]))} already",
+                hint="Pass each file once, and give each response of an agent its own index",
+            )
+        if sample["question"] != samples[0]["question"]:
+            hint = "Give every question an id of its own, across all files"
+            raise SamplesError(f"{path}:{line}: another question has the id {identifier!r} already", hint=hint)
+        seen[key] = place
+    ordered = [samples[seen[key]] for key in sorted(seen)]  # the canonical order
+    lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
+    return SampledQuestion(
+        id=identifier,
+        text=ordered[0]["question"],
+        references=tuple(dict.fromkeys(reference for references in lists for reference in references)),
+        responses=tuple([sample for sample in ordered if sample["error"] is None]),
+        failures=tuple([sample for sample in ordered if sample["error"] is not None]),
+    )
+
+
+def _parse(lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Returns the objects of lines that were read before; many are read faster at once."""
+    try:
+        return list(json.loads(b"[%s]" % b",".join(lines)))
+    except ValueError:  # a byte order mark, or another encoding
+        return [parse_json(line) for line in lines]

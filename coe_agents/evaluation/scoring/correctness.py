@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Protocol, runtime_checkable
 
 from coe_agents.actions.proposals import has_proposals
-from coe_agents.checks import share
+from coe_agents.checks import require, share
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.refusals import answer_kind
@@ -97,9 +97,8 @@ def _by_rouge_l(prediction: Prediction) -> bool | None:
     except ImportError as error:
         raise ImportError('ROUGE-L needs rouge-score; pip install "coe-agents[evaluation]"') from error
     scorer = RougeScorer(["rougeL"], use_stemmer=False)
-    return _any(
-        scorer.score(reference, prediction.answer)["rougeL"].fmeasure > 0.3 for reference in prediction.references
-    )
+    found = [scorer.score(reference, prediction.answer)["rougeL"] for reference in prediction.references]
+    return _any(each.fmeasure > 0.3 for each in found)
 
 
 def token_f1(answer: str, reference: str) -> float:
@@ -195,11 +194,8 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
     verdicts, or one outside [0, 1].
     """
     verdicts = criterion.judge(predictions)
-    if len(verdicts) != len(predictions):
-        raise ValueError(
-            f'"judge" must return one verdict per prediction; {criterion.name} returned {len(verdicts)} for '
-            f"{len(predictions)}. Return None where it is not known"
-        )
+    must = f'"judge" of {criterion.name} must return one verdict for each of {len(predictions)}'
+    require(len(verdicts) == len(predictions), must, len(verdicts), "Return None where it is not known")
     advice = "Return True, False, a share of right, or None where it is not known"
     for verdict in verdicts:
         if verdict is not None:

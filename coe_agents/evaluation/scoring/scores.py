@@ -1,29 +1,139 @@
-"""Owns score vectors: every estimator on every question, the single-model baseline, and the verdicts on the answers."""
+"""Owns scoring: of one question, a row that can be kept; of all, score vectors, verdicts, and the report of them."""
 
 from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import EntryPoint
 from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all, to_plain
+from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
 from coe_agents.evaluation.samples.reader import Samples, SamplesPart
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
-from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
-from coe_agents.evaluation.scoring.statistics import BATCH
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, is_inside, with_verdicts
+from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
 from coe_agents.evaluation.workers import ALONE, Workers
-from coe_agents.policy.estimators import Estimator
+from coe_agents.extensions import find_registered
+from coe_agents.policy.estimators import Estimator, find_estimators
 from coe_agents.policy.score_names import BEST_SINGLE_MODEL
 from coe_agents.policy.statistics import ActionKind, Statistics
 from coe_agents.policy.weighting import Weighting
 from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty.ties import TIE
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringSetup:
+    """How responses become scores and verdicts.
+
+    Attributes:
+        entailment: For the distances between clusters that `coe_wasserstein` reads; None: 0/1.
+        weighting: How responses count within their agent: "auto", "frequency" or "probability".
+        estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
+            float, higher = less sure, or None where it cannot be computed.
+        proposer: The agent whose first response is judged; None: the group's answer is.
+        installed: The entry points of the installed estimators, which take 9 ms to find.
+    """
+
+    clusterer: Clusterer
+    criterion: Criterion = CRITERIA["reference_or_label"]
+    entailment: EntailmentModel | None = None
+    weighting: Weighting = "auto"
+    estimators: Mapping[str, Estimator] = field(default_factory=dict)
+    proposer: str | None = None
+    installed: Sequence[EntryPoint] = field(default_factory=lambda: find_registered("estimator"))
+
+    @property
+    def all_estimators(self) -> dict[str, Estimator]:
+        return find_estimators(self.estimators, of_proposal=self.proposer is not None, installed=self.installed)
+
+    def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
+        """Yields the statistics of each question that has a response, with the verdict on what is judged."""
+        names = ("clusterer", "weighting", "entailment", "proposer")
+        how: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return with_verdicts(iter_statistics(questions, **how), self.criterion)
+
+
+class AgentScore(NamedTuple):
+    """One agent's responses to one question."""
+
+    entropy: float
+    n_responses: int
+    by_probability: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredQuestion:
+    """The result of scoring one question.
+
+    Attributes:
+        failures: Failed requests by agent.
+        agents: Of each agent that responded; empty where none did.
+        correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
+            where that is not known. With a proposer, whether its proposal was.
+        tied: Whether several answers share the lead; with a proposer nothing ties.
+        scores: By estimator, None where it could not be computed; empty unless `correct` is known.
+        kind: Whether what is judged calls a tool; None of texts.
+        is_inside: Whether the answer is wrong by its words alone, though a reference is in it.
+    """
+
+    id: str
+    failures: Mapping[str, int]
+    agents: Mapping[str, AgentScore] = field(default_factory=dict)
+    correct: float | None = None
+    tied: bool = False
+    scores: Mapping[str, float | None] = field(default_factory=dict)
+    kind: ActionKind | None = None
+    lacks_proposal: bool = False
+    is_inside: bool = False
+
+
+def score_each(
+    questions: Iterable[SampledQuestion],
+    setup: ScoringSetup,
+    *,
+    on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
+) -> Iterator[ScoredQuestion]:
+    """Yields the result of each question; a few are held at a time. `on_question` is as in `score`."""
+    estimators = setup.all_estimators
+    unanswered: list[ScoredQuestion] = []
+
+    def answered() -> Iterator[SampledQuestion]:
+        for question in questions:
+            if not question.responses:
+                unanswered.append(ScoredQuestion(question.id, _failures(question)))
+            yield question
+
+    for each, verdict in setup.judge(answered()):
+        on_question(each, verdict)
+        agents = map(AgentScore, each.entropies, each.n_responses, each.counts_by_probability)
+        yield ScoredQuestion(
+            each.question.id,
+            _failures(each.question),
+            dict(zip(each.names, agents, strict=True)),
+            verdict,
+            each.is_tied and setup.proposer is None,
+            {} if verdict is None else {name: estimator(each) for name, estimator in estimators.items()},
+            each.action_kind,
+            setup.proposer is not None and each.proposal is None,
+            is_inside(each, verdict),
+        )
+        yield from unanswered
+        unanswered.clear()
+    yield from unanswered
+
+
+def _failures(question: SampledQuestion) -> Mapping[str, int]:
+    return Counter(failure["agent"] for failure in question.failures)
+
 
 _PART = 2 * BATCH
 """Questions in a part: whole batches, so that all array operations are those of one process, to the last bit."""
@@ -222,3 +332,87 @@ def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, 
         best = [values for values, rate in zip(whole, rated, strict=True) if rate > rated.max() - TIE]
         score[~other] = np.mean(best, axis=0)[~other]
     return score
+
+
+def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE) -> dict[str, Any]:
+    """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
+
+    Differences are taken to "coe"; `n_resamples` is that of the bootstrap behind every interval, which `workers` share.
+
+    Returns:
+        "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
+        "paper_aurac" and "rejection_accuracy" by retention, each as [value, low, high] with a 95 % interval; for the
+        other scores "auroc_difference" and "aurac_difference", paired. "n_ties" counts the scored questions where
+        several answers share the lead; each counts by the share of these that is right, so "accuracy" is an expected
+        one. "details" says what was left out, and why; "n_inside" counts wrong answers with a reference in them.
+
+        Where one agent's proposal is judged, "proposer" names it, and "n_without_proposal" in "details" counts the
+        questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
+        "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
+    """
+    estimate = partial(estimate_all, n_resamples=n_resamples, workers=workers)
+    whole = _figures(scores.correct, scores.values, estimate)
+    found: dict[str, Any] = {
+        "n_questions": scores.n_questions,
+        "n_scored": whole["n_scored"],
+        "accuracy": whole["accuracy"],
+        "correctness": scores.criterion,
+        "scores": whole["scores"],
+        "n_ties": scores.n_ties,
+        "details": {
+            "clusterer": scores.clusterer,
+            "weighting": scores.weighting,
+            "n_unanswered": scores.n_unanswered,
+            "n_unjudged": scores.n_unjudged,
+            "n_inside": scores.n_inside,
+            "agents": {name: asdict(count) for name, count in scores.agents.items()},
+            "absent": dict(scores.absent),
+            "reference": "coe",
+            "n_resamples": n_resamples,
+        },
+    }
+    if scores.proposer is not None:
+        found["proposer"] = scores.proposer
+        found["details"]["n_without_proposal"] = scores.n_without_proposal
+    kinds = np.array(scores.kinds, dtype=object)
+    if rows_of := {kind: kinds == kind for kind in ("call", "no_call") if kind in scores.kinds}:
+        found["by_kind"] = {
+            kind: _figures(
+                scores.correct[rows], {name: values[rows] for name, values in scores.values.items()}, estimate
+            )
+            for kind, rows in rows_of.items()
+        }
+    return found
+
+
+def _shown(estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate]) -> dict[str, Any]:
+    area, low, high = estimates["aurac"]
+    figures: dict[str, Any] = {
+        "auroc": to_plain(estimates["auroc"]),
+        "aurac": to_plain(estimates["aurac"]),
+        "rejection_accuracy": {str(share): to_plain(estimates[f"accuracy at {share}"]) for share in RETENTIONS},
+        "aurc": to_plain((1.0 - area, 1.0 - high, 1.0 - low)),
+        "paper_aurac": to_plain(estimates["paper_aurac"]),
+    }
+    for metric in ("auroc", "aurac"):
+        if metric in differences:
+            figures[f"{metric}_difference"] = to_plain(differences[metric])
+    return figures
+
+
+def _figures(
+    correct: FloatArray, scores: Mapping[str, FloatArray], estimate: Callable[..., Estimates]
+) -> dict[str, Any]:
+    n_scored = int(correct.size)
+    estimates, differences = estimate(correct, scores) if n_scored else ({}, {})
+    figures = {name: _shown(found, differences.get(name, {})) for name, found in estimates.items()}
+    return {"n_scored": n_scored, "accuracy": float(correct.mean()) if n_scored else None, "scores": figures}
+
+
+def find_standout(scores: Mapping[str, Any]) -> str | None:
+    """Returns the name in a report's "scores" with the highest AUROC if its interval holds no other's; else None."""
+    known = {name: found["auroc"] for name, found in scores.items() if found["auroc"][0] is not None}
+    best = max(known, key=lambda name: known[name][0], default=None)
+    if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):
+        return None
+    return best

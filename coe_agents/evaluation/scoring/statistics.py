@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, islice, permutations
 from typing import cast
 
@@ -55,9 +56,8 @@ def iter_statistics(
         ready: dict[int, Statistics] = {}
         for places in alike.values():
             chosen, own_labels = [batch[place] for place in places], [labels[place] for place in places]
-            ready.update(
-                zip(places, compute_statistics(chosen, own_labels, weighting, proposer, weight_of), strict=True)
-            )
+            measured = compute_statistics(chosen, own_labels, weighting, proposer, weight_of)
+            ready.update(zip(places, measured, strict=True))
         statistics = [ready[place] for place in range(len(batch))]
         yield from statistics if entailment is None else _with_distances(statistics, entailment)
 
@@ -68,9 +68,8 @@ def _cluster(batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], c
     are_proposed = [has_proposals(question.responses) for question in batch]
     for is_proposed, own in ((False, clusterer), (True, compare_actions(clusterer))):
         places = [place for place, of_calls in enumerate(are_proposed) if of_calls is is_proposed]
-        found = cluster_many(
-            [texts[place] for place in places], questions=[batch[place].text for place in places], clusterer=own
-        )
+        asked = [batch[place].text for place in places]
+        found = cluster_many([texts[place] for place in places], questions=asked, clusterer=own)
         for place, one in zip(places, found, strict=True):
             labels[place] = one
     return labels
@@ -78,23 +77,14 @@ def _cluster(batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], c
 
 def _fill_answers(question: SampledQuestion) -> SampledQuestion:
     """Returns the question with what is compared of each response as its answer; see `compared_answer`."""
-    if has_proposals(question.responses):
-        compared = [{**response, "answer": compared_answer(response)} for response in question.responses]
-        return replace(question, responses=cast("tuple[Sample, ...]", tuple(compared)))
-    answers: dict[str, str] = {}  # many texts are equal
-    responses: list[Sample] = []
-    for response in question.responses:
-        if response["answer"] is not None:
-            responses.append(response)
-            continue
-        text = response["text"]
-        answer = answers.get(text)
-        if answer is None:
-            answer = answers[text] = canonical_answer(text)
-        filled = response.copy()
-        filled["answer"] = answer
-        responses.append(filled)
-    return replace(question, responses=tuple(responses))
+    find, is_of_calls = cache(canonical_answer), has_proposals(question.responses)  # many texts are equal
+    responses = [
+        {**each, "answer": compared_answer(each) if is_of_calls else find(each["text"])}
+        if is_of_calls or each["answer"] is None
+        else each
+        for each in question.responses
+    ]
+    return replace(question, responses=cast("tuple[Sample, ...]", tuple(responses)))
 
 
 def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:

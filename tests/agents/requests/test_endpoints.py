@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from coe_agents._steps import arun_steps, run_steps
-from coe_agents.agents._requests.endpoints import Places, places_of
+from coe_agents.agents._requests.send import Places, places_of
 from coe_agents.errors import AgentTimeoutError
 from tests.waiting import until, wait_until
 

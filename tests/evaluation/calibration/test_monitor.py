@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.evaluation import RiskMonitor
-from coe_agents.evaluation.calibration.monitor import _BETS
+from coe_agents.evaluation.calibration.drift import _BETS
 
 LOSSES = st.lists(st.sampled_from([0.0, 0.3, 1.0]), max_size=30)
 

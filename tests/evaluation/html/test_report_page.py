@@ -13,7 +13,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.html.report_page import create_page
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.scoring.scored_question import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from tests.evaluation.invented import group, row, write
 
 HOSTILE = [

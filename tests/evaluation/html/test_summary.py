@@ -1,4 +1,4 @@
-from coe_agents.evaluation.html.summary import summarize
+from coe_agents.evaluation.html.report_page import summarize
 
 
 def test_it_says_how_many_are_right_and_how_many_wrong_ones_look_certain():

@@ -20,7 +20,7 @@ def rows(unit):
 def filled(folder, units=ORDER):
     with Store(folder, {"seed": 0}, UNITS) as store:
         for unit in units:
-            store.append(unit, rows(unit))
+            store.append([(unit, rows(unit))])
         if not store.pending_units():
             store.finish()
 
@@ -30,7 +30,7 @@ def test_a_run_cut_anywhere_goes_on_to_the_same_file(tmp_path):
     whole = (tmp_path / "whole" / SAMPLES).read_bytes()
     with Store(tmp_path / "unordered", {"seed": 0}, UNITS) as store:
         for unit in ORDER:
-            store.append(unit, rows(unit))
+            store.append([(unit, rows(unit))])
     written = (tmp_path / "unordered" / SAMPLES).read_bytes()
     lines = list(accumulate(len(line) for line in written.splitlines(keepends=True)))
     ends = lines[1::2]  # of units
@@ -43,7 +43,7 @@ def test_a_run_cut_anywhere_goes_on_to_the_same_file(tmp_path):
             assert len(store.pending_units()) == 4 - sum(end <= cut for end in ends)
             assert (folder / SAMPLES).read_bytes() == written[: max([end for end in ends if end <= cut], default=0)]
             for unit in store.pending_units():
-                store.append(unit, rows(unit))
+                store.append([(unit, rows(unit))])
             store.finish()
         assert (folder / SAMPLES).read_bytes() == whole
         shutil.rmtree(folder)
@@ -105,8 +105,8 @@ def test_a_file_that_was_changed_is_refused_and_left_alone(tmp_path, spoil, said
 @pytest.mark.parametrize(("unit", "said"), [(("3", "a"), rows(("3", "a"))), (("1", "a"), rows(("1", "a"))[:1])])
 def test_only_a_whole_unit_that_is_missing_is_kept(tmp_path, unit, said):
     with Store(tmp_path, {}, UNITS) as store:
-        store.append(("1", "b"), rows(("1", "b")))
+        store.append([(("1", "b"), rows(("1", "b")))])
         before = (tmp_path / SAMPLES).read_bytes()
         with pytest.raises(ValueError, match='"rows" must be'):
-            store.append(unit, said)
+            store.append([(unit, said)])
         assert (tmp_path / SAMPLES).read_bytes() == before

@@ -62,5 +62,5 @@ def test_a_callable_can_judge_and_what_it_returns_is_checked():
     for said in (1.5, -0.1, float("nan")):
         with pytest.raises(ValueError, match=r"\"judge\" of strange must be a number in \[0, 1\]; got"):
             judge([Prediction("?", "a")], Rule("strange", lambda _, said=said: said))
-    with pytest.raises(ValueError, match=r"one verdict per prediction; forgetful returned 1 for 2"):
+    with pytest.raises(ValueError, match=r"of forgetful must return one verdict for each of 2; got 1"):
         judge([Prediction("?", "a")] * 2, SimpleNamespace(name="forgetful", judge=lambda predictions: [True]))

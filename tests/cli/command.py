@@ -15,8 +15,11 @@ from coe_agents.cli import main
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 
 
-def run(*arguments, wide=200):
-    """Calls the command's `main` in this process; warnings are shown on standard error, as in a process."""
+def run(*arguments, wide=200, code=0):
+    """Calls the command's `main` in this process; warnings are shown on standard error, as in a process.
+
+    The command must end with the status `code`, unless that is None.
+    """
     out, err = io.StringIO(), io.StringIO()
     with (
         patch.dict(os.environ, {"COLUMNS": str(wide)}),
@@ -28,11 +31,12 @@ def run(*arguments, wide=200):
         warnings.simplefilter("default")
         try:
             main()
-            code = 0
+            status = 0
         except SystemExit as ended:
-            code = ended.code or 0
+            status = ended.code or 0
     shown = "".join(warnings.formatwarning(each.message, each.category, each.filename, each.lineno) for each in caught)
-    return CompletedProcess(arguments, code, out.getvalue(), err.getvalue() + shown)
+    assert code in (None, status), f"status {status}: {out.getvalue()}{err.getvalue()}{shown}"
+    return CompletedProcess(arguments, status, out.getvalue(), err.getvalue() + shown)
 
 
 def assert_names_argument(stderr):

@@ -34,7 +34,7 @@ epistemic_threshold = 0.3
 
 
 def run(*arguments):
-    done = command.run(*arguments)
+    done = command.run(*arguments, code=None)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -15,9 +15,8 @@ from tests.evaluation.invented import group, write
 def policy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("policy")
     samples = write(folder / "s.samples.jsonl", group(100))
-    done = run("calibrate", samples, "--risk", 0.3, "--out", folder / "policy.json")
-    assert done.returncode == 0, done.stderr
-    return folder / "policy.json", samples
+    run("calibrate", samples, "--risk", 0.3, "--out", folder / "policy.json")
+    return folder / "policy.json"
 
 
 def cases(n, *, wrong_from):
@@ -26,25 +25,22 @@ def cases(n, *, wrong_from):
 
 def test_a_broken_risk_is_dated(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=21))
-    done = run("drift", policy[0], "--follow", path, "--until-end")
-    assert done.returncode == 3, done.stderr
+    done = run("drift", policy, "--follow", path, "--until-end", code=3)
     first, second, third, fourth = done.stdout.splitlines()
     assert first == "The stated risk of 0.3 is broken: answers are wrong more often."
     assert second.startswith("It probably began near case 21 (q21, day 21): since then 100.0% of ")
     assert "the limit 20. A false alarm has a probability of at most 0.05, however often you look." in third
     assert fourth == "Answer less until you have calibrated again."
-    found = json.loads(run("drift", policy[0], "--follow", path, "--until-end", "--json").stdout)
+    found = json.loads(run("drift", policy, "--follow", path, "--until-end", "--json", code=3).stdout)
     assert (found["broken"], found["since"], found["since_id"], found["interrupted"]) == (True, 21, "q21", False)
     assert 21 < found["broken_at"] == found["n_cases"] < 40  # it stops there
 
 
 def test_an_audit_rate_must_be_named(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", [each | {"seen_probability": 0.1} for each in cases(40, wrong_from=1)])
-    done = run("drift", policy[0], "--follow", path, "--until-end")
-    assert done.returncode == 2
+    done = run("drift", policy, "--follow", path, "--until-end", code=2)
     assert '"min_seen", 1; got 0.1.' in " ".join(done.stderr.split())
-    done = run("drift", policy[0], "--follow", path, "--until-end", "--min-seen", 0.1)
-    assert done.returncode == 3, done.stderr
+    done = run("drift", policy, "--follow", path, "--until-end", "--min-seen", 0.1, code=3)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +53,7 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
     ],
 )
 def test_options(policy, options, message):
-    done = run("drift", policy[0], *options)
-    assert done.returncode == 2
+    done = run("drift", policy, *options, code=2)
     assert message in " ".join(done.stderr.split())
 
 
@@ -98,7 +93,7 @@ def test_a_half_written_line_is_read_when_it_is_complete(tmp_path):
 @pytest.mark.slow
 def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", cases(5, wrong_from=99))
-    command = [sys.executable, COMMAND, "drift", str(policy[0]), "--follow", str(path)]
+    command = [sys.executable, COMMAND, "drift", str(policy), "--follow", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr.readline().startswith("Following")

@@ -92,8 +92,7 @@ def local(tmp_path_factory, server):
         for number in range(N_QUESTIONS)
     )
     options = ["--config", str(config(folder, *agents)), "--dataset", questions(folder, *records)]
-    done = run("sample", *options, "--out", str(folder / "run"))
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("sample", *options, "--out", str(folder / "run"))
     assert len(server.requests) == N_UNITS
     return folder / "run", options
 
@@ -142,8 +141,7 @@ def test_killed_drivers_of_decisions_leave_no_trace(machines, server, tmp_path):
     agents = (agent(name, server.url) for name in NAMES)
     path = runs.config(tmp_path, *agents, otherwise="another_round", more="[graph]\nmax_rounds = 2\n")
     command = ["run", "--dataset", runs.questions(tmp_path, N_QUESTIONS), "--config", path, "--out"]
-    done = run(*command, tmp_path / "local")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(*command, tmp_path / "local")
     folder, chance = tmp_path / "ray", random.Random(0)
     ray = [*command, str(folder), "--engine", "ray", "--address", machines.address, "--partition-size", "2"]
     for _ in range(N_KILLS):

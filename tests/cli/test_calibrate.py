@@ -68,18 +68,3 @@ def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monk
         graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, weights=weights).compile()
         found = graph.invoke({"question": each.question.text})["decision"]
         assert (found["action"] == "answer") == replayed[each.question.id].is_answered, found["reason"]
-
-
-@pytest.mark.parametrize(
-    ("score", "message"),
-    [
-        ("vote_shares", 'Did you mean "vote_share"?'),
-        ("p_false", "must be computable of one new question"),
-        ("support", "must judge the group's answer"),
-        ("no_such_module:score", "cannot be imported"),
-    ],
-)
-def test_what_cannot_be_computed_of_a_new_question_is_refused(tmp_path, score, message):
-    samples = write(tmp_path / "s.samples.jsonl", group(10))
-    done = run("calibrate", samples, "--risk", 0.4, "--score", score, "--out", tmp_path / "p.json", code=2)
-    assert message in " ".join(done.stderr.replace("│", " ").split())

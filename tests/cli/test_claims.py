@@ -38,9 +38,3 @@ def test_calibrate_writes_a_policy_and_says_what_it_keeps(claims_file, tmp_path)
     assert ClaimPolicy.load(out).min_support == pytest.approx(1.0)
     none = run("calibrate", claims_file, "--claims", "overlap", "--risk", "0.01", "--out", out, code=1)
     assert "No threshold is shown" in none.stdout
-
-
-def test_other_files_are_refused(tmp_path):
-    other = tmp_path / "x.samples.jsonl"
-    other.write_text("{}")
-    assert "*.claims.jsonl" in run("score", other, "--claims", "overlap", code=2).stderr

@@ -53,16 +53,6 @@ def test_an_escalation_is_exit_4(tmp_path):
     run("ask", "What is the capital of Australia?", "--config", tmp_path / "coe.toml", code=4)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["ask"], ["ask", " "], ["ask", "Q?", "--confi", "x"], ["ask", "Q?", "--config", "/none.toml"], ["nonsense"]],
-)
-def test_a_mistake_in_the_command_is_exit_2(arguments):
-    done = run(*arguments, code=2)
-    assert done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs_only_an_agreed_call():
     done = run("demo")
     for regime in ("consensus:", "conflict:", "ambiguous:", "unknown:"):

@@ -4,7 +4,6 @@ import json
 import pytest
 
 from tests.cli.command import run
-from tests.evaluation.invented import group, write
 from tests.experiments.decided import step, written
 
 PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
@@ -81,20 +80,3 @@ def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_p
     assert [each["name"] for each in said["policies"]] == ["a/run", "b/run"]
     again = run("compare", paths[0], paths[0], code=2)
     assert "each folder must be given once" in again.stderr
-    config = configured(tmp_path / "coe.toml", 0.5)
-    again = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), "--policies", f"{config},{config}", code=2)
-    assert "--policies: each file must be given once" in " ".join(again.stderr.split())
-
-
-REST = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = {}\n'
-
-
-def configured(path, max_coe, more=""):
-    agent = '[[agents]]\nname = "{}"\nprovider = "openai"\nmodel = "m"\nn_samples = 3\n'
-    path.write_text("".join(agent.format(name) for name in ("first", "second")) + REST.format(max_coe) + more)
-    return path
-
-
-def test_runs_are_compared_as_they_were_judged(tmp_path):
-    done = run("compare", str(tmp_path), "--correctness", "f1", code=2)
-    assert "runs are compared as they were judged" in done.stderr

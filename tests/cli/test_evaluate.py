@@ -15,15 +15,6 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
     assert "auroc" not in done.stdout.lower()
 
 
-def test_a_model_that_the_criterion_lacks_is_reported_before_sampling(tmp_path):
-    data, path = questions(tmp_path, {"question": "Who?", "references": ["Ann"]}), tmp_path / "coe.toml"
-    path.write_text(AGENT.format(name="a", url="http://127.0.0.1:9/v1", more=""))
-    command = ["evaluate", "--dataset", data, "--config", path, "--out", tmp_path / "r"]
-    done = run(*command, "--correctness", "entailment", code=2)
-    assert '"entailment" needs' in done.stderr
-    assert not (tmp_path / "r").exists()
-
-
 def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(tmp_path):
     done = run(
         "evaluate", "--dataset", "tinyworld", "--limit", "2", "--p-false", "--out", str(tmp_path / "r"), "--json"

@@ -44,20 +44,6 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--until-end"], "it needs --follow"),
-        (["s.samples.jsonl", "--follow", "x"], "it reads no samples"),
-        ([], "or --follow FILE"),
-        (["--follow", "x", "--min-seen", 1.5], '"min_seen" must be a number above 1e-100 and at most 1; got 1.5'),
-    ],
-)
-def test_options(policy, options, message):
-    done = run("drift", policy, *options, code=2)
-    assert message in " ".join(done.stderr.split())
-
-
-@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("nothing", "this is not JSON"),

@@ -11,8 +11,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.samples.folder import sole_writer
 from coe_agents.graph.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
-from tests.cli.command import assert_names_argument, run
-from tests.cli.test_score import JUDGED
+from tests.cli.command import run
 from tests.evaluation.invented import group, write
 
 CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
@@ -96,23 +95,6 @@ def test_labelled_answers_are_appended_by_one_process_at_a_time(tmp_path, store)
     assert "60 new labelled answers" in run(*arguments).stdout
 
 
-@pytest.mark.parametrize("command", ["calibrate", "drift", "compare", "score", "report"])
-def test_weighted_errors_enter_no_count(tmp_path, store, policy, command):
-    out = tmp_path / "ruled.samples.jsonl"
-    run("harvest", "--store", store, "--out", out)
-    (tmp_path / "coe.toml").write_text(JUDGED)
-    arguments = {
-        "calibrate": [out, "--risk", 0.3, "--out", tmp_path / "p.json"],
-        "drift": [policy, out],
-        "compare": [out, "--policies", tmp_path / "coe.toml"],
-        "score": [out],
-        "report": [out, "--out", tmp_path / "page.html"],
-    }
-    done = run(command, *arguments[command], code=2)
-    assert "seen with a probability of its own" in " ".join(done.stderr.split())
-    assert_names_argument(done.stderr)
-
-
 def test_pending_cases_are_shown_and_ruled_on(store):
     done = run("audit", "--store", store)
     assert done.stdout.startswith("1 case waits for a ruling:")
@@ -123,20 +105,6 @@ def test_pending_cases_are_shown_and_ruled_on(store):
     assert run("audit", "--store", store).stdout == "No case waits for a ruling.\n"
     done = run("audit", "--store", store, "--rule", case["id"], "--right", code=2)
     assert "was ruled on" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "status", "message"),
-    [
-        (["--right"], 2, "needs the id of a case"),
-        (["--rule", "1", "--right", "--wrong"], 2, "cannot be combined with --right"),
-        (["--rule", "none", "--right"], 2, "there is no case 'none' in the store. List those that wait"),
-        (["--rule", "none"], 2, "a ruling must say what is right. Add --right, --wrong or --answer"),
-    ],
-)
-def test_options(store, options, status, message):
-    done = run("audit", "--store", store, *options, code=status)
-    assert message in " ".join(done.stderr.split())
 
 
 def test_a_store_that_is_none(tmp_path):

@@ -9,8 +9,6 @@ from typer.testing import CliRunner
 import coe_agents
 from coe_agents.cli.app import app
 from coe_agents.cli.options import SamplingOptions, ScoringOptions, expand_options
-from tests.cli.command import assert_names_argument
-from tests.experiments.decided import step, written
 
 runner = CliRunner()
 
@@ -46,13 +44,6 @@ def test_help_shows_every_character_and_a_narrow_terminal_cuts_no_word_in_two(pa
 
 def test_version():
     assert runner.invoke(app, ["--version"]).stdout == f"coe-agents {coe_agents.__version__}\n"
-
-
-@pytest.mark.parametrize("arguments", [("ask", ""), ("drift", "p.json"), ("report", "run", "run", "run", "--out", "o")])
-def test_an_error_names_an_argument_as_the_usage_line_does(tmp_path, monkeypatch, arguments):
-    monkeypatch.chdir(tmp_path)
-    written(tmp_path / "run", {"1": step()})
-    assert_names_argument(runner.invoke(app, arguments, terminal_width=200).stderr)
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])

@@ -1,4 +1,3 @@
-from coe_agents.cli.options import Exit
 from tests.cli.command import run
 from tests.experiments.decided import step, written
 
@@ -10,5 +9,3 @@ def test_report_of_a_run(tmp_path):
     html = (tmp_path / "one.html").read_text()
     assert "<h1>day &lt;b&gt;</h1>" in html
     assert "answers 100.0% and is wrong in 50.0% of its answers." in html
-    done = run("report", *paths, code=Exit.USAGE)
-    assert "coe-agents compare" in done.stderr

@@ -64,19 +64,6 @@ def test_the_prompt_shows_passages_and_only_what_failed_is_asked_again(tmp_path,
     assert sorted(asked) == [told.format(n=number) for number in range(3)]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--dataset", "tinyworld", "--split", "test"], 'tinyworld has no split "test"'),
-        (["--dataset", "tinyworld", "--with-context"], "has no passage"),
-    ],
-)
-def test_a_mistake_is_exit_2_and_leaves_no_run(tmp_path, options, said):
-    done = run("sample", *options, "--out", str(tmp_path / "r"), code=2)
-    assert said in done.stderr
-    assert not (tmp_path / "r").exists()
-
-
 def test_agents_are_sent_what_ask_and_run_send_with_the_instruction_of_the_file(tmp_path):
     path, question = tmp_path / "coe.toml", "Who? {not a field}"
     given = ["--config", path, "--dataset", questions(tmp_path, {"question": question, "references": ["Paris"]})]
@@ -166,14 +153,3 @@ def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tm
     assert broken["error"].startswith("InvalidReplyError: the proposal is invalid: ")
     assert (valid["calls"], valid["error"]) == ([{"name": "pay", "args": {"amount": 5}}], None)
     run("score", str(out), "--clusterer", "actions", "--json")
-
-
-@pytest.mark.parametrize(
-    ("tools", "said"),
-    [([], "a list of JSON schemas, at least one"), ([{"function": None}], "schemas with a name")],
-)
-def test_tools_that_are_no_schemas_are_exit_2_with_their_line(tmp_path, tools, said):
-    record = {"question": "Pay", "references": [], "tools": tools}
-    done = run("sample", "--dataset", questions(tmp_path, record), "--out", str(tmp_path / "run"), code=2)
-    assert said in done.stderr
-    assert ":1" in done.stderr

@@ -98,24 +98,6 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
         assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["score", "{samples}", "--correctness", "entailment"], 2, "needs an entailment model"),
-        (["score", "{samples}", "--correctness", "judge"], 2, "needs a judge model"),
-        (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "cannot be combined with --config"),
-        (["score", "{samples}", "--clusterer", "normalised"], 2, "got 'normalised'. Did you mean"),
-        (["score", "{broken}"], 2, "broken.jsonl:2: this is not JSON"),
-    ],
-)
-def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
-    broken = tmp_path / "broken.jsonl"
-    broken.write_text(json.dumps(row()) + "\n{")
-    done = run(*(a.format(samples=samples, broken=broken) for a in arguments), code=code)
-    assert message in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(("options", "fit"), [(["renyi_3"], None), (["learned"], "folds")])
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"

@@ -80,6 +80,8 @@ def test_nq_open_and_records_of_ones_own():
     [
         ({"question": "Who?"}, '"references" is missing'),
         ({"question": "Who?", "references": "Ann"}, "must be a list of strings; got 'Ann'"),
+        ({"question": "Pay", "references": [], "tools": []}, "a list of JSON schemas, at least one"),
+        ({"question": "Pay", "references": [], "tools": [{"function": None}]}, "schemas with a name"),
         ({"question": "who", "answer": [" "]}, "it has no answer"),
         ({**HUB_TRIVIA, "answer": {"value": "<unk>", "aliases": []}}, "test split is published without"),
         ({**HUB_SQUAD, "answers": ["Paris"]}, '"answers" must be a list of'),

@@ -28,6 +28,7 @@ MISTAKES = [
     ("reproduce all --out new --dataset tinyworld --dataset squad --dataset nq_open", "at most two"),
     ("sample --out new --dataset tinyworld --split test", 'tinyworld has no split "test"'),
     ("sample --out new --dataset tinyworld --with-context", "has no passage"),
+    ("sample --out new --dataset tinyworld --actors 2", "--engine ray"),
     ("calibrate s.samples.jsonl --risk 0.4 --out p.json --score vote_shares", 'Did you mean "vote_share"?'),
     ("calibrate s.samples.jsonl --risk 0.4 --out p.json --score p_false", "must be computable of one new question"),
     ("calibrate s.samples.jsonl --risk 0.4 --out p.json --score support", "must judge the group's answer"),

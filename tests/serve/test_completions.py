@@ -5,6 +5,7 @@ import pytest
 
 from coe_agents.testing import ScriptedAgent
 from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, complete, create_group, group_of
+from tests.serve.test_tools import call_of, calling, result
 
 # three agents, each certain of another answer: CoE is log 3, all of it epistemic
 REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
@@ -125,26 +126,52 @@ async def test_the_agents_see_no_turn_that_was_refused(returned):
     assert [message["content"] for message in request["messages"]] == ["Where is Lyon?", "In France.", "And Paris?"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "status", "param"),
-    [
-        ({"model": "gpt"}, 404, "model"),
-        ({"messages": [{"role": "user", "content": " "}]}, 400, "messages"),
-        ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages[0]"),
-        ({"messages": [3]}, 400, "messages[0]"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0].content"),
-        ({"stream": "yes"}, 400, "stream"),
-        ({"stream_options": 3}, 400, "stream_options"),
-        ({"coe": [0.3]}, 400, "coe"),
-        ({"n": 2}, 400, "n"),
-        ({"tempratur": 1}, 400, "tempratur"),
-        ({"messages": [{"role": "user", "content": "x"}] * 2049}, 400, "messages"),
-    ],
-)
-async def test_what_the_group_cannot_do_or_read_is_refused_by_name(fields, status, param):
+def with_function(**function):
+    return {"tools": [{"type": "function", "function": {"name": "f", **function}}]}
+
+
+ASKED, PICTURE = {"role": "user", "content": "x"}, [{"type": "image_url"}]
+REFUSED = [
+    ({"model": "gpt"}, "model"),
+    ({"messages": [{**ASKED, "content": " "}]}, "messages"),
+    ({"messages": [{"role": "assistant", "content": "x"}]}, "messages"),
+    ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0]"),
+    ({"messages": [3]}, "messages[0]"),
+    ({"messages": [{**ASKED, "content": PICTURE}]}, "messages[0].content"),
+    ({"messages": [ASKED] * 2049}, "messages"),
+    ({"messages": [ASKED, calling(call_of()), ASKED]}, "messages[1]"),  # the result is missing
+    ({"messages": [ASKED, calling(call_of("x" * 257)), result("x" * 257)]}, "messages[1].tool_calls"),
+    ({"messages": [ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()]}, "messages[1].tool_calls"),
+    ({"messages": [{**ASKED, "tool_calls": [call_of()]}, result()]}, "messages[0]"),
+    ({"messages": [ASKED, calling(call_of()), result(content=PICTURE)]}, "messages[2].content"),
+    ({"messages": [ASKED, {"role": "assistant", "function_call": {"name": "pay"}}]}, "messages[1]"),
+    ({"stream": "yes"}, "stream"),
+    ({"stream_options": 3}, "stream_options"),
+    ({"coe": [0.3]}, "coe"),
+    ({"n": 2}, "n"),
+    ({"stop": [1]}, "stop"),
+    ({"tempratur": 1}, "tempratur"),
+    ({"tools": {"type": "function"}}, "tools"),
+    ({"tools": [tool for n in range(129) for tool in with_function(name=f"f{n}")["tools"]]}, "tools"),
+    (with_function(description="x" * 400_001), "tools"),
+    (with_function(name="a.b"), "tools[0]"),
+    (with_function(parameters=[]), "tools[0]"),
+    (with_function(parameters={"type": "objekt"}), "tools[0]"),
+    (with_function(parameters={"properties": []}), "tools[0]"),
+    (with_function(parameters={"$ref": "#/x"}), "tools[0]"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({**with_function(), "tool_choice": {"type": "function", "function": {"name": "pay"}}}, "tool_choice"),
+    ({**with_function(), "tool_choice": {"type": "custom"}}, "tool_choice"),
+    ({"response_format": {"type": "json_schema"}}, "response_format"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}}, "response_format"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
+async def test_what_the_group_cannot_do_or_read_is_refused_by_name(fields, param):
     response = await complete(create_group(*AGREEING), **fields)
-    assert (response.status_code, response.json()["error"]["param"]) == (status, param)
+    assert (response.status_code, response.json()["error"]["param"]) == (404 if param == "model" else 400, param)
+    assert len(response.content) < 3000
 
 
 TWICE = b'{"model": "g", "messages": [{"role": "user", "content": "x"}], "coe": {"max_coe": 0.1, "max_coe": 0.5}}'

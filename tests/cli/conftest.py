@@ -12,7 +12,7 @@ from coe_agents.graph.rulings import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.cli.test_config import EXAMPLE
-from tests.evaluation.invented import group, row
+from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
 
@@ -131,3 +131,12 @@ def made(tmp_path_factory):
             graph.invoke({"question": "Which?"})
         rule(store, pending_cases(store)[0]["id"], correct=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def policy(tmp_path_factory):
+    """The path of a policy of a risk of 0.3."""
+    folder = tmp_path_factory.mktemp("policy")
+    samples = write(folder / "s.samples.jsonl", group(200, logprob=None))
+    run("calibrate", samples, "--risk", 0.3, "--out", folder / "policy.json")
+    return folder / "policy.json"

@@ -6,12 +6,11 @@ from coe_agents.config.build import create_clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.doctor.diagnosis import examine
 from tests.cli.command import run
-from tests.cli.test_sample import AGENT
-from tests.doctor.test_diagnosis import POLICY, shown
+from tests.cli.test_sample import AGENT, config
+from tests.doctor.test_diagnosis import shown
 from tests.servers import answering, completion, served
 
 CLUSTERER = """\
-[clusterer]
 {clusterer}
 provider = "openai"
 model = "m"
@@ -25,13 +24,9 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def written(tmp_path):
-    def written(*, clusterer, server, agent=NOBODY, more=""):
-        path = tmp_path / "coe.toml"
-        agents = AGENT.format(name="a", url=agent, more="seed = 0") + CLUSTERER.format(
-            clusterer=clusterer, server=server
-        )
-        path.write_text(agents + POLICY + more)
-        return path
+    def written(*, clusterer, server, agent=NOBODY):
+        agent = AGENT.format(name="a", url=agent, more="seed = 0")
+        return config(tmp_path, agent, clusterer=CLUSTERER.format(clusterer=clusterer, server=server), max_coe=0.5)
 
     return written
 

@@ -9,13 +9,13 @@ from tests.cli.command import run
 CONFIG = """\
 {agents}
 [clusterer]
-kind = "entailment"
-model = "tinyworld"
+{clusterer}
 [policy]
 kind = "threshold"
 max_coe = {max_coe}
 otherwise = "{otherwise}"
 """
+TINYWORLD = 'kind = "entailment"\nmodel = "tinyworld"'
 AGENT = '[[agents]]\nname = "{name}"\nmodel = "{model}"\nn_samples = 4\nseed = 0\n'
 
 
@@ -49,7 +49,8 @@ def test_without_torch_the_default_group_says_what_to_install(arguments, tmp_pat
 
 def test_an_escalation_is_exit_4(tmp_path):
     agents = "".join(AGENT.format(name=name, model=model_folder(name)) for name in ("tiny-llama", "tiny-qwen2"))
-    (tmp_path / "coe.toml").write_text(CONFIG.format(agents=agents, max_coe=0.01, otherwise="escalate"))
+    options = {"clusterer": TINYWORLD, "max_coe": 0.01, "otherwise": "escalate"}
+    (tmp_path / "coe.toml").write_text(CONFIG.format(agents=agents, **options))
     run("ask", "What is the capital of Australia?", "--config", tmp_path / "coe.toml", code=4)
 
 

@@ -8,15 +8,7 @@ import pytest
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.labelled import follow_cases
 from tests.cli.command import COMMAND, run
-from tests.evaluation.invented import group, write
-
-
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("policy")
-    samples = write(folder / "s.samples.jsonl", group(100))
-    run("calibrate", samples, "--risk", 0.3, "--out", folder / "policy.json")
-    return folder / "policy.json"
+from tests.evaluation.invented import write
 
 
 def cases(n, *, wrong_from):

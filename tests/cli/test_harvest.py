@@ -12,18 +12,10 @@ from coe_agents.evaluation.samples.folder import sole_writer
 from coe_agents.graph.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
-from tests.evaluation.invented import group, write
+from tests.evaluation.invented import write
 
 CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
 UNSURE = {name: ["Lyon", *(f"{name}{number}" for number in range(3))] for name in "abc"}
-
-
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("policy")
-    samples = write(folder / "s.samples.jsonl", [each | {"logprob": None} for each in group(200)])
-    run("calibrate", samples, "--risk", 0.3, "--out", folder / "policy.json")
-    return folder / "policy.json"
 
 
 def ask(store, policy, said, times, *, audit_rate=0.0):

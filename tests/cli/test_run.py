@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -9,25 +10,13 @@ from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.policy import AgentWeights
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT as AGENT_OF_TWO
+from tests.cli.test_sample import config as write_config
 from tests.cli.test_sample import questions as write_questions
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 
 AGENT = AGENT_OF_TWO.replace("n_samples = 2", "n_samples = 3")
-REST = """
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "threshold"
-max_coe = 0.2
-otherwise = "{otherwise}"
-"""
-
-
-def config(folder, *agents, otherwise="abstain", more=""):
-    path = folder / "coe.toml"
-    path.write_text("".join(agents) + REST.format(otherwise=otherwise) + more)
-    return str(path)
+config = partial(write_config, clusterer='kind = "normalized"', max_coe=0.2)
 
 
 def questions(folder, n):

@@ -9,7 +9,7 @@ from coe_agents.config.schema import load_config
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
-from tests.cli.test_command import CONFIG
+from tests.cli.test_command import CONFIG, TINYWORLD
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 
@@ -25,9 +25,9 @@ retries = 0
 """
 
 
-def config(folder, *agents):
-    path = folder / "coe.toml"
-    path.write_text(CONFIG.format(agents="".join(agents), max_coe=0.7, otherwise="abstain"))
+def config(folder, *agents, clusterer=TINYWORLD, max_coe=0.7, otherwise="abstain", more=""):
+    path, options = folder / "coe.toml", {"max_coe": max_coe, "otherwise": otherwise}
+    path.write_text(CONFIG.format(agents="".join(agents), clusterer=clusterer, **options) + more)
     return path
 
 

@@ -8,6 +8,7 @@ from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
+from tests.cli.test_sample import config
 from tests.evaluation.invented import group, row, write
 from tests.faults import KEY
 from tests.servers import answering, completion
@@ -64,17 +65,7 @@ def test_score_of_a_proposer(tmp_path):
     assert "9, 0.667" in shown
 
 
-JUDGED = """\
-[[agents]]
-name = "a"
-provider = "tinyworld"
-model = "tiny-llama"
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "threshold"
-max_coe = 0.5
-"""
+AGENT = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 JUDGE = '[judge]\nprovider = "openai"\nmodel = "[j]"\nbase_url = "{url}"\napi_key_env = "PLANTED"\n'
 
 
@@ -86,10 +77,10 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
         )
 
     monkeypatch.setenv("PLANTED", KEY)
-    config, few = tmp_path / "coe.toml", write(tmp_path / "few.jsonl", group(4))
-    command = ["score", few, "--config", config, "--correctness", "judge", "--resamples", 5]
     with answering(answer) as server:
-        config.write_text(JUDGED + JUDGE.format(url=server.url))
+        path = config(tmp_path, AGENT, clusterer='kind = "normalized"', more=JUDGE.format(url=server.url))
+        command = ["score", write(tmp_path / "few.jsonl", group(4)), "--config", path]
+        command += ["--correctness", "judge", "--resamples", 5]
         done = run(*command, "--json")
         figures = json.loads(done.stdout)
         assert (figures["n_scored"], figures["accuracy"], figures["correctness"]) == (2, 0.5, "judge [j]")
@@ -150,7 +141,8 @@ def test_what_cannot_be_judged_is_counted(tmp_path):
 
 def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
     path = tmp_path / "coe.toml"
-    path.write_text(JUDGED[: JUDGED.index("[policy]")] + '[policy]\nkind = "calibrated"\npath = "policy.json"\n')
+    policy = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "calibrated"\npath = "policy.json"\n'
+    path.write_text(AGENT + policy)
     done = run("config", "check", path, code=2)
     assert "coe.toml:9: policy.path: the policy" in done.stderr
     run("calibrate", samples, "--risk", 0.3, "--out", tmp_path / "policy.json")

@@ -77,10 +77,7 @@ def test_the_table_has_a_line_for_each_figure_of_each_policy(four, tmp_path):
         compare([])
 
 
-@pytest.mark.parametrize(
-    "line",
-    ['{"id": "1", "error": null}', "nothing"],
-)
+@pytest.mark.parametrize("line", ['{"id": "1", "error": null}', "nothing"])
 def test_a_line_that_is_no_decision_is_an_error_with_its_place(tmp_path, line):
     (tmp_path / DECISIONS).write_text(line + "\n")
     with pytest.raises(SamplesError, match=r"run\.decisions\.jsonl:1: this is not a decision of a run"):

@@ -1,7 +1,5 @@
 import re
 
-import pytest
-
 from coe_agents.rounds import Debate
 from tests.policy.measurements import measured_texts as measured
 from tests.rounds.contexts import context
@@ -46,9 +44,3 @@ def test_a_planted_answer_cannot_leave_its_fence():
     assert text.count("<answer") == text.count("</answer>") == 2
     assert "<|im_start|>" not in text
     assert len(text) < 1_000
-
-
-@pytest.mark.parametrize("prompt", ["{question}", "{answers}", ""])
-def test_a_prompt_without_a_placeholder_is_refused(prompt):
-    with pytest.raises(ValueError, match=r'"prompt" of Debate must contain \{question\} and \{answers\}; got'):
-        Debate(prompt=prompt)

@@ -23,12 +23,9 @@ def drawn(digits):
     return {"correct": correct, "uncertainty": np.round(generator.random(300) - 0.4 * correct, digits)}
 
 
-def test_auroc_by_hand():
+def test_auroc_and_the_curve_by_hand_share_ties():
     # pairs (wrong, right): 0.2 against 0.1, 0.2, 0.5: 1 + 1/2 + 0; 0.9 against all: 3; of 6
     assert auroc(correct=CORRECT, uncertainty=UNSURE) == pytest.approx(4.5 / 6)
-
-
-def test_the_curve_by_hand_shares_ties():
     # the two at 0.2 are right by one half each: 1, 1.5/2, 2/3, 3/4, 3/5
     curve = accuracy_rejection_curve(correct=CORRECT, uncertainty=UNSURE)
     np.testing.assert_allclose(curve.coverage, [0.2, 0.4, 0.6, 0.8, 1.0])

@@ -43,16 +43,12 @@ def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tm
     assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout
 
 
-def test_other_questions_of_the_same_id_are_not_compared(tmp_path, monkeypatch):
+def test_other_questions_of_the_same_id_and_runs_without_a_decision_are_not_compared(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "one", {"1": step()})
     written(tmp_path / "two", {"1": step("Another?")})
     done = run("compare", "one", "two", code=2)
     assert "two and one were asked different questions of the id '1'. Compare runs of one dataset" in done.stderr
-
-
-def test_a_run_of_which_every_question_failed_says_why(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     written(tmp_path / "down", {"1": "the server is down", "2": "still down"})
     done = run("compare", "down", code=2)
     assert "down decided no question; the first failure: the server is down. Rerun coe-agents run" in done.stderr

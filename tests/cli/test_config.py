@@ -76,6 +76,10 @@ def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_c
     served, local = config.agents
     assert served.base_url == config.answers.judge.base_url == "http://127.0.0.1:9/v1"
     assert (served.api_key_env, local.base_url) == ("OPENAI_API_KEY", None)
+    path.write_text("mine")
+    code, out, err = run("config", "init", "--out", path)
+    assert (code, out, path.read_text()) == (2, "", "mine")
+    assert "already exists. Choose another path" in err
     assert run("config", "init", path, "--out", path)[0] == 2
     assert "it needs --model" in run("ask", "Who?", "--answers", "sentences")[2]
 
@@ -105,14 +109,6 @@ def test_nothing_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch):
     shown = command.run("config", "check", tmp_path / "coe.toml", wide=80).stdout
     assert f'model=hub/{named};instruction=""' in "".join(shown.split())
     assert "claude-haiku-4-5 " in shown
-
-
-def test_init_overwrites_nothing(tmp_path):
-    path = tmp_path / "coe.toml"
-    path.write_text("mine")
-    code, out, err = run("config", "init", path)
-    assert (code, out, path.read_text()) == (2, "", "mine")
-    assert "already exists. Choose another path" in err
 
 
 def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):

@@ -1,5 +1,4 @@
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ from typer.testing import CliRunner
 
 import coe_agents
 from coe_agents.cli.app import app
-from coe_agents.cli.options import SamplingOptions, ScoringOptions, expand_options
 
 runner = CliRunner()
 
@@ -50,20 +48,3 @@ def test_version():
 def test_an_empty_question_on_standard_input_is_refused(text):
     result = runner.invoke(app, ["ask", "-"], input=text)
     assert result.exit_code == 2
-
-
-def test_an_option_that_two_groups_share_is_declared_once_and_reaches_both():
-    received = {}
-
-    @expand_options
-    def command(sampling: SamplingOptions, scoring: ScoringOptions, flag: bool = False) -> None:
-        received.update(sampling=sampling, scoring=scoring, flag=flag)
-
-    application = typer.Typer()
-    application.command()(command)
-    arguments = ["--dataset", "d", "--out", "o", "--config", "c.toml", "--weighting", "frequency", "--flag"]
-    assert runner.invoke(application, arguments, catch_exceptions=False).exit_code == 0
-    assert received["sampling"] == SamplingOptions(dataset="d", out=Path("o"), config=Path("c.toml"))
-    assert received["scoring"] == ScoringOptions(config=Path("c.toml"), weighting="frequency")
-    assert received["flag"]
-    assert runner.invoke(application, ["--out", "o"]).exit_code == 2  # --dataset is required

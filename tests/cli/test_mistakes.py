@@ -15,6 +15,7 @@ MISTAKES = [
     ("ask ' '", "question"),
     ("ask Q? --confi x", "No such option"),
     ("ask Q? --config none.toml", "none.toml"),
+    ("evaluate --out new", "Missing option '--dataset'"),
     ("score s.samples.jsonl --correctness entailment", "needs an entailment model"),
     ("score s.samples.jsonl --correctness judge", "needs a judge model"),
     ("evaluate --dataset data.jsonl --config coe.toml --out new --correctness entailment", '"entailment" needs'),

@@ -104,6 +104,9 @@ def test_a_divergence_and_a_solver(written, installed, register):
     assert decision["coordinated_coe"] is not None
 
 
+RULES = 'kind = "actions"\noptions.'
+
+
 @pytest.mark.parametrize(
     ("part", "text", "says"),
     [
@@ -114,6 +117,13 @@ def test_a_divergence_and_a_solver(written, installed, register):
         ("clusterer", 'kind = "{m}:Same"\noptions.digits = -1', '7: clusterer.options.digits: clusterer "'),
         ("clusterer", 'kind = "{m}:create_same"\noptions.zzz = 1', "cannot be created: TypeError: Same.__init__() got"),
         ("clusterer", 'kind = "{m}:Same"\ndigits = 1', "7: clusterer.digits: unknown field. Move it to [clusterer."),
+        ("clusterer", f'{RULES}compar = ""', ': clusterer.options: "compar" is not an option of "actions". Its'),
+        ("clusterer", f'{RULES}compare.note = "ignored"', 'the rule of "note" must be "exact", "ignore"'),
+        ("clusterer", f"{RULES}compare.pay.sum.within = 1", 'Put a name with a point in quotes: "tool.argument"'),
+        ("claims", 'support = "entailment"', "claims"),
+        ("claims", "mark_from = 0.9", "claims"),
+        ("claims", "min_support = 2", "claims"),
+        ("claims", "kept = 1", "claims"),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
         ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),
@@ -122,7 +132,7 @@ def test_a_divergence_and_a_solver(written, installed, register):
 )
 def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, folder, module):
     tables = {"clusterer": CLUSTERER, "policy": POLICY, "graph": ""}
-    tables.pop(part)
+    tables.pop(part, None)
     path = folder / "coe.toml"
     path.write_text(f"{AGENTS}[{part}]\n{text.format(m=module())}\n" + "".join(tables.values()))
     with pytest.raises(ConfigurationError) as raised:
@@ -174,18 +184,3 @@ def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
     ]
     assert config.clusterer.cluster([[json.dumps(one) for one in calls]], ["?"]) == [[0, 0, 1]]
     assert type(load(written(clusterer=ACTIONS)).clusterer).__name__ == "ActionMatch"
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ("options = { compar = {} }", '"compar" is not an option of "actions". Its options are compare and text'),
-        ('options = { compare = { note = "ignored" } }', 'the rule of "note" must be "exact", "ignore"'),
-        ("options = { compare = { pay.sum = { within = 1 } } }", 'Put a name with a point in quotes: "tool.argument"'),
-    ],
-)
-def test_rules_that_are_none_are_named(written, options, says):
-    with pytest.raises(ConfigurationError) as raised:
-        load(written(clusterer=f"{ACTIONS}{options}\n"))
-    assert says in str(raised.value)
-    assert ": clusterer.options: " in str(raised.value)

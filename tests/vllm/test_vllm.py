@@ -23,7 +23,6 @@ from langgraph.types import Command
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
-from coe_agents.errors import GroupUnavailableError
 from coe_agents.prompts import decision, self_check
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
@@ -236,13 +235,10 @@ def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys
     from tests.decisions.scripted import CALL, HARMLESS, STATE, says
 
     served = [chat(servers[name]) for name in MODELS]
-    gone = chat(servers[MODELS[0]], base_url="http://127.0.0.1:9/v1")
     cases = {
         "allowed": (served, HARMLESS),
         "blocked": (served, TRUE),
         "in conflict": ([*served[:2], says(1.0), *[says(0.01)] * 4], HARMLESS),
-        "a dead member": ([*served, gone], HARMLESS),
-        "a majority dead": ([served[0], gone, gone], HARMLESS),
     }
     for case, (members, instructions) in cases.items():
         paid: list[tuple[str, float]] = []
@@ -251,16 +247,12 @@ def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys
         driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
         graph = create_agent(driver, tinyworld_tools(paid), middleware=[auto])
         given = {"messages": [("user", PAY_NINA)]}
-        if case == "a majority dead":
-            with pytest.raises(GroupUnavailableError, match="1 member of 3 answered"):
-                _ = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
-            continue
         _ = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
         found = group.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]
         p = found["probabilities"]["true"]
         with capsys.disabled():
             said = ", ".join(f"{name} {row['true']:.3f}" for name, row in found["members"].items())
-            print(f"\n{form}, {case}: {p:.3f} ({found['regime']}) of {said}; failed: {[*found['failed_members']]}")
+            print(f"\n{form}, {case}: {p:.3f} ({found['regime']}) of {said}")
         assert (paid == [("Nina", 60)]) == (case == "allowed") == (p < 0.5)
         assert {method for name, method in found["methods"].items() if name in MODELS} == {"top_logprobs"}
         prompt = decision(to_json(STATE, 20_000), instructions, {"True": "", "False": ""})

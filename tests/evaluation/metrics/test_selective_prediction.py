@@ -26,6 +26,8 @@ def drawn(digits):
 def test_auroc_and_the_curve_by_hand_share_ties():
     # pairs (wrong, right): 0.2 against 0.1, 0.2, 0.5: 1 + 1/2 + 0; 0.9 against all: 3; of 6
     assert auroc(correct=CORRECT, uncertainty=UNSURE) == pytest.approx(4.5 / 6)
+    assert math.isnan(auroc(correct=[True, True], uncertainty=[1, 2]))  # no wrong one
+    assert aurac(correct=[True, True], uncertainty=[1, 2]) == 1.0
     # the two at 0.2 are right by one half each: 1, 1.5/2, 2/3, 3/4, 3/5
     curve = accuracy_rejection_curve(correct=CORRECT, uncertainty=UNSURE)
     np.testing.assert_allclose(curve.coverage, [0.2, 0.4, 0.6, 0.8, 1.0])
@@ -65,11 +67,6 @@ def test_refuses(correct, uncertainty, message):
         auroc(correct=correct, uncertainty=uncertainty)
     with pytest.raises(ValueError, match='"retention" must be a number above 0'):
         rejection_accuracy(correct=[True], uncertainty=[0], retention=80)
-
-
-def test_one_class_has_no_auroc():
-    assert math.isnan(auroc(correct=[True, True], uncertainty=[1, 2]))
-    assert aurac(correct=[True, True], uncertainty=[1, 2]) == 1.0
 
 
 def shares(seed, n=200):

@@ -20,8 +20,7 @@ def recorded(folder, *, judged=RECORDED, n=20):
 
 
 def figures_of(*arguments):
-    done = run("score", *arguments, "--resamples", 5, "--json")
-    return json.loads(done.stdout)
+    return json.loads(run("score", *arguments, "--resamples", 5, "--json").stdout)
 
 
 @pytest.mark.slow

@@ -57,11 +57,6 @@ MISTAKES = [
     ('"normalized"', '"normalised"', 'Did you mean "normalized"? "coe-agents config init"'),
     ('"normalized"', '"llm"', '15: clusterer.model: required field is missing. Add "model"'),
     ('"normalized"', '"embedding"\nprovider = "openai"\nmodel = "m"', "clusterer.threshold: required field is missing"),
-    (
-        '"normalized"',
-        '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 1',
-        "Provider 'opnai' is not supported",
-    ),
     ('"regime"', '"threshold"\nmax_coe = 0.5\notherwise = "answer"', "21: policy.otherwise: "),
     ("= 0.3", "= 0.7", "21: policy.epistemic_threshold: with 2 agents the epistemic part is at most 0.693"),
     ("max_rounds = 2", "min_agents = 3", '26: graph.min_agents: "min_agents" must be an integer in [1, 2]'),

@@ -26,8 +26,7 @@ from tests.servers import Served, running, served, write
 KEY = "sk-planted-0123456789abcdefghij"
 SOURCES = sorted(Path(coe_agents.__file__).parent.rglob("*.py"))
 CONFIG = live.CONFIG.format(url="{url}", max_coe=0.5).replace(
-    'on_greedy = "trust"\noptions = { max_retries = 0 }\n',
-    'retries = 0\napi_key_env = "COE_PLANTED"\noptions = {{ max_retries = 0 }}\n',
+    'on_greedy = "trust"\n', 'retries = 0\napi_key_env = "COE_PLANTED"\n'
 )
 
 

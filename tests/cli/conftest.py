@@ -12,55 +12,24 @@ from coe_agents.graph.rulings import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.cli.test_config import EXAMPLE
+from tests.configurations import table
 from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
 
-CONFIG = """
-[[agents]]
-name = "llama"
-provider = "tinyworld"
-model = "tiny-llama"
-n_samples = 2
-temperature = 1.0
-weight = 1.0
-system_prompt = "Be brief."
-max_tokens = 8
-timeout = 60
-retries = 0
-max_concurrency = 4
-on_greedy = "trust"
-options = { top_p = 0.9 }
-
-[[agents]]
-name = "qwen"
-provider = "tinyworld"
-model = "tiny-qwen2"
-n_samples = 2
-max_tokens = 8
-seed = 3
-
-[clusterer]
-kind = "normalized"
-
-[policy]
-kind = "threshold"
-max_coe = 0.5
-otherwise = "abstain"
-
-[judge]
-provider = "tinyworld"
-model = "tiny-llama"
-
-[graph]
-max_rounds = 1
-weighting = "auto"
-divergence = "kl"
-min_agents = 1
-max_question_chars = 1000
-strategies = { conflict = "debate" }
-adaptive = { start = 1, step = 1, max_samples = 2 }
-"""
+LOCAL = {"provider": "tinyworld", "model": "tiny-llama"}
+ASKED = {"n_samples": 2, "temperature": 1.0, "weight": 1.0, "system_prompt": "Be brief.", "max_tokens": 8}
+LIMITS = {"timeout": 60, "retries": 0, "max_concurrency": 4, "on_greedy": "trust", "options": {"top_p": 0.9}}
+GRAPH = {"max_rounds": 1, "weighting": "auto", "divergence": "kl", "min_agents": 1, "max_question_chars": 1000}
+GRAPH |= {"strategies": {"conflict": "debate"}, "adaptive": {"start": 1, "step": 1, "max_samples": 2}}
+CONFIG = (
+    table("[agents]", name="llama", **LOCAL, **ASKED, **LIMITS)
+    + table("[agents]", name="qwen", provider="tinyworld", model="tiny-qwen2", n_samples=2, max_tokens=8, seed=3)
+    + table("clusterer", kind="normalized")
+    + table("policy", kind="threshold", max_coe=0.5, otherwise="abstain")
+    + table("judge", **LOCAL)
+    + table("graph", **GRAPH)
+)
 
 
 def lines(rows):

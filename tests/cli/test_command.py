@@ -5,17 +5,8 @@ import pytest
 
 from coe_agents.tinyworld import model_folder
 from tests.cli.command import run
+from tests.cli.test_sample import config
 
-CONFIG = """\
-{agents}
-[clusterer]
-{clusterer}
-[policy]
-kind = "threshold"
-max_coe = {max_coe}
-otherwise = "{otherwise}"
-"""
-TINYWORLD = 'kind = "entailment"\nmodel = "tinyworld"'
 AGENT = '[[agents]]\nname = "{name}"\nmodel = "{model}"\nn_samples = 4\nseed = 0\n'
 
 
@@ -49,9 +40,8 @@ def test_without_torch_the_default_group_says_what_to_install(arguments, tmp_pat
 
 def test_an_escalation_is_exit_4(tmp_path):
     agents = "".join(AGENT.format(name=name, model=model_folder(name)) for name in ("tiny-llama", "tiny-qwen2"))
-    options = {"clusterer": TINYWORLD, "max_coe": 0.01, "otherwise": "escalate"}
-    (tmp_path / "coe.toml").write_text(CONFIG.format(agents=agents, **options))
-    run("ask", "What is the capital of Australia?", "--config", tmp_path / "coe.toml", code=4)
+    path = config(tmp_path, agents, max_coe=0.01, otherwise="escalate")
+    run("ask", "What is the capital of Australia?", "--config", path, code=4)
 
 
 def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs_only_an_agreed_call():

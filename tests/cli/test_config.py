@@ -7,30 +7,15 @@ import pytest
 from coe_agents.cli.inputs import load_quietly
 from coe_agents.config.schema import load_config
 from tests.cli.command import run
+from tests.configurations import table
 from tests.servers import served
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "coe.toml"
-AGENTS = """\
-[[agents]]
-name = "local"
-provider = "tinyworld"
-model = "tiny-llama"
-
-[[agents]]
-name = "served"
-provider = "openai"
-model = "m"
-base_url = "http://127.0.0.1:9/v1"
-api_key_env = "COE_TEST_KEY"
-"""
-REST = """\
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "regime"
-aleatoric_threshold = 0.5
-epistemic_threshold = 0.3
-"""
+SERVED = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "COE_TEST_KEY"}
+AGENTS = table("[agents]", name="local", provider="tinyworld", model="tiny-llama") + "\n"
+AGENTS += table("[agents]", name="served", **SERVED)
+REST = table("clusterer", kind="normalized")
+REST += table("policy", kind="regime", aleatoric_threshold=0.5, epistemic_threshold=0.3)
 
 
 @pytest.fixture
@@ -80,10 +65,10 @@ def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_c
 def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):
     text = EXAMPLE.read_text()
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
-    for table in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
-        text = text.replace(table, "\n")
-    for table in re.findall(r"\n# \[(?:policy|clusterer|answers)\].*\n(?:# \w+ = .*\n)+", text):
-        text = text if '"llm"' in table or '"regime"' in table else text.replace(table, "\n")
+    for part in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
+        text = text.replace(part, "\n")
+    for part in re.findall(r"\n# \[(?:policy|clusterer|answers)\].*\n(?:# \w+ = .*\n)+", text):
+        text = text if '"llm"' in part or '"regime"' in part else text.replace(part, "\n")
     out = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
     assert "api openai gpt-4o-mini 10 1 1 $OPENAI_API_KEY, set" in out
     assert "clusterer llm; openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent)" in out

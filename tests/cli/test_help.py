@@ -5,7 +5,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import coe_agents
 from coe_agents.cli.app import app
 
 runner = CliRunner()
@@ -38,10 +37,6 @@ def test_help_shows_every_character_and_a_narrow_terminal_cuts_no_word_in_two(pa
         assert letters(word) in letters(shown)
     types = re.compile(r"<[a-z][\w|\[\]. -]*(.?)")
     assert [line for line in narrow.splitlines() if any(end != ">" for end in types.findall(line))] == []
-
-
-def test_version():
-    assert runner.invoke(app, ["--version"]).stdout == f"coe-agents {coe_agents.__version__}\n"
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])

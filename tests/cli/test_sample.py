@@ -9,25 +9,19 @@ from coe_agents.config.schema import load_config
 from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
-from tests.cli.test_command import CONFIG, TINYWORLD
+from tests.configurations import table
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 
-AGENT = """\
-[[agents]]
-name = "{name}"
-provider = "openai"
-model = "served"
-base_url = "{url}"
-n_samples = 2
-retries = 0
-{more}
-"""
+SERVED = {"provider": "openai", "model": "served", "base_url": "{url}", "n_samples": 2, "retries": 0}
+AGENT = table("[agents]", name="{name}", **SERVED) + "{more}\n"
+TINYWORLD = 'kind = "entailment"\nmodel = "tinyworld"'
 
 
 def config(folder, *agents, clusterer=TINYWORLD, max_coe=0.7, otherwise="abstain", more=""):
-    path, options = folder / "coe.toml", {"max_coe": max_coe, "otherwise": otherwise}
-    path.write_text(CONFIG.format(agents="".join(agents), clusterer=clusterer, **options) + more)
+    path = folder / "coe.toml"
+    policy = table("policy", kind="threshold", max_coe=max_coe, otherwise=otherwise)
+    path.write_text(f"{''.join(agents)}[clusterer]\n{clusterer}\n{policy}{more}")
     return path
 
 

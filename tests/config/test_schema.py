@@ -6,35 +6,21 @@ from coe_agents.config.build import create_agents
 from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.errors import ConfigurationError
+from tests.configurations import table
 
-GOOD = """\
-[[agents]]
-name = "a"
-provider = "tinyworld"
-model = "tiny-llama"
-
-[[agents]]
-name = "b"
-provider = "openai"
-model = "served"
-base_url = "http://127.0.0.1:9/v1"
-temperature = 0.7
-[agents.options]
-timeout = 5
-
-[clusterer]
-kind = "normalized"
-
-[policy]
-kind = "regime"
-aleatoric_threshold = 0.5
-epistemic_threshold = 0.3
-[policy.actions]
-conflict = "escalate"
-
-[graph]
-max_rounds = 2
-"""
+GOOD = "\n".join(
+    [
+        table("[agents]", name="a", provider="tinyworld", model="tiny-llama"),
+        table(
+            "[agents]", name="b", provider="openai", model="served", base_url="http://127.0.0.1:9/v1", temperature=0.7
+        )
+        + table("agents.options", timeout=5),
+        table("clusterer", kind="normalized"),
+        table("policy", kind="regime", aleatoric_threshold=0.5, epistemic_threshold=0.3)
+        + table("policy.actions", conflict="escalate"),
+        table("graph", max_rounds=2),
+    ]
+)
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -29,11 +29,17 @@ def test_every_key_of_a_decision_is_an_attribute_with_the_same_value(coordinatio
     assert {name: getattr(decision, name) for name in data} == data == decision.data
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"reason": None}, {"action": "nonsense"}, {"coe": "0.1"}, {"agents": {"a": 1}}, {"failed_agents": ["a"]}]
-)
-def test_what_is_no_decision_is_refused(wrong):
-    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+CLAIM = {"text": "Ada.", "action": "keep", "start": 0, "end": 4, "support_between": 0.5, "agents": {}}
+WRONG = [{"reason": None}, {"action": "nonsense"}, {"coe": "0.1"}, {"agents": {"a": 1}}, {"failed_agents": ["a"]}]
+WRONG_CLAIMS = [{"action": "keeps"}, {"text": 1}, {"support_between": 2.0}, {"agents": {"b": 1}}]
+
+
+OF_CLAIMS = [({"claims": [CLAIM | each]}, f"claims|{next(iter(each))}") for each in WRONG_CLAIMS]
+
+
+@pytest.mark.parametrize(("wrong", "said"), [*((each, next(iter(each))) for each in WRONG), *OF_CLAIMS])
+def test_what_is_no_decision_is_refused(wrong, said):
+    with pytest.raises((TypeError, ValueError), match=said):
         GroupDecision.from_data({"action": "abstain", "answer": None, "reason": "so", **wrong})
 
 

@@ -44,5 +44,7 @@ def test_the_image_would_hold_every_graph(tmp_path):
     quiet = {**os.environ, "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
+    config = json.loads((ROOT / "langgraph.json").read_text())
+    assert (config["python_version"], config["env"]["LANGSMITH_TRACING"]) == ("3.12", "false")
     served = re.search("LANGSERVE_GRAPHS='(.*)'", (tmp_path / "Dockerfile").read_text())[1]
-    assert set(json.loads(served)) == set(json.loads((ROOT / "langgraph.json").read_text())["graphs"])
+    assert set(json.loads(served)) == set(config["graphs"])

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from coe_agents.config.build import create_clusterer
+from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.doctor.diagnosis import examine
 from tests.cli.command import run
@@ -55,7 +55,8 @@ def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, written
 
     monkeypatch.setenv("OPENAI_API_KEY", "the-users-own")
     monkeypatch.setenv("COE_TEST_KEY", "the-named-one")
-    assert key(load_config(written(clusterer=clusterer, server=NOBODY))) == "none"
+    config = load_config(written(clusterer=clusterer, server=NOBODY))
+    assert key(config) == create_agents(config)[0].model().openai_api_key.get_secret_value() == "none"
     named = f'{clusterer}\napi_key_env = "COE_TEST_KEY"'
     assert key(load_config(written(clusterer=named, server=NOBODY))) == "the-named-one"
 

@@ -37,6 +37,11 @@ MISTAKES = [
     ("compare s.samples.jsonl --policies coe.toml,coe.toml", "--policies: each file must be given once"),
     ("compare decided --correctness f1", "runs are compared as they were judged"),
     ("report decided decided decided --out o", "coe-agents compare"),
+    ("serve --host 0.0.0.0", "without a key the server listens at 127.0.0.1 only"),
+    ("serve --host ::", "without a key the server listens at 127.0.0.1 only"),
+    ("serve --host localhost", "without a key the server listens at 127.0.0.1 only"),
+    ("serve --api-key-env COE_MISSING", '"COE_MISSING" must hold a key; it is not set'),
+    ("serve --api-key-env COE_BLANK", '"COE_BLANK" must hold a key; it is not set'),
     ("drift policy.json", "or --follow FILE"),
     ("drift policy.json --until-end", "it needs --follow"),
     ("drift policy.json s.samples.jsonl --follow x", "it reads no samples"),
@@ -58,6 +63,7 @@ MISTAKES = [
 def test_a_mistake_is_named_and_nothing_is_written(made, tmp_path, monkeypatch, command, says):
     shutil.copytree(made, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
+    monkeypatch.setenv("COE_BLANK", "  ")
     before = sorted((tmp_path / "copy").rglob("*"))
     done = run(*shlex.split(command), code=2)
     assert says in " ".join(done.stderr.replace("│", " ").split())

@@ -177,18 +177,11 @@ def test_score_with_a_clusterer_and_an_estimator_of_ones_own(samples, own):
 
 
 def test_calibrate_lists_the_arguments_on_which_the_others_almost_never_agree(tmp_path):
-    rows = [
-        row(
-            f"q{i}",
-            agent,
-            text="",
-            calls=[{"name": "pay", "args": {"to": "Ann", "note": f"{agent} {i}"}}],
-            correct=True,
-        )
-        for i in range(15)
-        for agent in "abc"
-    ]
-    path = write(tmp_path / "s.jsonl", rows)
+    def paid(i, agent):
+        call = {"name": "pay", "args": {"to": "Ann", "note": f"{agent} {i}"}}
+        return row(f"q{i}", agent, text="", calls=[call], correct=True)
+
+    path = write(tmp_path / "s.jsonl", [paid(i, agent) for i in range(15) for agent in "abc"])
     options = ("--clusterer", "actions", "--proposer", "a", "--risk", 0.3, "--out", tmp_path / "p.json")
     done = run("calibrate", path, *options)
     assert 'almost never agree with a: "pay.note" in 0.0% of 30.' in " ".join(done.stdout.split())

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents.config.build import create_agents
 from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.errors import ConfigurationError
@@ -75,12 +74,6 @@ def test_a_key_in_place_of_its_name_is_not_shown(tmp_path):
     with pytest.raises(ConfigurationError, match="must be the NAME of an environment variable") as caught:
         check(load_config(path))
     assert "planted" not in str(caught.value)
-
-
-def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "own")
-    model = create_agents(load_config(written(tmp_path, GOOD)))[1].model()
-    assert model.openai_api_key.get_secret_value() == "none"
 
 
 KEY = "sk-planted-0123456789"

@@ -159,16 +159,11 @@ def n_clusters(statistics):
 """
 
 
-@pytest.fixture
-def own(tmp_path, monkeypatch):
+def test_score_with_a_clusterer_and_an_estimator_of_ones_own(samples, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
-    name = f"own_parts_{tmp_path.name}"
-    (tmp_path / f"{name}.py").write_text(OF_ONES_OWN)
-    return name
-
-
-def test_score_with_a_clusterer_and_an_estimator_of_ones_own(samples, own):
+    own = f"own_parts_{tmp_path.name}"
+    (tmp_path / f"{own}.py").write_text(OF_ONES_OWN)
     options = ["--resamples", 5, "--json"]
     done = run("score", samples, "--clusterer", f"{own}:AllTheSame", "--estimator", f"{own}:n_clusters", *options)
     figures = json.loads(done.stdout)

@@ -26,13 +26,10 @@ def test_the_order_depends_on_seed_agent_round_and_question_only():
         assert sorted(other.splitlines()) == sorted(shown(first, "a").splitlines())
 
 
-def test_refusals_and_silence_are_not_shown_and_only_the_most_supported_are():
+def test_refusals_and_silence_are_not_shown_and_only_the_most_supported_are_and_else_the_question_alone():
     said = measured(a=["I don't know.", "", "Paris", "Paris", "Lyon"], b=["Paris", "Nice", "Lyon"])
     text = shown(Debate(most=2)(context(measurement=said)), "a")
     assert re.findall(r">(.*)</answer>", text) in (["Paris", "Lyon"], ["Lyon", "Paris"])
-
-
-def test_with_nothing_to_show_the_question_is_asked_as_it_was():
     plan = Debate()(context(measurement=measured(a=["I don't know."], b=[""])))
     assert plan.overrides == {"a": {}, "b": {}}
     assert (plan.replaces, plan.shows_answers) == (True, False)

@@ -11,7 +11,7 @@ from tests.serve.test_tools import call_of, calling, result
 REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
 
 
-async def test_the_group_is_the_only_model():
+async def test_the_group_is_the_only_model_and_other_addresses_and_methods_are_refused_in_the_same_form():
     async with client_of(create_group(*AGREEING)) as client:
         listed = (await client.get("/v1/models")).json()
         (model,) = listed["data"]
@@ -19,6 +19,15 @@ async def test_the_group_is_the_only_model():
         assert (await client.get("/v1/models/g")).json() == model
         assert (await client.get("/v1/models/h")).status_code == 404
         assert (await client.get("/health")).json() == {"status": "ok"}
+        for response, status, says in (
+            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions, POST /v1/responses, "),
+            (await client.post("/chat/completions", json=body_of()), 404, "ends in /v1: POST /v1/chat/completions"),
+            (await client.get("/v1/chat/completions"), 405, "takes another method: POST"),
+            (await client.put("/v1/chat/completions", json=body_of()), 405, "takes another method: POST"),
+        ):
+            assert response.status_code == status
+            assert says in response.json()["error"]["message"]
+            assert response.json()["error"]["type"] == "invalid_request_error"
 
 
 async def test_an_answer_and_what_had_no_effect_on_it():
@@ -35,25 +44,22 @@ async def test_an_answer_and_what_had_no_effect_on_it():
     assert (reply["coe"]["action"], reply["coe"]["coe"], reply["coe"]["regime"]) == ("answer", 0.0, "consensus")
 
 
-async def test_an_abstention_is_a_refusal_that_reveals_no_response():
-    response = await complete(create_group(*DISAGREEING))
-    (choice,) = response.json()["choices"]
-    # many clients drop "refusal": they would show an empty answer
-    assert (choice["message"]["content"], choice["finish_reason"]) == (choice["message"]["refusal"], "content_filter")
-    assert choice["message"]["refusal"] == REFUSAL
-    assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
-    assert not any(word in response.text for word in WITHHELD)
-
-
-@pytest.mark.parametrize(("refusals", "shown"), [("content", (True, "content_filter")), ("field", (False, "stop"))])
-async def test_a_refusal_stands_where_the_operator_chose(refusals, shown):
+# many clients drop "refusal": they would show an empty answer
+@pytest.mark.parametrize(("refusals", "shown"), [("content", (REFUSAL, "content_filter")), ("field", (None, "stop"))])
+async def test_an_abstention_is_a_refusal_where_the_operator_chose_and_reveals_no_response(refusals, shown):
     async with client_of(create_group(*DISAGREEING), refusals=refusals) as client:
-        whole = (await client.post("/v1/chat/completions", json=body_of())).json()["choices"][0]
+        response = await client.post("/v1/chat/completions", json=body_of())
         stream = await client.post("/v1/chat/completions", json=body_of(stream=True))
-    assert (whole["message"]["content"] is not None, whole["finish_reason"]) == shown
+    assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
+    assert not any(word in response.text + stream.text for word in WITHHELD)
+    (whole,) = response.json()["choices"]
+    assert (whole["message"]["content"], whole["finish_reason"]) == shown
+    assert whole["message"]["refusal"] == REFUSAL
     chunks = [json.loads(line.removeprefix("data: ")) for line in stream.text.split("\n\n") if "{" in line]
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
-    assert any(choice["delta"].get("content") == whole["message"]["refusal"] for choice in choices) is shown[0]
+    assert any(choice["delta"].get("content") == whole["message"]["refusal"] for choice in choices) is (
+        refusals == "content"
+    )
     assert choices[-1]["finish_reason"] == shown[1]
     with pytest.raises(ValueError, match='"refusals" must be one of'):
         client_of(create_group(*AGREEING), refusals="none")
@@ -199,16 +205,3 @@ async def test_a_body_that_is_no_object_is_refused(path, content):
 async def test_a_question_that_is_too_long_asks_nobody():
     response = await complete(create_group(*AGREEING, max_question_chars=10), "x" * 11)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "context_length_exceeded")
-
-
-async def test_other_addresses_and_methods_are_refused_in_the_same_form():
-    async with client_of(create_group(*AGREEING)) as client:
-        for response, status, says in (
-            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions, POST /v1/responses, "),
-            (await client.post("/chat/completions", json=body_of()), 404, "ends in /v1: POST /v1/chat/completions"),
-            (await client.get("/v1/chat/completions"), 405, "takes another method: POST"),
-            (await client.put("/v1/chat/completions", json=body_of()), 405, "takes another method: POST"),
-        ):
-            assert response.status_code == status
-            assert says in response.json()["error"]["message"]
-            assert response.json()["error"]["type"] == "invalid_request_error"

@@ -3,11 +3,12 @@ import csv
 import pytest
 
 from tests.cli.command import run
+from tests.evaluation.invented import group, write
 
 
-@pytest.fixture
-def samples(made):
-    return made / "s.samples.jsonl"
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(20))
 
 
 def table(path):
@@ -36,6 +37,6 @@ def test_all_that_saved_samples_allow(samples, tmp_path):
 def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns_out(samples, tmp_path):
     command = ("reproduce", "selective-prediction", "--samples", samples, "--agents", "c,a", "--out", tmp_path)
     done = run(*command, wide=80)
-    assert "2 models: c + a, 80 questions" in (tmp_path / "selective-prediction.csv").read_text()
+    assert "2 models: c + a, 20 questions" in (tmp_path / "selective-prediction.csv").read_text()
     assert all(len(line.rstrip()) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
     assert "more columns in a wider terminal and in the files" in done.stdout

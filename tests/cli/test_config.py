@@ -113,19 +113,17 @@ def test_a_package_that_is_missing_is_a_mistake_of_the_file(checked, monkeypatch
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("0.7\n", "note: a max_coe of 0.7 answers agents that are split in two"),
         (
-            '[policy]\nkind = "threshold"\nmax_coe = 0.7\n',
-            "note: a max_coe of 0.7 answers agents that are split in two",
-        ),
-        (
-            '[policy]\nkind = "threshold"\nmax_coe = 0.5\notherwise = "another_round"\n',
+            '0.5\notherwise = "another_round"\n',
             'note: coe.toml:17: policy.otherwise: "another_round" becomes "abstain", because max_rounds of [graph]',
         ),
         (
-            '[policy]\nkind = "threshold"\nmax_coe = 0.5\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
+            '0.5\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
             'note: coe.toml:17: escalation: no action of [policy] is "escalate", so the arbiter is never asked',
         ),
     ],
 )
 def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
-    assert says in checked(AGENTS + '[clusterer]\nkind = "normalized"\n' + text)
+    policy = '[policy]\nkind = "threshold"\nmax_coe = '
+    assert says in checked(AGENTS + table("clusterer", kind="normalized") + policy + text)

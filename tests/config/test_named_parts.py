@@ -1,4 +1,3 @@
-import itertools
 import json
 import sys
 import traceback
@@ -52,7 +51,6 @@ def same_class():
 
 LIMIT = 3
 """
-_numbers = itertools.count()
 
 
 @pytest.fixture
@@ -66,18 +64,11 @@ def module(folder):
     """Returns the name of a module beside the configuration file, which no other test has imported."""
 
     def module(code=CODE):
-        name = f"named_parts_{next(_numbers)}"
+        name = f"named_parts_{folder.name}"
         (folder / f"{name}.py").write_text(code)
         return name
 
     return module
-
-
-@pytest.fixture
-def installed(module, folder, monkeypatch):
-    """Returns the name of a module that is found without the configuration file."""
-    monkeypatch.syspath_prepend(str(folder))
-    return module()
 
 
 @pytest.fixture
@@ -90,16 +81,13 @@ def written(folder):
     return written
 
 
-def decided(config):
-    """Asks an agent that says two things in place of the file's."""
+def test_a_divergence_and_a_solver(written, module, folder, register, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    name = module()
+    register("coe_agents.divergences", half=f"{name}:half")
+    config = load(written(graph=f'[graph]\ndivergence = "half"\ncoordination = "{name}:squared"\n'))
     graph = replace(config, agents=[ScriptedAgent("a", ["Paris", "Lyon"])]).create_graph().compile()
-    return graph.invoke({"question": "What is the capital of France?"})["decision"]
-
-
-def test_a_divergence_and_a_solver(written, installed, register):
-    register("coe_agents.divergences", half=f"{installed}:half")
-    graph = f'[graph]\ndivergence = "half"\ncoordination = "{installed}:squared"\n'
-    decision = decided(load(written(graph=graph)))
+    decision = graph.invoke({"question": "What is the capital of France?"})["decision"]
     assert decision["divergence"] == "half"
     assert decision["coordinated_coe"] is not None
 

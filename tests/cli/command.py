@@ -3,11 +3,12 @@
 import io
 import os
 import re
+import signal
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import PIPE, CompletedProcess, Popen
 from unittest.mock import patch
 
 from coe_agents.cli import main
@@ -37,6 +38,21 @@ def run(*arguments, wide=200, code=0):
     shown = "".join(warnings.formatwarning(each.message, each.category, each.filename, each.lineno) for each in caught)
     assert code in (None, status), f"status {status}: {out.getvalue()}{err.getvalue()}{shown}"
     return CompletedProcess(arguments, status, out.getvalue(), err.getvalue() + shown)
+
+
+def interrupted(*arguments, when):
+    """Runs the command in a process of its own and interrupts it once `when(process)` returns; returns its output."""
+    command = [sys.executable, COMMAND, *map(str, arguments)]
+    with Popen(command, stdout=PIPE, stderr=PIPE, text=True) as process:
+        try:
+            when(process)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in out + err
+    return out, err
 
 
 def assert_names_argument(stderr):

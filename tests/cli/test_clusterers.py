@@ -10,13 +10,7 @@ from tests.cli.test_sample import AGENT, config
 from tests.doctor.test_diagnosis import shown
 from tests.servers import answering, completion, served
 
-CLUSTERER = """\
-{clusterer}
-provider = "openai"
-model = "m"
-base_url = "{server}"
-options = {{ max_retries = 0 }}
-"""
+ACCESS = 'provider = "openai"\nmodel = "m"\nbase_url = "{server}"\noptions.max_retries = 0'
 LLM = 'kind = "llm"'
 EMBEDDING = 'kind = "embedding"\nthreshold = 0.9'
 NOBODY = "http://127.0.0.1:9/v1"
@@ -26,7 +20,7 @@ NOBODY = "http://127.0.0.1:9/v1"
 def written(tmp_path):
     def written(*, clusterer, server, agent=NOBODY):
         agent = AGENT.format(name="a", url=agent, more="seed = 0")
-        return config(tmp_path, agent, clusterer=CLUSTERER.format(clusterer=clusterer, server=server), max_coe=0.5)
+        return config(tmp_path, agent, clusterer=f"{clusterer}\n{ACCESS.format(server=server)}", max_coe=0.5)
 
     return written
 

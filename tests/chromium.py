@@ -99,6 +99,13 @@ class Page:
             if not node["ignored"] and node["role"]["value"] in _CONTROLS
         ]
 
+    def assert_fits(self, width: int) -> list[tuple[str, str]]:
+        """Asserts that nothing is wider than the screen, and that every control has a name; returns the controls."""
+        assert self.run("document.documentElement.scrollWidth") <= width
+        controls = self.controls()
+        assert [role for role, name in controls if not name] == []
+        return controls
+
     def _hear(self) -> None:
         for event in [event for event in self._pipe.events if event.get("sessionId") == self._session]:
             self._pipe.events.remove(event)

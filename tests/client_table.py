@@ -4,21 +4,22 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "clients.md"
-NAMES = {
-    "openai": "`openai` SDK",
-    "chat_openai": "`ChatOpenAI`, Python",
-    "openai_agents": "openai-agents",
-    "pydantic_ai": "pydantic-ai",
-    "instructor": "instructor",
-    "litellm": "litellm",
-    "llama_index": "llama-index",
-    "llm": "`llm`",
-    "smolagents": "smolagents",
-    "autogen": "AutoGen",
-    "dspy": "DSPy",
-    "ai_sdk.mjs": "AI SDK",
-    "chat_openai.mjs": "`ChatOpenAI`, JavaScript",
+CLIENTS = {
+    "openai": ("`openai` SDK", None),
+    "chat_openai": ("`ChatOpenAI`, Python", None),
+    "openai_agents": ("openai-agents", "agents"),
+    "pydantic_ai": ("pydantic-ai", "pydantic"),
+    "instructor": ("instructor", "instructor"),
+    "litellm": ("litellm", "litellm"),
+    "llama_index": ("llama-index", "llama"),
+    "llm": ("`llm`", "llm"),
+    "smolagents": ("smolagents", "smol"),
+    "autogen": ("AutoGen", "autogen"),
+    "dspy": ("DSPy", "litellm"),
+    "ai_sdk.mjs": ("AI SDK", "js"),
+    "chat_openai.mjs": ("`ChatOpenAI`, JavaScript", "js"),
 }
+"""The name of each client and the folder of its environment, by its script in `tests/clients`; None if it is here."""
 KINDS = ("answer", "refusal", "call", "structured", "failure")
 _SENTENCE = re.compile(r"No answer: [^.]*")
 _EXPECTED = {"answer": "Paris", "call": "pay", "structured": "Paris"}
@@ -32,7 +33,7 @@ def seen(client: str, done: str, result: str) -> None:
 def shown_by(script: str, version: str, form: str, shown: dict[str, object]) -> dict[str, str]:
     """Prints the row of what a client shows in one form of asking, by kind of question; returns its cells."""
     cells = {kind: _cell(kind, shown[kind]) for kind in KINDS}
-    _print(f"| {NAMES[script]} {version} | {form} | {' | '.join(cells.values())} |")
+    _print(f"| {CLIENTS[script][0]} {version} | {form} | {' | '.join(cells.values())} |")
     return cells
 
 

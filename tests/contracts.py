@@ -43,17 +43,17 @@ def check_reply(agent, reply, *, round):
 
 
 class AgentContract:
-    """Tests of an `Agent` that can answer; `create_agent` is called once for each test."""
+    """Tests of an `Agent`: that of `create_agent` answers, and that of `create_failing_agent` cannot.
 
-    def test_it_is_an_agent(self):
-        agent = self.create_agent()
-        assert isinstance(agent, Agent)
-        assert agent.name.strip()
-        assert 0 <= agent.weight < math.inf
+    The latter raises, so that an error never passes for an answer.
+    """
 
     def test_responses_are_complete_and_numbered(self):
         for asked in (0, 1):
             agent = self.create_agent()
+            assert isinstance(agent, Agent)
+            assert agent.name.strip()
+            assert 0 <= agent.weight < math.inf
             check_reply(agent, agent.sample(create_request(asked)), round=asked)
 
     def test_the_async_form_does_the_same(self):
@@ -77,15 +77,9 @@ class AgentContract:
         check_reply(agent, agent.sample(overriding, config), round=1)
         check_reply(agent, asyncio.run(self.create_agent().asample(create_request(), config)), round=0)
 
-
-class FailingAgentContract:
-    """Tests of an `Agent` that cannot answer: it raises, so that an error never passes for an answer."""
-
     def test_a_failure_raises(self):
         with pytest.raises(Exception):  # noqa: B017, PT011  # of any kind
             self.create_failing_agent().sample(create_request())
-
-    def test_a_failure_raises_in_the_async_form(self):
         with pytest.raises(Exception):  # noqa: B017, PT011  # of any kind
             asyncio.run(self.create_failing_agent().asample(create_request()))
 
@@ -99,10 +93,8 @@ class ClustererContract:
     different = ("Lyon", "Marseille")
     """Responses that must not share one, neither with each other nor with `same`."""
 
-    def test_it_is_a_clusterer(self):
-        assert isinstance(self.create_clusterer(), Clusterer)
-
     def test_nothing_gives_nothing_and_odd_texts_have_labels_too(self):
+        assert isinstance(self.create_clusterer(), Clusterer)
         self._labels([], [])
         self._labels([[], list(self.same), []], [self.question] * 3)
         self._labels([list(ODD_TEXTS)], [self.question])
@@ -160,10 +152,8 @@ class EntailmentModelContract:
     not_entailed = (("What is the capital of France? Paris", "What is the capital of France? It is Lyon."),)
     """Pairs of which it must say something else; they find columns in the wrong order."""
 
-    def test_it_is_an_entailment_model(self):
-        assert isinstance(self.create_model(), EntailmentModel)
-
     def test_each_row_is_a_distribution_over_the_labels(self):
+        assert isinstance(self.create_model(), EntailmentModel)
         for count in (1, 2, 7):
             self._rows((self._pairs() * count)[:count])
         self._rows([(text, "Paris") for text in ODD_TEXTS] + [("Paris", text) for text in ODD_TEXTS])

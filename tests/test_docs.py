@@ -44,10 +44,6 @@ def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
         exec(compile(block, f"docs/{page}, block {number}", "exec"), namespace)
 
 
-def test_there_are_python_blocks():
-    assert len(with_blocks("python")) >= 12
-
-
 @pytest.mark.parametrize("page", with_blocks("{code-block} python"))
 def test_blocks_that_need_more_say_so_and_import_what_exists(page):
     for block in blocks(page, "{code-block} python"):
@@ -118,40 +114,23 @@ def test_commands_and_their_options_exist():
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
 def test_links_into_the_repository_lead_somewhere(name):
-    file = ROOT / name
-    if not file.exists():  # the draft becomes README.md
-        return
-    text = file.read_text()
-    links = re.findall(r'\]\(([^)#:]+)(?:#[^)]*)?\)|(?:src|srcset)="([^":]+)"', text)
+    links = re.findall(r'\]\(([^)#:]+)(?:#[^)]*)?\)|(?:src|srcset)="([^":]+)"', (ROOT / name).read_text())
     assert all((ROOT / (link or picture)).exists() for link, picture in links)
 
 
 REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
-INTERNAL = {
-    f"coe_agents.{name}"
-    for name in (
-        *("cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents._requests"),
-        # `coe_agents.evaluation` has what is public of these
-        *("evaluation.calibration", "evaluation.html", "evaluation.samples", "evaluation.scoring"),
-    )
-}
-PACKAGES = [
-    name
-    for _, name, is_package in pkgutil.walk_packages(coe_agents.__path__, "coe_agents.")
-    if is_package and name not in INTERNAL
-]
+INTERNAL = {"cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents._requests"}
+INTERNAL |= {f"evaluation.{name}" for name in ("calibration", "html", "samples", "scoring")}
+"""Of the last, `coe_agents.evaluation` has what is public."""
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_the_reference_has_every_package(package):
-    assert hasattr(importlib.import_module(package), "__all__")
-    assert f".. automodule:: {package}\n" in REFERENCE
-
-
-def test_the_reference_has_every_name_of_the_package():
-    page = TEXTS["api/coe_agents.md"]
+def test_the_reference_has_every_package_and_every_name_of_the_first():
+    for _, package, is_package in pkgutil.walk_packages(coe_agents.__path__, "coe_agents."):
+        if is_package and package.removeprefix("coe_agents.") not in INTERNAL:
+            assert hasattr(importlib.import_module(package), "__all__"), package
+            assert f".. automodule:: {package}\n" in REFERENCE
     for name in coe_agents.__all__:
-        assert re.search(rf"(:: coe_agents\.|`){name}\b", page), name
+        assert re.search(rf"(:: coe_agents\.|`){name}\b", TEXTS["api/coe_agents.md"]), name
 
 
 def test_the_picture_of_the_regimes_is_the_one_that_the_script_draws(tmp_path, monkeypatch):
@@ -242,5 +221,6 @@ def test_the_figures_of_the_readme_are_those_of_the_pages(figures, page):
     assert set(re.findall(r"\d+(?:\.\d+)?", figures)) <= set(printed)
 
 
-def test_the_readme_has_figures():
+def test_there_are_figures_in_the_readme_and_python_blocks_in_the_documentation():
     assert len(FIGURES) >= 8
+    assert len(with_blocks("python")) >= 12

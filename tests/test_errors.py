@@ -56,13 +56,10 @@ class Holder:
         self.__dict__ |= fields
 
 
-def test_placeholders_messages_and_other_fields_are_no_secrets():
+def test_placeholders_messages_and_other_fields_are_no_secrets_and_what_holds_itself_ends():
     model = ChatOpenAI(model="a-long-name-of-a-model", api_key="EMPTY")
     assert secrets_of(ModelAgent("a-name-of-many-letters", model)) == secrets_of(object()) == set()
     assert secrets_of(Holder(last=HumanMessage("what is a token?", name="token-of-thanks"))) == set()
-
-
-def test_what_holds_itself_ends():
     options = {"api_key": KEY}
     options["self"] = options
     assert secrets_of(Holder(options=options)) == {KEY}

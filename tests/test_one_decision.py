@@ -19,13 +19,8 @@ from coe_agents.testing import ScriptedAgent, create_response
 from tests.doubles import Rewriting
 from tests.graph.groups import Deciding
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "pay",
-        "parameters": {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]},
-    },
-}
+PARAMETERS = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+TOOL = {"type": "function", "function": {"name": "pay", "parameters": PARAMETERS}}
 
 
 class Trusting:

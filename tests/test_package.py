@@ -24,33 +24,15 @@ def loaded_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+EXPORTED = """
+Arbiter AskPerson BidirectionalEntailment CalibratedPolicy CoEContext CoECouncil CoEError CoEMiddleware
+CoETelemetry Debate GroupDecision ModelAgent NormalizedMatch Recording RegimePolicy SupportPolicy
+ThresholdPolicy aask ask create_coe_graph create_coe_tool create_sequential_graph sentences short_answers
+"""
+
+
 def test_exported_names():
-    assert coe_agents.__all__ == [
-        "Arbiter",
-        "AskPerson",
-        "BidirectionalEntailment",
-        "CalibratedPolicy",
-        "CoEContext",
-        "CoECouncil",
-        "CoEError",
-        "CoEMiddleware",
-        "CoETelemetry",
-        "Debate",
-        "GroupDecision",
-        "ModelAgent",
-        "NormalizedMatch",
-        "Recording",
-        "RegimePolicy",
-        "SupportPolicy",
-        "ThresholdPolicy",
-        "aask",
-        "ask",
-        "create_coe_graph",
-        "create_coe_tool",
-        "create_sequential_graph",
-        "sentences",
-        "short_answers",
-    ]
+    assert coe_agents.__all__ == EXPORTED.split()
     for name in coe_agents.__all__:
         assert getattr(coe_agents, name).__name__ == name
     assert set(coe_agents.__all__) <= set(dir(coe_agents))
@@ -58,14 +40,22 @@ def test_exported_names():
         _ = coe_agents.nonsense
 
 
-def test_the_core_needs_no_model_library():
-    heavy = {"torch", "transformers", "langchain_core", "langgraph", "pydantic", "rich", "typer"}
-    assert not heavy & loaded_after("import coe_agents.uncertainty, coe_agents.clustering, coe_agents.policy")
-
-
-def test_the_graph_needs_no_model_and_no_scipy_to_be_imported():
-    heavy = {"torch", "transformers", "scipy"}
-    assert not heavy & loaded_after("from coe_agents import create_coe_graph, ModelAgent")
+@pytest.mark.parametrize(
+    ("statement", "heavy"),
+    [
+        (
+            "import coe_agents.uncertainty, coe_agents.clustering, coe_agents.policy",
+            "torch transformers langchain_core langgraph pydantic rich typer",
+        ),
+        (
+            "from coe_agents import create_coe_graph, ModelAgent",
+            "torch transformers scipy coe_agents.observability prometheus_client",
+        ),
+        ("import coe_agents.cli", "numpy scipy torch transformers langgraph langchain_core"),
+    ],
+)
+def test_what_is_heavy_is_imported_when_it_is_needed(statement, heavy):
+    assert not {*heavy.split()} & loaded_after(statement)
 
 
 EXTRAS = (
@@ -133,12 +123,8 @@ def test_without_an_extra_the_error_names_it(code, said):
     assert said in said_without_the_extras()[code]
 
 
-def test_help_loads_nothing_heavy():
-    heavy = {"numpy", "scipy", "torch", "transformers", "langgraph", "langchain_core"}
-    assert not heavy & loaded_after("import coe_agents.cli")
-
-
-def test_the_entry_for_the_registry_of_mcp_is_this_version_of_this_package():
+def test_the_entry_for_the_registry_of_mcp_and_the_citation_are_of_this_version():
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == coe_agents.__version__
     entry = json.loads((ROOT / "server.json").read_text())
     assert entry["version"] == coe_agents.__version__
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
@@ -147,18 +133,6 @@ def test_the_entry_for_the_registry_of_mcp_is_this_version_of_this_package():
     (remote,) = entry["remotes"]
     assert set(re.findall(r"\{(\w+)\}", remote["url"])) == set(remote["variables"])
     assert re.fullmatch(r"https://\S+", remote["url"])  # its registry takes no other, also with variables
-
-
-def test_the_command_of_langgraph_accepts_its_file():
-    config = pytest.importorskip("langgraph_cli.config")
-    found = config.validate_config_file(ROOT / "langgraph.json")
-    assert found["python_version"] == "3.12"
-    assert found["env"]["LANGSMITH_TRACING"] == "false"
-
-
-def test_the_citation_is_of_this_version():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == coe_agents.__version__
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.stem)

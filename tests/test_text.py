@@ -109,13 +109,10 @@ def test_what_shares_fewer_than_eight_characters_is_left_alone(text):
     assert redact(text, set()) == text
 
 
-def test_a_secret_at_the_beginning_is_one_mark_and_two_of_them_are_two():
+def test_two_secrets_are_two_marks_and_each_text_of_a_value_is_redacted():
     assert redact(KEY, {KEY}) == redact(f"{KEY}{KEY}", {KEY}) == REDACTED
     assert redact(f"{KEY} {KEY}", {KEY}) == f"{REDACTED} {REDACTED}"
     assert redact(f"{KEY}-longer", {KEY, f"{KEY}-longer"}) == REDACTED
-
-
-def test_each_text_of_a_value_is_redacted():
     value = {"a": [KEY, 1, None, True, 0.5], KEY: {"b": f"x{KEY}"}}
     assert redact_all(value, {KEY}) == {"a": [REDACTED, 1, None, True, 0.5], REDACTED: {"b": f"x{REDACTED}"}}
 

@@ -3,11 +3,12 @@
 import io
 import os
 import re
+import signal
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import PIPE, CompletedProcess, Popen
 from unittest.mock import patch
 
 from coe_agents.cli import main
@@ -15,8 +16,11 @@ from coe_agents.cli import main
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 
 
-def run(*arguments, wide=200):
-    """Calls the command's `main` in this process; warnings are shown on standard error, as in a process."""
+def run(*arguments, wide=200, code=0):
+    """Calls the command's `main` in this process; warnings are shown on standard error, as in a process.
+
+    The command must end with the status `code`, unless that is None.
+    """
     out, err = io.StringIO(), io.StringIO()
     with (
         patch.dict(os.environ, {"COLUMNS": str(wide)}),
@@ -28,11 +32,27 @@ def run(*arguments, wide=200):
         warnings.simplefilter("default")
         try:
             main()
-            code = 0
+            status = 0
         except SystemExit as ended:
-            code = ended.code or 0
+            status = ended.code or 0
     shown = "".join(warnings.formatwarning(each.message, each.category, each.filename, each.lineno) for each in caught)
-    return CompletedProcess(arguments, code, out.getvalue(), err.getvalue() + shown)
+    assert code in (None, status), f"status {status}: {out.getvalue()}{err.getvalue()}{shown}"
+    return CompletedProcess(arguments, status, out.getvalue(), err.getvalue() + shown)
+
+
+def interrupted(*arguments, when):
+    """Runs the command in a process of its own and interrupts it once `when(process)` returns; returns its output."""
+    command = [sys.executable, COMMAND, *map(str, arguments)]
+    with Popen(command, stdout=PIPE, stderr=PIPE, text=True) as process:
+        try:
+            when(process)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in out + err
+    return out, err
 
 
 def assert_names_argument(stderr):

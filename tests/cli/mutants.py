@@ -17,49 +17,36 @@ _TOML = r"""true -1 0 5 2.5 nan -inf 1e400 2026-11-22T07:24:15Z 07:24:15 [] {} [
 _TOML_VALUES = [*_TOML.split(), HUGE, "[" * DEEP + "]" * DEEP, '"' + "x" * 3000 + '"', "'''\nlines\n'''"]
 
 
-def _somewhere(content, chance):
-    return chance.randrange(len(content) + 1)
+_STRANGE = [b"\x00", b"\xff\xfe", b"\xc3\x28", b"\xef\xbb\xbf", b"\x1b[2J", b"\n" * 50, b'"', b"}", b"[", b"{"]
+_EMPTY = [b"", b"\n", b" ", b"\x00" * 100, b"null", b"[]", b"{}", b"\xff"]
+_CODES = ["utf-8-sig", "utf-16", "utf-16-le", "latin-1", "cp1252"]
+_NESTED = [b"[" * 100_000, b'{"a":' * 50_000, b"[" * 2000 + b"]" * 2000, b"a = " + b"[" * 50_000]
+_N_WAYS = 8
 
 
-def flip_bits(content, chance):
-    damaged = bytearray(content)
-    for _ in range(chance.randint(1, 8)):
-        if damaged:
-            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
-    return bytes(damaged)
-
-
-def cut(content, chance):
-    return content[: _somewhere(content, chance)]
-
-
-def drop(content, chance):
-    start, end = sorted((_somewhere(content, chance), _somewhere(content, chance)))
-    return content[:start] + content[end:]
-
-
-def insert(content, chance):
-    strange = [b"\x00", b"\xff\xfe", b"\xc3\x28", b"\xef\xbb\xbf", b"\x1b[2J", b"\n" * 50, b'"', b"}", b"[", b"{"]
-    place = _somewhere(content, chance)
-    return content[:place] + chance.choice(strange) + content[place:]
-
-
-def as_another_encoding(content, chance):
-    if chance.random() < 0.3:
-        return content.replace(b"\n", b"\r\n")
-    text, codes = content.decode("utf-8", errors="replace"), ["utf-8-sig", "utf-16", "utf-16-le", "latin-1", "cp1252"]
-    return text.encode(chance.choice(codes), errors="replace")
-
-
-def empty(content, chance):
-    return chance.choice([b"", b"\n", b" ", b"\x00" * 100, b"null", b"[]", b"{}", b"\xff"])
-
-
-def nested(content, chance):
-    return chance.choice([b"[" * 100_000, b'{"a":' * 50_000, b"[" * 2000 + b"]" * 2000, b"a = " + b"[" * 50_000])
-
-
-ANY = (flip_bits, cut, drop, insert, as_another_encoding, empty, nested)
+def in_bytes(content, chance, n_ways=_N_WAYS):
+    """Returns a copy that is damaged by one of the first so many ways, whatever the content is."""
+    start, end = sorted(chance.randrange(len(content) + 1) for _ in range(2))
+    match chance.randrange(n_ways):
+        case 0:
+            damaged = bytearray(content)
+            for place in chance.choices(range(len(damaged)), k=chance.randint(1, 8)) if damaged else ():
+                damaged[place] ^= 1 << chance.randrange(8)
+            return bytes(damaged)
+        case 1:
+            return content[:start]
+        case 2:
+            return content[:start] + content[end:]
+        case 3:
+            return content[:start] + chance.choice(_STRANGE) + content[start:]
+        case 4:
+            return content.replace(b"\n", b"\r\n")
+        case 5:
+            return content.decode("utf-8", errors="replace").encode(chance.choice(_CODES), errors="replace")
+        case 6:
+            return chance.choice(_EMPTY)
+        case _:
+            return chance.choice(_NESTED)
 
 
 def _places(value, at=()):
@@ -134,5 +121,5 @@ def damage(content, kind, seed):
     if kind == "gz" and chance.random() < 0.6:
         return gzip.compress(damage(gzip.decompress(content), "jsonl", seed), mtime=0)
     own = {"toml": toml, "json": json_document, "jsonl": json_lines}.get(kind)
-    damaged = own(content, chance) if own is not None and chance.random() < 0.7 else chance.choice(ANY)(content, chance)
-    return chance.choice(ANY[:6])(damaged, chance) if chance.random() < 0.15 else damaged
+    damaged = own(content, chance) if own is not None and chance.random() < 0.7 else in_bytes(content, chance)
+    return in_bytes(damaged, chance, _N_WAYS - 1) if chance.random() < 0.15 else damaged

@@ -111,7 +111,6 @@ def advised(tmp_path_factory):
     folder = tmp_path_factory.mktemp("advised")
     samples = write(folder / "s.samples.jsonl", invented())
     done = run("advise", samples, "--json", "--resamples", 400)
-    assert done.returncode == 0, done.stderr
     return samples, done
 
 
@@ -214,8 +213,7 @@ def test_below_fifty_labelled_questions_there_is_no_advice(tmp_path):
     rows = invented(60)
     for each in rows[: 6 * 11]:
         each["references"] = []
-    done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--out", tmp_path / "policy.json")
-    assert done.returncode == 1
+    done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--out", tmp_path / "policy.json", code=1)
     assert "of 60 questions at least 50 must be labelled and have responses of all agents; got 49" in done.stderr
     assert not (tmp_path / "policy.json").exists()
 

@@ -23,8 +23,7 @@ def test_what_cannot_be_calibrated_is_not_written_and_says_how_near_it_was(tmp_p
         for number, text in enumerate(texts)
     ]
     samples, out = write(tmp_path / "s.samples.jsonl", rows), tmp_path / "policy.json"
-    done = run("calibrate", samples, "--risk", 0.1, "--out", out)
-    assert done.returncode == 1
+    done = run("calibrate", samples, "--risk", 0.1, "--out", out, code=1)
     assert (
         "Nearest are the 26 surest: 0 wrong, which shows a risk of at most 8.5%. But that set is chosen by"
         in done.stdout
@@ -33,7 +32,7 @@ def test_what_cannot_be_calibrated_is_not_written_and_says_how_near_it_was(tmp_p
     assert "No policy was written" in done.stdout
     assert not out.exists()
     out.write_text("of last week")
-    assert run("calibrate", samples, "--risk", 0.1, "--out", out).returncode == 1
+    run("calibrate", samples, "--risk", 0.1, "--out", out, code=1)
     assert out.read_text() == "of last week"
 
 
@@ -56,8 +55,7 @@ def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monk
     AgentWeights(weights).save("weights.json")
     samples = write(tmp_path / "s.samples.jsonl", group(120, logprob=None, n_tokens=None))
     options = ["--score", score, "--weights", "weights.json", "--out", "policy.json"]
-    done = run("calibrate", samples, "--risk", 0.4, *options)
-    assert done.returncode == 0, done.stderr
+    run("calibrate", samples, "--risk", 0.4, *options)
     policy = CalibratedPolicy.load("policy.json")
     assert policy.calibration.score == json.loads(Path("policy.json").read_text())["score"] == score
     with Samples([samples]) as questions:
@@ -70,19 +68,3 @@ def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monk
         graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, weights=weights).compile()
         found = graph.invoke({"question": each.question.text})["decision"]
         assert (found["action"] == "answer") == replayed[each.question.id].is_answered, found["reason"]
-
-
-@pytest.mark.parametrize(
-    ("score", "message"),
-    [
-        ("vote_shares", 'Did you mean "vote_share"?'),
-        ("p_false", "must be computable of one new question"),
-        ("support", "must judge the group's answer"),
-        ("no_such_module:score", "cannot be imported"),
-    ],
-)
-def test_what_cannot_be_computed_of_a_new_question_is_refused(tmp_path, score, message):
-    samples = write(tmp_path / "s.samples.jsonl", group(10))
-    done = run("calibrate", samples, "--risk", 0.4, "--score", score, "--out", tmp_path / "p.json")
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.replace("│", " ").split())

@@ -2,22 +2,15 @@ import re
 
 import pytest
 
-from coe_agents.config.build import create_clusterer
+from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.doctor.diagnosis import examine
 from tests.cli.command import run
-from tests.cli.test_sample import AGENT
-from tests.doctor.test_diagnosis import POLICY, shown
+from tests.cli.test_sample import AGENT, config
+from tests.doctor.test_diagnosis import shown
 from tests.servers import answering, completion, served
 
-CLUSTERER = """\
-[clusterer]
-{clusterer}
-provider = "openai"
-model = "m"
-base_url = "{server}"
-options = {{ max_retries = 0 }}
-"""
+ACCESS = 'provider = "openai"\nmodel = "m"\nbase_url = "{server}"\noptions.max_retries = 0'
 LLM = 'kind = "llm"'
 EMBEDDING = 'kind = "embedding"\nthreshold = 0.9'
 NOBODY = "http://127.0.0.1:9/v1"
@@ -25,13 +18,9 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def written(tmp_path):
-    def written(*, clusterer, server, agent=NOBODY, more=""):
-        path = tmp_path / "coe.toml"
-        agents = AGENT.format(name="a", url=agent, more="seed = 0") + CLUSTERER.format(
-            clusterer=clusterer, server=server
-        )
-        path.write_text(agents + POLICY + more)
-        return path
+    def written(*, clusterer, server, agent=NOBODY):
+        agent = AGENT.format(name="a", url=agent, more="seed = 0")
+        return config(tmp_path, agent, clusterer=f"{clusterer}\n{ACCESS.format(server=server)}", max_coe=0.5)
 
     return written
 
@@ -60,7 +49,8 @@ def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, written
 
     monkeypatch.setenv("OPENAI_API_KEY", "the-users-own")
     monkeypatch.setenv("COE_TEST_KEY", "the-named-one")
-    assert key(load_config(written(clusterer=clusterer, server=NOBODY))) == "none"
+    config = load_config(written(clusterer=clusterer, server=NOBODY))
+    assert key(config) == create_agents(config)[0].model().openai_api_key.get_secret_value() == "none"
     named = f'{clusterer}\napi_key_env = "COE_TEST_KEY"'
     assert key(load_config(written(clusterer=named, server=NOBODY))) == "the-named-one"
 
@@ -98,16 +88,16 @@ def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):
 def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, written):
     def tried(*command):
         with served() as agent:
-            done = run(*command, "--config", written(clusterer=clusterer, server=NOBODY, agent=agent.url))
-        return done.returncode, " ".join(done.stdout.split()), done.stderr
+            path = written(clusterer=clusterer, server=NOBODY, agent=agent.url)
+            done = run(*command, "--config", path, code=1)
+        return " ".join(done.stdout.split()), done.stderr
 
-    code, out, _ = tried("doctor")
-    assert code == 1
+    out, _ = tried("doctor")
     assert f"problem: clusterer at {NOBODY}: " in out
     assert "ConnectionError: Connection error" in out
     assert "Check that a server listens" in out
-    code, out, err = tried("ask", "Which city?")
-    assert (code, out) == (1, "")
+    out, err = tried("ask", "Which city?")
+    assert out == ""
     assert "ClusteringError: the responses could not be clustered: " in err
     assert 'Check the model that is asked for it; "coe-agents doctor" tries it alone' in err
     assert "Traceback" not in err
@@ -115,6 +105,7 @@ def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, written):
 
 def test_ask_says_how_many_requests_went_to_judges(written):
     with served(("It is Paris.", "Surely Paris.", "It is Lyon.")) as agent, answering(by_the_city) as judge:
-        done = run("ask", "Which city?", "--config", written(clusterer=LLM, server=judge.url, agent=agent.url))
+        path = written(clusterer=LLM, server=judge.url, agent=agent.url)
+        done = run("ask", "Which city?", "--config", path, code=3)
         assert f"1 round, 1 request, {len(judge.requests)} to judges, " in done.stdout, done
     assert len(judge.requests) > 1

@@ -4,7 +4,6 @@ import json
 import pytest
 
 from tests.cli.command import run
-from tests.evaluation.invented import group, write
 from tests.experiments.decided import step, written
 
 PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
@@ -22,7 +21,6 @@ def runs(tmp_path):
 
 def test_plain_sentences_come_first_and_differences_are_paired(runs):
     done = run("compare", *runs)
-    assert done.returncode == 0, done.stderr
     first, second, *_ = done.stdout.splitlines()
     assert first == "plain answers 100.0% and is wrong in 25.0% of its answers."
     assert second.startswith(
@@ -45,26 +43,19 @@ def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tm
     assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout
 
 
-def test_other_questions_of_the_same_id_are_not_compared(tmp_path, monkeypatch):
+def test_other_questions_of_the_same_id_and_runs_without_a_decision_are_not_compared(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "one", {"1": step()})
     written(tmp_path / "two", {"1": step("Another?")})
-    done = run("compare", "one", "two")
-    assert done.returncode == 2
+    done = run("compare", "one", "two", code=2)
     assert "two and one were asked different questions of the id '1'. Compare runs of one dataset" in done.stderr
-
-
-def test_a_run_of_which_every_question_failed_says_why(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     written(tmp_path / "down", {"1": "the server is down", "2": "still down"})
-    done = run("compare", "down")
-    assert done.returncode == 2
+    done = run("compare", "down", code=2)
     assert "down decided no question; the first failure: the server is down. Rerun coe-agents run" in done.stderr
 
 
 def test_json_and_csv(runs, tmp_path):
     done = run("compare", *runs, "--json", "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["reference"] == "plain"
     _, careful = said["policies"]
@@ -83,24 +74,14 @@ def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_p
     paths = [written(tmp_path / name / "run", {"1": step()}) for name in ("a", "b")]
     said = json.loads(run("compare", *paths, "--json").stdout)
     assert [each["name"] for each in said["policies"]] == ["a/run", "b/run"]
-    again = run("compare", paths[0], paths[0])
-    assert again.returncode == 2
+    again = run("compare", paths[0], paths[0], code=2)
     assert "each folder must be given once" in again.stderr
-    config = configured(tmp_path / "coe.toml", 0.5)
-    again = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), "--policies", f"{config},{config}")
-    assert "--policies: each file must be given once" in " ".join(again.stderr.split())
 
 
-REST = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = {}\n'
-
-
-def configured(path, max_coe, more=""):
-    agent = '[[agents]]\nname = "{}"\nprovider = "openai"\nmodel = "m"\nn_samples = 3\n'
-    path.write_text("".join(agent.format(name) for name in ("first", "second")) + REST.format(max_coe) + more)
-    return path
-
-
-def test_runs_are_compared_as_they_were_judged(tmp_path):
-    done = run("compare", str(tmp_path), "--correctness", "f1")
-    assert done.returncode == 2
-    assert "runs are compared as they were judged" in done.stderr
+def test_report_of_a_run(tmp_path):
+    paths = [written(tmp_path / name, {"1": step(), "2": step(correct=0.0)}) for name in ("day <b>", "night")]
+    done = run("report", paths[0], "--out", tmp_path / "one.html", "--resamples", 10)
+    assert done.stdout.startswith(f"2 questions: {tmp_path / 'one.html'}, 0.")
+    html = (tmp_path / "one.html").read_text()
+    assert "<h1>day &lt;b&gt;</h1>" in html
+    assert "answers 100.0% and is wrong in 50.0% of its answers." in html

@@ -6,36 +6,16 @@ import pytest
 
 from coe_agents.cli.inputs import load_quietly
 from coe_agents.config.schema import load_config
-from tests.cli import command
+from tests.cli.command import run
+from tests.configurations import table
 from tests.servers import served
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "coe.toml"
-AGENTS = """\
-[[agents]]
-name = "local"
-provider = "tinyworld"
-model = "tiny-llama"
-
-[[agents]]
-name = "served"
-provider = "openai"
-model = "m"
-base_url = "http://127.0.0.1:9/v1"
-api_key_env = "COE_TEST_KEY"
-"""
-REST = """\
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "regime"
-aleatoric_threshold = 0.5
-epistemic_threshold = 0.3
-"""
-
-
-def run(*arguments):
-    done = command.run(*arguments)
-    return done.returncode, done.stdout, done.stderr
+SERVED = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "COE_TEST_KEY"}
+AGENTS = table("[agents]", name="local", provider="tinyworld", model="tiny-llama") + "\n"
+AGENTS += table("[agents]", name="served", **SERVED)
+REST = table("clusterer", kind="normalized")
+REST += table("policy", kind="regime", aleatoric_threshold=0.5, epistemic_threshold=0.3)
 
 
 @pytest.fixture
@@ -43,10 +23,10 @@ def checked(tmp_path, monkeypatch):
     monkeypatch.setenv("COE_TEST_KEY", "secret-of-the-test")
     monkeypatch.chdir(tmp_path)
 
-    def checked(text):
+    def checked(text, code=0):
         Path("coe.toml").write_text(text)
-        code, out, err = run("config", "check", "coe.toml")
-        return code, " ".join(out.split()), " ".join(err.split())
+        done = run("config", "check", "coe.toml", code=code)
+        return " ".join((done.stderr if code else done.stdout).split())
 
     return checked
 
@@ -54,12 +34,10 @@ def checked(tmp_path, monkeypatch):
 @pytest.mark.parametrize("models", [[], ["-m", "tinyworld:tiny-llama", "--model", "tinyworld:tiny-qwen2", "--n", "3"]])
 def test_init_writes_a_file_that_passes_the_check_as_it_stands(models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run("config", "init", *models)
-    assert code == 0
+    out = run("config", "init", *models).stdout
     assert len(Path("coe.toml").read_text().splitlines()) <= 25
     assert out.startswith("Wrote coe.toml.")
-    code, out, _ = run("config", "check", "coe.toml")
-    assert code == 0
+    out = run("config", "check", "coe.toml").stdout
     assert "coe.toml is valid." in out
     assert "note:" not in out
     assert "answers short" in " ".join(out.split())
@@ -70,25 +48,28 @@ def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_c
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
     path, more = tmp_path / "own.toml", ["-m", "openai:m", "-m", "tinyworld:tiny-llama", "--answers", "sentences"]
-    assert run("config", "init", "--out", path, *more)[0] == 0
+    run("config", "init", "--out", path, *more)
     config, asked = load_config(path), load_quietly(None, ["openai:m", "tinyworld:tiny-llama"], answers="sentences")
     assert (config.agents, config.answers) == (asked.agents, asked.answers)
     served, local = config.agents
     assert served.base_url == config.answers.judge.base_url == "http://127.0.0.1:9/v1"
     assert (served.api_key_env, local.base_url) == ("OPENAI_API_KEY", None)
-    assert run("config", "init", path, "--out", path)[0] == 2
-    assert "it needs --model" in run("ask", "Who?", "--answers", "sentences")[2]
+    path.write_text("mine")
+    done = run("config", "init", "--out", path, code=2)
+    assert (done.stdout, path.read_text()) == ("", "mine")
+    assert "already exists. Choose another path" in done.stderr
+    run("config", "init", path, "--out", path, code=2)
+    assert "it needs --model" in run("ask", "Who?", "--answers", "sentences", code=2).stderr
 
 
 def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):
     text = EXAMPLE.read_text()
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
-    for table in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
-        text = text.replace(table, "\n")
-    for table in re.findall(r"\n# \[(?:policy|clusterer|answers)\].*\n(?:# \w+ = .*\n)+", text):
-        text = text if '"llm"' in table or '"regime"' in table else text.replace(table, "\n")
-    code, out, err = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
-    assert code == 0, err
+    for part in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
+        text = text.replace(part, "\n")
+    for part in re.findall(r"\n# \[(?:policy|clusterer|answers)\].*\n(?:# \w+ = .*\n)+", text):
+        text = text if '"llm"' in part or '"regime"' in part else text.replace(part, "\n")
+    out = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
     assert "api openai gpt-4o-mini 10 1 1 $OPENAI_API_KEY, set" in out
     assert "clusterer llm; openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent)" in out
     assert "policy regime; aleatoric_threshold = 0.5; epistemic_threshold = 0.3" in out
@@ -102,17 +83,9 @@ def test_nothing_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch):
     named = f"{'a-long-name-' * 8}end"
     answers = f'[answers]\nkind = "sentences"\nmodel = "hub/{named}"\ninstruction = ""\n'
     (tmp_path / "coe.toml").write_text(answers + AGENTS.replace("local", "claude-haiku-4-5"))
-    shown = command.run("config", "check", tmp_path / "coe.toml", wide=80).stdout
+    shown = run("config", "check", tmp_path / "coe.toml", wide=80).stdout
     assert f'model=hub/{named};instruction=""' in "".join(shown.split())
     assert "claude-haiku-4-5 " in shown
-
-
-def test_init_overwrites_nothing(tmp_path):
-    path = tmp_path / "coe.toml"
-    path.write_text("mine")
-    code, out, err = run("config", "init", path)
-    assert (code, out, path.read_text()) == (2, "", "mine")
-    assert "already exists. Choose another path" in err
 
 
 def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
@@ -123,8 +96,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
     monkeypatch.setattr("coe_agents.backends.entailment_transformers.load", load)
     with served() as server:
         text = AGENTS.replace("http://127.0.0.1:9/v1", server.url) + REST
-        code, out, err = checked(text.replace('"normalized"', '"entailment"\nmodel = "tinyworld"'))
-    assert code == 0, err
+        out = checked(text.replace('"normalized"', '"entailment"\nmodel = "tinyworld"'))
     assert f"served openai m at {server.url} 5 1 1" in out
     assert (server.requests, server.n_listed) == ([], 0)
 
@@ -132,8 +104,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
 def test_a_package_that_is_missing_is_a_mistake_of_the_file(checked, monkeypatch):
     for name in ("chat_transformers", "entailment_transformers"):
         monkeypatch.setitem(sys.modules, f"coe_agents.backends.{name}", None)
-    code, _, err = checked(AGENTS + REST.replace('"normalized"', '"entailment"'))
-    assert code == 2
+    err = checked(AGENTS + REST.replace('"normalized"', '"entailment"'), code=2)
     assert "coe.toml:3: agents[0].provider: ChatTransformers needs the package" in err
     assert "coe.toml:13: clusterer.kind: TransformersEntailment needs the package" in err
     assert err.count("pip install 'coe-agents[local]'") == 2
@@ -142,21 +113,17 @@ def test_a_package_that_is_missing_is_a_mistake_of_the_file(checked, monkeypatch
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("0.7\n", "note: a max_coe of 0.7 answers agents that are split in two"),
         (
-            '[policy]\nkind = "threshold"\nmax_coe = 0.7\n',
-            "note: a max_coe of 0.7 answers agents that are split in two",
-        ),
-        (
-            '[policy]\nkind = "threshold"\nmax_coe = 0.5\notherwise = "another_round"\n',
+            '0.5\notherwise = "another_round"\n',
             'note: coe.toml:17: policy.otherwise: "another_round" becomes "abstain", because max_rounds of [graph]',
         ),
         (
-            '[policy]\nkind = "threshold"\nmax_coe = 0.5\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
+            '0.5\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
             'note: coe.toml:17: escalation: no action of [policy] is "escalate", so the arbiter is never asked',
         ),
     ],
 )
 def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
-    code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n' + text)
-    assert code == 0, err
-    assert says in out
+    policy = '[policy]\nkind = "threshold"\nmax_coe = '
+    assert says in checked(AGENTS + table("clusterer", kind="normalized") + policy + text)

@@ -10,25 +10,15 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
     with failing("401") as ill:
         path = config(tmp_path, AGENT.format(name="ill", url=ill.url, more=""))
         data = questions(tmp_path, {"question": "Who?", "references": ["Ann"]})
-        done = run("evaluate", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"))
-    assert done.returncode == 1
+        done = run("evaluate", "--dataset", data, "--config", str(path), "--out", tmp_path / "r", code=1)
     assert "Rerun the same command to repeat the failed requests." in done.stdout
     assert "auroc" not in done.stdout.lower()
-
-
-def test_a_model_that_the_criterion_lacks_is_reported_before_sampling(tmp_path):
-    data, path = questions(tmp_path, {"question": "Who?", "references": ["Ann"]}), tmp_path / "coe.toml"
-    path.write_text(AGENT.format(name="a", url="http://127.0.0.1:9/v1", more=""))
-    done = run("evaluate", "--dataset", data, "--config", path, "--out", tmp_path / "r", "--correctness", "entailment")
-    assert '"entailment" needs' in done.stderr
-    assert not (tmp_path / "r").exists()
 
 
 def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(tmp_path):
     done = run(
         "evaluate", "--dataset", "tinyworld", "--limit", "2", "--p-false", "--out", str(tmp_path / "r"), "--json"
     )
-    assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert "p_false" in figures["scores"]
     assert figures["details"]["absent"]["verbal_confidence"] == 2
@@ -44,10 +34,9 @@ def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_
         done = run("evaluate", *own, "--correctness", "judge")
         again = run("evaluate", *own, "--correctness", "reference")
         scored = run("score", tmp_path / "r", "--config", path, "--json")
-    assert json.loads(again.stdout)["judged"]["recorded"]["correctness"] == "judge", again.stderr
-    assert json.loads(scored.stdout)["correctness"] == "judge j", scored.stderr
-    assert "[judge]" in run("score", tmp_path / "r").stderr
-    assert done.returncode == 0, done.stderr
+    assert json.loads(again.stdout)["judged"]["recorded"]["correctness"] == "judge"
+    assert json.loads(scored.stdout)["correctness"] == "judge j"
+    assert "[judge]" in run("score", tmp_path / "r", code=2).stderr
     figures = json.loads(done.stdout)
     assert (figures["correctness"], figures["accuracy"]) == ("judge j", 1.0)
     assert figures["details"]["clusterer"] == "NormalizedMatch"

@@ -1,23 +1,11 @@
 import json
-import signal
-import subprocess
-import sys
 
 import pytest
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.calibration.drift import follow_cases
-from tests.cli.command import COMMAND, run
-from tests.evaluation.invented import group, write
-
-
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("policy")
-    samples = write(folder / "s.samples.jsonl", group(100))
-    done = run("calibrate", samples, "--risk", 0.3, "--out", folder / "policy.json")
-    assert done.returncode == 0, done.stderr
-    return folder / "policy.json", samples
+from tests.cli.command import interrupted, run
+from tests.evaluation.invented import write
 
 
 def cases(n, *, wrong_from):
@@ -26,40 +14,22 @@ def cases(n, *, wrong_from):
 
 def test_a_broken_risk_is_dated(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=21))
-    done = run("drift", policy[0], "--follow", path, "--until-end")
-    assert done.returncode == 3, done.stderr
+    done = run("drift", policy, "--follow", path, "--until-end", code=3)
     first, second, third, fourth = done.stdout.splitlines()
     assert first == "The stated risk of 0.3 is broken: answers are wrong more often."
     assert second.startswith("It probably began near case 21 (q21, day 21): since then 100.0% of ")
     assert "the limit 20. A false alarm has a probability of at most 0.05, however often you look." in third
     assert fourth == "Answer less until you have calibrated again."
-    found = json.loads(run("drift", policy[0], "--follow", path, "--until-end", "--json").stdout)
+    found = json.loads(run("drift", policy, "--follow", path, "--until-end", "--json", code=3).stdout)
     assert (found["broken"], found["since"], found["since_id"], found["interrupted"]) == (True, 21, "q21", False)
     assert 21 < found["broken_at"] == found["n_cases"] < 40  # it stops there
 
 
 def test_an_audit_rate_must_be_named(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", [each | {"seen_probability": 0.1} for each in cases(40, wrong_from=1)])
-    done = run("drift", policy[0], "--follow", path, "--until-end")
-    assert done.returncode == 2
+    done = run("drift", policy, "--follow", path, "--until-end", code=2)
     assert '"min_seen", 1; got 0.1.' in " ".join(done.stderr.split())
-    done = run("drift", policy[0], "--follow", path, "--until-end", "--min-seen", 0.1)
-    assert done.returncode == 3, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--until-end"], "it needs --follow"),
-        (["s.samples.jsonl", "--follow", "x"], "it reads no samples"),
-        ([], "or --follow FILE"),
-        (["--follow", "x", "--min-seen", 1.5], '"min_seen" must be a number above 1e-100 and at most 1; got 1.5'),
-    ],
-)
-def test_options(policy, options, message):
-    done = run("drift", policy[0], *options)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
+    done = run("drift", policy, "--follow", path, "--until-end", "--min-seen", 0.1, code=3)
 
 
 @pytest.mark.parametrize(
@@ -98,18 +68,13 @@ def test_a_half_written_line_is_read_when_it_is_complete(tmp_path):
 @pytest.mark.slow
 def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", cases(5, wrong_from=99))
-    command = [sys.executable, COMMAND, "drift", str(policy[0]), "--follow", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr.readline().startswith("Following")
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=600)
-        finally:
-            process.kill()
-    assert process.returncode == 130
+
+    def wait(process):
+        assert process.stderr.readline().startswith("Following")
+
+    out, err = interrupted("drift", policy, "--follow", path, when=wait)
     assert out.startswith("After 5 labelled answers")
     assert err.startswith("Interrupted.")
-    assert "Traceback" not in err
 
 
 def test_a_file_that_is_rotated_is_named(tmp_path):

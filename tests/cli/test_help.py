@@ -1,16 +1,11 @@
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-import coe_agents
 from coe_agents.cli.app import app
-from coe_agents.cli.options import SamplingOptions, ScoringOptions, expand_options
-from tests.cli.command import assert_names_argument
-from tests.experiments.decided import step, written
 
 runner = CliRunner()
 
@@ -44,35 +39,7 @@ def test_help_shows_every_character_and_a_narrow_terminal_cuts_no_word_in_two(pa
     assert [line for line in narrow.splitlines() if any(end != ">" for end in types.findall(line))] == []
 
 
-def test_version():
-    assert runner.invoke(app, ["--version"]).stdout == f"coe-agents {coe_agents.__version__}\n"
-
-
-@pytest.mark.parametrize("arguments", [("ask", ""), ("drift", "p.json"), ("report", "run", "run", "run", "--out", "o")])
-def test_an_error_names_an_argument_as_the_usage_line_does(tmp_path, monkeypatch, arguments):
-    monkeypatch.chdir(tmp_path)
-    written(tmp_path / "run", {"1": step()})
-    assert_names_argument(runner.invoke(app, arguments, terminal_width=200).stderr)
-
-
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_an_empty_question_on_standard_input_is_refused(text):
     result = runner.invoke(app, ["ask", "-"], input=text)
     assert result.exit_code == 2
-
-
-def test_an_option_that_two_groups_share_is_declared_once_and_reaches_both():
-    received = {}
-
-    @expand_options
-    def command(sampling: SamplingOptions, scoring: ScoringOptions, flag: bool = False) -> None:
-        received.update(sampling=sampling, scoring=scoring, flag=flag)
-
-    application = typer.Typer()
-    application.command()(command)
-    arguments = ["--dataset", "d", "--out", "o", "--config", "c.toml", "--weighting", "frequency", "--flag"]
-    assert runner.invoke(application, arguments, catch_exceptions=False).exit_code == 0
-    assert received["sampling"] == SamplingOptions(dataset="d", out=Path("o"), config=Path("c.toml"))
-    assert received["scoring"] == ScoringOptions(config=Path("c.toml"), weighting="frequency")
-    assert received["flag"]
-    assert runner.invoke(application, ["--out", "o"]).exit_code == 2  # --dataset is required

@@ -1,8 +1,6 @@
 import pytest
-import typer
 
-from coe_agents.cli.inputs import most_actors, ray_options, share_limits
-from coe_agents.cli.options import EngineOptions
+from coe_agents.cli.inputs import most_actors, share_limits
 from coe_agents.config.schema import load_config
 from tests.cli.test_sample import AGENT, config
 
@@ -19,9 +17,3 @@ def test_the_shares_of_all_actors_fit_into_what_an_endpoint_allows(tmp_path, n_a
         assert n_actors * part.max_concurrency <= whole.max_concurrency
     assert [agent.max_concurrency for agent in settings.agents] == [6, 7]
     assert most_actors(None, 8) is None
-
-
-def test_options_of_ray_go_with_ray():
-    assert ray_options(EngineOptions()) is None
-    with pytest.raises(typer.BadParameter, match="--engine ray"):
-        ray_options(EngineOptions(actors=2))

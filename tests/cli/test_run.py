@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -8,25 +9,13 @@ from coe_agents.evaluation.samples.store import SAMPLES, SETTINGS
 from coe_agents.policy import AgentWeights
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT as AGENT_OF_TWO
+from tests.cli.test_sample import config as write_config
 from tests.cli.test_sample import questions as write_questions
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 
 AGENT = AGENT_OF_TWO.replace("n_samples = 2", "n_samples = 3")
-REST = """
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "threshold"
-max_coe = 0.2
-otherwise = "{otherwise}"
-"""
-
-
-def config(folder, *agents, otherwise="abstain", more=""):
-    path = folder / "coe.toml"
-    path.write_text("".join(agents) + REST.format(otherwise=otherwise) + more)
-    return str(path)
+config = partial(write_config, clusterer='kind = "normalized"', max_coe=0.2)
 
 
 def questions(folder, n):
@@ -48,7 +37,6 @@ def split(body):
 
 def test_tinyworld_is_decided(tmp_path):
     done = run("run", "--dataset", "tinyworld", "--limit", 2, "--out", tmp_path / "r")
-    assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 questions: ")
     assert "2 of 2 questions" in done.stderr
     rows = lines(tmp_path / "r")
@@ -65,12 +53,10 @@ def test_tinyworld_is_decided(tmp_path):
     (tmp_path / "r" / DECISIONS).write_bytes(whole[:-20])
     with (tmp_path / "r" / SECONDS).open("ab") as file:
         file.write(b'{"id": "x", "sec')
-    again = run("run", "--dataset", "tinyworld", "--limit", 2, "--out", tmp_path / "r")
-    assert again.returncode == 0
+    run("run", "--dataset", "tinyworld", "--limit", 2, "--out", tmp_path / "r")
     assert (tmp_path / "r" / DECISIONS).read_bytes() == whole
     assert all(item.seconds for item in read_run(tmp_path / "r").items.values())
-    other = run("run", "--dataset", "tinyworld", "--limit", 3, "--out", tmp_path / "r")
-    assert other.returncode == 2
+    other = run("run", "--dataset", "tinyworld", "--limit", 3, "--out", tmp_path / "r", code=2)
     assert "dataset.limit: 2 there, 3 here" in other.stderr
 
 
@@ -80,7 +66,6 @@ def test_coverage_and_risk_are_counted_and_prices_are_kept_apart(tmp_path):
         path = config(tmp_path, *(AGENT.format(name=name, url=server.url, more=price) for name in "ab"))
         command = ["run", "--dataset", questions(tmp_path, 6), "--config", path, "--out", tmp_path / "r"]
         done = run(*command)
-        assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(
         "6 questions: 3 answered, 0 of these wrong by reference_or_label; 3 withheld, 0 escalated. "
     )
@@ -96,7 +81,6 @@ def test_an_escalation_is_recorded_and_an_arbiter_decides_it(tmp_path):
         for name, more in (("without", ""), ("with", arbiter.format(big.url))):
             path = config(tmp_path, agent, otherwise="escalate", more=more)
             done = run("run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / name)
-            assert done.returncode == 0, done.stdout + done.stderr
             assert "1 escalated" in done.stdout
     (row,) = [row for row in lines(tmp_path / "without") if row["id"] == "1"]
     assert (row["action"], row["answer"], row["escalated"]) == ("escalate", None, True)
@@ -111,12 +95,8 @@ def test_answers_in_sentences_are_judged_by_a_model_where_one_is_named(tmp_path)
         command = ["run", "--dataset", questions(tmp_path, 2), "--config", path]
         wrong = run(*command, "--out", tmp_path / "r")
         right = run(*command, "--out", tmp_path / "s", "--correctness", "judge")
-        n_asked = len(server.requests)
-        lacking = run(*command, "--out", tmp_path / "t", "--correctness", "entailment")
     assert "2 of these wrong by reference_or_label" in wrong.stdout
     assert "0 of these wrong by judge big" in right.stdout
-    assert (lacking.returncode, len(server.requests)) == (2, n_asked)
-    assert "needs an entailment model" in lacking.stderr
 
 
 def test_a_failure_is_no_decision_and_is_asked_again(tmp_path, monkeypatch):
@@ -124,13 +104,12 @@ def test_a_failure_is_no_decision_and_is_asked_again(tmp_path, monkeypatch):
     with failing("401", times=1) as ill:
         path = config(tmp_path, AGENT.format(name="a", url=ill.url, more='api_key_env = "PLANTED"'))
         command = ["run", "--dataset", questions(tmp_path, 3), "--config", path, "--out", tmp_path / "r"]
-        done = run(*command, "--at-once", 1)
-        assert done.returncode == 1
+        done = run(*command, "--at-once", 1, code=1)
         assert "The group failed once; the first error: AgentError: too few agents answered" in done.stdout
         held = "".join(path.read_text() for path in (tmp_path / "r").iterdir())
         assert KEY not in done.stdout + done.stderr + held
         assert len(read_run(tmp_path / "r").errors) == 1
-        assert run(*command, "--at-once", 1).returncode == 0
+        run(*command, "--at-once", 1)
     assert not read_run(tmp_path / "r").errors
     assert len(ill.requests) == 4
 
@@ -138,8 +117,7 @@ def test_a_failure_is_no_decision_and_is_asked_again(tmp_path, monkeypatch):
 def test_a_run_has_nobody_whom_clarify_could_ask(tmp_path):
     agent = AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")
     path = config(tmp_path, agent, more='[graph]\nmax_rounds = 2\n[graph.strategies]\nambiguous = "clarify"\n')
-    done = run("run", "--dataset", questions(tmp_path, 1), "--config", path, "--out", tmp_path / "r")
-    assert done.returncode == 2
+    done = run("run", "--dataset", questions(tmp_path, 1), "--config", path, "--out", tmp_path / "r", code=2)
     assert '"clarify" asks a person, and a run has none' in done.stderr
     assert not (tmp_path / "r").exists()
 
@@ -151,10 +129,9 @@ def test_a_run_with_other_weights_in_the_same_file_is_another_run(tmp_path):
         agents = [AGENT.format(name=name, url=server.url, more="") for name in "ab"]
         path = config(tmp_path, *agents, more='[graph]\nweights = "weights.json"\n')
         command = ["run", "--dataset", questions(tmp_path, 1), "--config", path, "--out", tmp_path / "r"]
-        assert run(*command).returncode == 0
+        run(*command)
         replace(weights, weights={"a": 0.5, "b": 1.0}).save(tmp_path / "weights.json")
-        other = run(*command)
-    assert other.returncode == 2
+        other = run(*command, code=2)
     assert "weights.a: 1.0 there, 0.5 here" in other.stderr
 
 
@@ -163,16 +140,15 @@ def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path
     with answering(split) as server:
         command = ["run", "--config", config(tmp_path, AGENT.format(name="a", url=server.url, more=""))]
         command += ["--dataset", questions(tmp_path, 3), "--out", tmp_path / "r"]
-        assert run(*command).returncode == 0
+        run(*command)
         n_asked, (first, *_) = len(server.requests), lines(tmp_path / "r")
         (first["decision"] if lost == "tokens" else first).pop(lost, None)
         (tmp_path / "r" / DECISIONS).write_text(json.dumps(first) + "\n")
         if lost == "release":
             settings = json.loads((tmp_path / "r" / SETTINGS).read_bytes())
             (tmp_path / "r" / SETTINGS).write_text(json.dumps({**settings, "coe_agents": "0.1.0"}))
-        again = run(*command)
+        again = run(*command, code=2)
         assert len(server.requests) == n_asked
-    assert again.returncode == 2
     said = "continue with coe-agents 0.1.0" if lost == "release" else "run.decisions.jsonl:1: this is not a decision"
     assert said in again.stderr
 
@@ -182,9 +158,9 @@ def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engi
     with served(("Paris",)) as server:
         path = config(tmp_path, AGENT.format(name="ada", url=server.url, more=""))
         arguments = [command, "--dataset", questions(tmp_path, 4), "--config", path, "--out", str(tmp_path / "r")]
-        assert run(*arguments).returncode == 0
+        run(*arguments)
         whole, half = (tmp_path / "r" / name).read_bytes().splitlines(keepends=True), 6 if name == SAMPLES else 2
         for engine in ("local", "ray"):  # no cluster is started, since nothing is missing
             (tmp_path / "r" / name).write_bytes(b"".join([*whole[half:], *whole[:half]]))
-            assert run(*arguments, "--engine", engine).returncode == 0
+            run(*arguments, "--engine", engine)
             assert (tmp_path / "r" / name).read_bytes() == b"".join(whole)

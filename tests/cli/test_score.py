@@ -8,6 +8,7 @@ from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
+from tests.cli.test_sample import config
 from tests.evaluation.invented import group, row, write
 from tests.faults import KEY
 from tests.servers import answering, completion
@@ -18,16 +19,9 @@ def samples(tmp_path_factory):
     return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(150))
 
 
-def test_processes_change_no_figure(samples):
-    one, two = (run("score", samples, "--resamples", 5, "--json", "--processes", n) for n in (1, 2))
-    assert two.returncode == 0, two.stderr
-    assert one.stdout == two.stdout
-
-
 def test_score_shows_a_table(tmp_path):
     rows = [*group(30), row("x", "[red]evil", text="", error="down")]
-    done = run("score", write(tmp_path / "s.jsonl", rows), "--resamples", 10)
-    assert done.returncode == 0, done.stderr
+    done = run("score", write(tmp_path / "s.jsonl", rows), "--resamples", 10, "--processes", 2)
     assert "30 of 31 questions scored, 1 without a response" in done.stdout
     assert "[red]evil: 0 responses to 0 questions, by probability in 0, 1 failure" in done.stdout
     assert "right by reference_or_label; clusters by NormalizedMatch, weighting auto" in done.stdout
@@ -43,8 +37,7 @@ def test_wrong_answers_with_a_reference_in_them_are_named_where_they_are_many(tm
     note = "3 wrong answers contain a reference, but do not equal it. If they are sentences: --correctness judge or"
     path, calibrated = write(tmp_path / "s.samples.jsonl", rows), ["--risk", 0.5, "--out", tmp_path / "p.json"]
     for command in (["score", path, "--resamples", 5], ["calibrate", path, *calibrated]):
-        assert note in " ".join(run(*command).stdout.split()), command
-        assert "contain a reference" not in run(*command, "--correctness", "label").stdout
+        assert note in " ".join(run(*command, code=None).stdout.split()), command
     figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
     assert figures["details"]["n_inside"] == 3
     few = write(tmp_path / "few.samples.jsonl", [*rows, row("z", "a", text="Lyon", references=["Paris"])])
@@ -66,17 +59,7 @@ def test_score_of_a_proposer(tmp_path):
     assert "9, 0.667" in shown
 
 
-JUDGED = """\
-[[agents]]
-name = "a"
-provider = "tinyworld"
-model = "tiny-llama"
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "threshold"
-max_coe = 0.5
-"""
+AGENT = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 JUDGE = '[judge]\nprovider = "openai"\nmodel = "[j]"\nbase_url = "{url}"\napi_key_env = "PLANTED"\n'
 
 
@@ -88,47 +71,22 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
         )
 
     monkeypatch.setenv("PLANTED", KEY)
-    config, few = tmp_path / "coe.toml", write(tmp_path / "few.jsonl", group(4))
-    command = ["score", few, "--config", config, "--correctness", "judge", "--resamples", 5]
     with answering(answer) as server:
-        config.write_text(JUDGED + JUDGE.format(url=server.url))
+        path = config(tmp_path, AGENT, clusterer='kind = "normalized"', more=JUDGE.format(url=server.url))
+        command = ["score", write(tmp_path / "few.jsonl", group(4)), "--config", path]
+        command += ["--correctness", "judge", "--resamples", 5]
         done = run(*command, "--json")
-        assert done.returncode == 0, done.stderr
         figures = json.loads(done.stdout)
         assert (figures["n_scored"], figures["accuracy"], figures["correctness"]) == (2, 0.5, "judge [j]")
         assert figures["details"]["n_unjudged"] == 2
         assert "2 of 4 answers could not be judged" in caplog.text
         assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
-    config.write_text(JUDGED)
-    for options in (["--config", config], []):
-        done = run("score", few, "--correctness", "judge", *options)
-        assert done.returncode == 2
-        assert "needs a judge model" in " ".join(done.stderr.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["score", "{samples}", "--correctness", "entailment"], 2, "needs an entailment model"),
-        (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "cannot be combined with --config"),
-        (["score", "{samples}", "--clusterer", "normalised"], 2, "got 'normalised'. Did you mean"),
-        (["score", "{broken}"], 2, "broken.jsonl:2: this is not JSON"),
-    ],
-)
-def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
-    broken = tmp_path / "broken.jsonl"
-    broken.write_text(json.dumps(row()) + "\n{")
-    done = run(*(a.format(samples=samples, broken=broken) for a in arguments))
-    assert done.returncode == code, done.stderr
-    assert message in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(("options", "fit"), [(["renyi_3"], None), (["learned"], "folds")])
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
     done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--score", *options)
-    assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Answer where ")
     assert ("The bound is empirical" in done.stdout) == (fit == "folds")
     assert ("The answer is chosen with these weights: a " in done.stdout) == (fit is not None)
@@ -138,12 +96,10 @@ def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
 
     same = write(tmp_path / "new.jsonl", group(200, seed=1))
     done = run("drift", path, same)
-    assert done.returncode == 0, done.stdout + done.stderr
     assert "show no change" in done.stdout
     assert "are those of the calibration" not in done.stdout
     other = write(tmp_path / "other.jsonl", [each for each in group(100, seed=2) if each["index"] < 2])
-    done = run("drift", path, other, "--json")
-    assert done.returncode == 3, done.stderr
+    done = run("drift", path, other, "--json", code=3)
     found = json.loads(done.stdout)
     assert not found["holds"]
     assert "a gave 2 responses, and 4 when calibrated" in found["mismatches"]
@@ -152,17 +108,14 @@ def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
 def test_drift_judges_as_the_policy_was_calibrated_and_names_another_criterion(tmp_path):
     rows = [{**each, "references": ["right or so"], "correct": None} for each in group(200)]
     samples, policy = write(tmp_path / "s.jsonl", rows), tmp_path / "policy.json"
-    done = run("calibrate", samples, "--risk", 0.3, "--correctness", "f1", "--out", policy)
-    assert done.returncode == 0, done.stdout + done.stderr
-    same, named, other = (run("drift", policy, samples, *more) for more in ((), *OTHERS))
+    run("calibrate", samples, "--risk", 0.3, "--correctness", "f1", "--out", policy)
+    drift = ["drift", policy, samples]
+    same, named = run(*drift), run(*drift, "--correctness", "f1")
+    other = run(*drift, "--correctness", "reference", code=3)
     assert same.stdout == named.stdout
     assert "mismatch" not in same.stdout
     assert "all uncertainties are those of the calibration" in same.stdout
     assert "answers are judged by reference, and by f1 when calibrated" in other.stdout
-    assert other.returncode == 3
-
-
-OTHERS = ("--correctness", "f1"), ("--correctness", "reference")
 
 
 def test_what_cannot_be_judged_is_counted(tmp_path):
@@ -176,18 +129,17 @@ def test_what_cannot_be_judged_is_counted(tmp_path):
     assert "3 questions without a verdict were skipped." in done.stdout
     assert "2 questions without a response to judge were skipped." in done.stdout
     assert "questions without a response to judge: 2" in run("drift", policy, path).stdout
-    done = run("calibrate", write(tmp_path / "t.jsonl", [*plain, *silent]), "--risk", 0.2, "--out", policy)
-    assert done.returncode == 2
+    done = run("calibrate", write(tmp_path / "t.jsonl", [*plain, *silent]), "--risk", 0.2, "--out", policy, code=2)
     assert "must have a verdict; got none of 5, 2 of these without a response to judge" in " ".join(done.stderr.split())
 
 
 def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
     path = tmp_path / "coe.toml"
-    path.write_text(JUDGED[: JUDGED.index("[policy]")] + '[policy]\nkind = "calibrated"\npath = "policy.json"\n')
-    done = run("config", "check", path)
-    assert done.returncode == 2
+    policy = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "calibrated"\npath = "policy.json"\n'
+    path.write_text(AGENT + policy)
+    done = run("config", "check", path, code=2)
     assert "coe.toml:9: policy.path: the policy" in done.stderr
-    assert run("calibrate", samples, "--risk", 0.3, "--out", tmp_path / "policy.json").returncode == 0
+    run("calibrate", samples, "--risk", 0.3, "--out", tmp_path / "policy.json")
     path.write_text(path.read_text() + 'otherwise = "escalate"\n[graph.adaptive]\n')
     policy = create_policy(load_config(path))
     assert isinstance(policy, CalibratedPolicy)
@@ -207,39 +159,25 @@ def n_clusters(statistics):
 """
 
 
-@pytest.fixture
-def own(tmp_path, monkeypatch):
+def test_score_with_a_clusterer_and_an_estimator_of_ones_own(samples, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
-    name = f"own_parts_{tmp_path.name}"
-    (tmp_path / f"{name}.py").write_text(OF_ONES_OWN)
-    return name
-
-
-def test_score_with_a_clusterer_and_an_estimator_of_ones_own(samples, own):
+    own = f"own_parts_{tmp_path.name}"
+    (tmp_path / f"{own}.py").write_text(OF_ONES_OWN)
     options = ["--resamples", 5, "--json"]
     done = run("score", samples, "--clusterer", f"{own}:AllTheSame", "--estimator", f"{own}:n_clusters", *options)
-    assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["details"]["clusterer"] == "AllTheSame"
     assert figures["scores"]["n_clusters"]["auroc"][0] == 0.5  # one cluster for all: nothing is told apart
 
 
 def test_calibrate_lists_the_arguments_on_which_the_others_almost_never_agree(tmp_path):
-    rows = [
-        row(
-            f"q{i}",
-            agent,
-            text="",
-            calls=[{"name": "pay", "args": {"to": "Ann", "note": f"{agent} {i}"}}],
-            correct=True,
-        )
-        for i in range(15)
-        for agent in "abc"
-    ]
-    path = write(tmp_path / "s.jsonl", rows)
+    def paid(i, agent):
+        call = {"name": "pay", "args": {"to": "Ann", "note": f"{agent} {i}"}}
+        return row(f"q{i}", agent, text="", calls=[call], correct=True)
+
+    path = write(tmp_path / "s.jsonl", [paid(i, agent) for i in range(15) for agent in "abc"])
     options = ("--clusterer", "actions", "--proposer", "a", "--risk", 0.3, "--out", tmp_path / "p.json")
     done = run("calibrate", path, *options)
-    assert done.returncode == 0, done.stderr
     assert 'almost never agree with a: "pay.note" in 0.0% of 30.' in " ".join(done.stdout.split())
     assert "pay.to" not in done.stdout

@@ -1,19 +1,12 @@
 import dspy
-from pydantic import BaseModel
-from report import BASE_URL, QUESTIONS, report
+from report import BASE_URL, PARAMETERS, QUESTIONS, Place, report
 
 MODEL = dspy.LM("openai/g", api_base=BASE_URL, api_key="none", cache=False, num_retries=0)
 
 
-class Place(BaseModel):
-    city: str
-    country: str
-
-
 def plain(kind):
     if kind == "call":
-        schema = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
-        tool = {"type": "function", "function": {"name": "pay", "parameters": schema}}
+        tool = {"type": "function", "function": {"name": "pay", "parameters": PARAMETERS}}
         return str(MODEL(QUESTIONS[kind], tools=[tool])[0])
     options = {"response_format": Place} if kind == "structured" else {}
     return str(MODEL(QUESTIONS[kind], **options)[0])

@@ -14,26 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.client_table import shown_by
+from tests.client_table import CLIENTS, shown_by
 from tests.clients.server import versed_group
 from tests.serve.live import serving
 
 FOLDER = Path(__file__).parent
-OWN = ("openai", "chat_openai")
-OTHERS = {
-    "openai_agents": "agents",
-    "pydantic_ai": "pydantic",
-    "instructor": "instructor",
-    "litellm": "litellm",
-    "llama_index": "llama",
-    "llm": "llm",
-    "smolagents": "smol",
-    "autogen": "autogen",
-    "dspy": "litellm",
-    "ai_sdk.mjs": "js",
-    "chat_openai.mjs": "js",
-}
-"""The folder of each client's environment, by its script."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +35,7 @@ def check(script, printed):
 
 
 @pytest.mark.filterwarnings("ignore")  # a client that warns goes on
-@pytest.mark.parametrize("script", OWN)
+@pytest.mark.parametrize("script", [script for script, (_, folder) in CLIENTS.items() if folder is None])
 def test_a_client_that_is_here(address, script, monkeypatch, capsys):
     path = FOLDER / f"ask_{script}.py"
     monkeypatch.setattr(sys, "argv", [str(path), address])
@@ -78,9 +63,9 @@ def ask(address, script, folder):
 
 @pytest.mark.slow
 @pytest.mark.clients
-@pytest.mark.parametrize("script", OTHERS)
-def test_a_client_in_its_own_environment(address, script):
+@pytest.mark.parametrize(("script", "folder"), [(script, folder) for script, (_, folder) in CLIENTS.items() if folder])
+def test_a_client_in_its_own_environment(address, script, folder):
     place = os.environ.get("COE_OPENAI_CLIENTS")
     if not place:
         pytest.skip("COE_OPENAI_CLIENTS names no folder of environments; see make clients")
-    check(script, ask(address, script, Path(place) / OTHERS[script]))
+    check(script, ask(address, script, Path(place) / folder))

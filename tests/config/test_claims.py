@@ -1,9 +1,6 @@
-import pytest
-
 from coe_agents.claims import ClaimPolicy
 from coe_agents.config import load
 from coe_agents.config.build import create_claims, create_clusterer
-from coe_agents.errors import ConfigurationError
 
 AGENTS = "".join(f'[[agents]]\nname = "{name}"\nprovider = "transformers"\nmodel = "m"\n' for name in "ab")
 
@@ -23,9 +20,3 @@ def test_claims_are_configured_and_agents_are_then_asked_for_whole_texts(tmp_pat
     assert claims_of(tmp_path, '[claims]\npolicy = "claims.json"\n')[1].policy == ClaimPolicy(0.9, None)
     config, claims = claims_of(tmp_path, "")
     assert (config.answers.kind, claims) == ("short", None)
-
-
-@pytest.mark.parametrize("text", ['support = "entailment"', "mark_from = 0.9", "min_support = 2", "kept = 1"])
-def test_a_mistake_in_claims_is_named(tmp_path, text):
-    with pytest.raises(ConfigurationError, match="claims"):
-        claims_of(tmp_path, f"[claims]\n{text}\n")

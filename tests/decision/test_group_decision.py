@@ -2,14 +2,13 @@ from dataclasses import fields
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
-from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
+from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask
 from coe_agents.decision import DecisionData
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.testing import ScriptedAgent
 from tests.evaluation.html.test_report_page import Elements
+from tests.graph.groups import THREAD, graph, saved, saying
 
 HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'
 
@@ -21,13 +20,8 @@ def decided(*answers: str, **options: object) -> GroupDecision:
 
 @pytest.mark.parametrize("coordination", [None, "greedy"])
 def test_every_key_of_a_decision_is_an_attribute_with_the_same_value(coordination):
-    graph = create_coe_graph(
-        [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["y"])],
-        clusterer=NormalizedMatch(),
-        policy=ThresholdPolicy(0.5),
-        coordination=coordination,
-    ).compile()
-    data = graph.invoke({"question": "?"})["decision"]
+    split = graph(*saying("x", "y"), policy=ThresholdPolicy(0.5), coordination=coordination)
+    data = split.compile().invoke({"question": "?"})["decision"]
     decision = GroupDecision.from_data(data)
     only_then = {"fields"} if coordination else {"fields", "coordinated_coe"}  # no trace where they are not known
     assert {each.name for each in fields(GroupDecision)} - {"question"} - only_then == data.keys()
@@ -35,11 +29,17 @@ def test_every_key_of_a_decision_is_an_attribute_with_the_same_value(coordinatio
     assert {name: getattr(decision, name) for name in data} == data == decision.data
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"reason": None}, {"action": "nonsense"}, {"coe": "0.1"}, {"agents": {"a": 1}}, {"failed_agents": ["a"]}]
-)
-def test_what_is_no_decision_is_refused(wrong):
-    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+CLAIM = {"text": "Ada.", "action": "keep", "start": 0, "end": 4, "support_between": 0.5, "agents": {}}
+WRONG = [{"reason": None}, {"action": "nonsense"}, {"coe": "0.1"}, {"agents": {"a": 1}}, {"failed_agents": ["a"]}]
+WRONG_CLAIMS = [{"action": "keeps"}, {"text": 1}, {"support_between": 2.0}, {"agents": {"b": 1}}]
+
+
+OF_CLAIMS = [({"claims": [CLAIM | each]}, f"claims|{next(iter(each))}") for each in WRONG_CLAIMS]
+
+
+@pytest.mark.parametrize(("wrong", "said"), [*((each, next(iter(each))) for each in WRONG), *OF_CLAIMS])
+def test_what_is_no_decision_is_refused(wrong, said):
+    with pytest.raises((TypeError, ValueError), match=said):
         GroupDecision.from_data({"action": "abstain", "answer": None, "reason": "so", **wrong})
 
 
@@ -84,13 +84,8 @@ def test_plots_draw_hostile_text_and_leave_out_what_was_not_measured(tmp_path):
 
 
 def test_a_run_that_waits_for_a_person_has_no_decision_yet():
-    graph = create_coe_graph(
-        [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["y"])],
-        clusterer=NormalizedMatch(),
-        policy=ThresholdPolicy(0.1, otherwise="escalate"),
-        escalation=AskPerson(),
-    ).compile(checkpointer=InMemorySaver())
-    result = graph.invoke({"question": "?"}, {"configurable": {"thread_id": "1"}})
+    policy = ThresholdPolicy(0.1, otherwise="escalate")
+    result = saved(*saying("x", "y"), policy=policy, escalation=AskPerson()).invoke({"question": "?"}, THREAD)
     with pytest.raises(ValueError, match="waits for a person"):
         GroupDecision.from_state(result)
 

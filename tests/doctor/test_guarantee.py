@@ -6,24 +6,15 @@ from coe_agents import CalibratedPolicy
 from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
 from coe_agents.doctor.diagnosis import examine
+from tests.configurations import table
 from tests.policy.test_calibrated import CALIBRATION
 
-CONFIG = """
-[[agents]]
-name = "a"
-provider = "tinyworld"
-model = "tiny-llama"
-temperature = 0.5
-[[agents]]
-name = "b"
-provider = "tinyworld"
-model = "tiny-qwen2"
-[clusterer]
-kind = "normalized"
-[policy]
-kind = "calibrated"
-path = "policy.json"
-"""
+CONFIG = (
+    table("[agents]", name="a", provider="tinyworld", model="tiny-llama", temperature=0.5)
+    + table("[agents]", name="b", provider="tinyworld", model="tiny-qwen2")
+    + table("clusterer", kind="normalized")
+    + table("policy", kind="calibrated", path="policy.json")
+)
 
 
 @pytest.fixture

@@ -81,19 +81,14 @@ def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_co
     held = saved({"a": ["Paris"] * 4, "b": ["Lyon"] * 4})
     whole = replay(held, policy(), RIGHT)
     debate = replay(held, policy(ThresholdPolicy(0.1, otherwise="another_round"), max_rounds=2), RIGHT)
-    says = {
-        pair: in_words(compare([first, other], n_resamples=5))[1].rpartition("%. ")[2]
-        for pair, (first, other) in {
-            "whole": (whole, whole),
-            "debate": (whole, debate),
-            "whole to debate": (debate, whole),
-            "two debates": (debate, debate),
-        }.items()
-    }
-    assert "takes 1.00 times the tokens" in says["whole"]
-    assert "takes at least 1.00 times the tokens" in says["debate"]
-    assert "takes at most 1.00 times the tokens" in says["whole to debate"]
-    assert "tokens" not in says["two debates"]
+
+    def words(*outcomes):
+        return in_words(compare(outcomes, n_resamples=5))[1].rpartition("%. ")[2]
+
+    assert "takes 1.00 times the tokens" in words(whole, whole)
+    assert "takes at least 1.00 times the tokens" in words(whole, debate)
+    assert "takes at most 1.00 times the tokens" in words(debate, whole)
+    assert "tokens" not in words(debate, debate)
 
 
 def test_adaptive_sampling_stops_where_the_forecast_is_settled(saved):

@@ -15,15 +15,12 @@ EXPERIMENT = Experiment(
 )
 
 
-def test_csv_keeps_all_digits_and_no_formula(tmp_path):
+def test_csv_keeps_all_digits_and_no_formula_and_pictures_their_text_and_no_mathematics(tmp_path):
     path = tmp_path / "e.csv"
     path.write_text(to_csv(EXPERIMENT))
     rows = list(csv.reader(line for line in path.read_text().splitlines() if not line.startswith(("#", '"#'))))
     assert rows == [["agent", "value"], [EVIL, "0.12345"], ["'=1+1", ""]]
     assert path.read_text().splitlines()[-1].startswith("# agents: ")
-
-
-def test_pictures_are_written_with_their_text_and_nothing_is_read_as_mathematics(tmp_path):
     paths = draw_to(EXPERIMENT, tmp_path)
     assert [path.name for path in paths] == ["e.png", "e.svg"]
     assert paths[0].read_bytes().startswith(b"\x89PNG")

@@ -1,7 +1,5 @@
 import re
 
-import pytest
-
 from coe_agents.rounds import Debate
 from tests.policy.measurements import measured_texts as measured
 from tests.rounds.contexts import context
@@ -28,13 +26,10 @@ def test_the_order_depends_on_seed_agent_round_and_question_only():
         assert sorted(other.splitlines()) == sorted(shown(first, "a").splitlines())
 
 
-def test_refusals_and_silence_are_not_shown_and_only_the_most_supported_are():
+def test_refusals_and_silence_are_not_shown_and_only_the_most_supported_are_and_else_the_question_alone():
     said = measured(a=["I don't know.", "", "Paris", "Paris", "Lyon"], b=["Paris", "Nice", "Lyon"])
     text = shown(Debate(most=2)(context(measurement=said)), "a")
     assert re.findall(r">(.*)</answer>", text) in (["Paris", "Lyon"], ["Lyon", "Paris"])
-
-
-def test_with_nothing_to_show_the_question_is_asked_as_it_was():
     plan = Debate()(context(measurement=measured(a=["I don't know."], b=[""])))
     assert plan.overrides == {"a": {}, "b": {}}
     assert (plan.replaces, plan.shows_answers) == (True, False)
@@ -46,9 +41,3 @@ def test_a_planted_answer_cannot_leave_its_fence():
     assert text.count("<answer") == text.count("</answer>") == 2
     assert "<|im_start|>" not in text
     assert len(text) < 1_000
-
-
-@pytest.mark.parametrize("prompt", ["{question}", "{answers}", ""])
-def test_a_prompt_without_a_placeholder_is_refused(prompt):
-    with pytest.raises(ValueError, match=r'"prompt" of Debate must contain \{question\} and \{answers\}; got'):
-        Debate(prompt=prompt)

@@ -1,6 +1,4 @@
-import pytest
-
-from coe_agents.rounds import Resample, RoundPlan
+from coe_agents.rounds import AdaptiveSampling, Resample, RoundPlan
 from tests.rounds.contexts import context
 
 
@@ -16,7 +14,7 @@ def test_an_agent_that_failed_is_asked_for_its_own_number():
     assert plan == RoundPlan({"a": {"n_samples": 6}, "b": {}}, replaces=False, shows_answers=False)
 
 
-@pytest.mark.parametrize("options", [{"growth": 0.5}, {"growth": float("inf")}, {"most": 0}, {"most": 501}])
-def test_options_that_cannot_work_are_refused(options):
-    with pytest.raises(ValueError, match="of Resample must"):
-        Resample(**options)
+def test_adaptive_sampling_never_asks_for_more_than_is_left():
+    adaptive = AdaptiveSampling(start=4, step=3)
+    assert [adaptive.n_samples(0, left=left) for left in (2, 4, 9)] == [2, 4, 4]
+    assert [adaptive.n_samples(4, left=left) for left in (1, 3, 9)] == [1, 3, 3]

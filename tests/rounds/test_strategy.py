@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.rounds import RoundPlan
+from coe_agents.rounds import AdaptiveSampling, Debate, Resample, RoundPlan
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.strategy import check_plan
 from tests.rounds.contexts import context
@@ -8,7 +8,7 @@ from tests.rounds.contexts import context
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 
 
-def test_a_rephrased_conversation_keeps_all_but_the_last_question():
+def test_a_rephrased_conversation_keeps_all_but_the_last_question_and_its_pictures():
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Capital of France?"},
@@ -18,16 +18,11 @@ def test_a_rephrased_conversation_keeps_all_but_the_last_question():
     asked = context(messages=messages)
     assert asked.rephrase("New?") == [*messages[:3], {"role": "user", "content": "New?"}]
     assert messages[3]["content"] == "And of Germany?"  # untouched
-
-
-def test_a_rephrased_question_keeps_its_pictures():
     content = [{"type": "text", "text": "What is this?"}, PICTURE]
     asked = context(messages=[{"role": "user", "content": content}])
     assert asked.rephrase("New?")[0]["content"] == [PICTURE, {"type": "text", "text": "New?"}]
     assert context(messages=[{"role": "user", "content": content[:1]}]).rephrase("New?")[0]["content"] == "New?"
-
-
-def test_the_last_text_of_the_user_is_the_question_whatever_follows():
+    # the last text of the user is the question, whatever follows
     messages = [{"role": "user", "content": "Q?"}, {"role": "user", "content": [PICTURE]}, {"role": "assistant"}]
     assert context(messages=messages).rephrase("New?") == [{"role": "user", "content": "New?"}, *messages[1:]]
     assert context(messages=[]).rephrase("New?") == [{"role": "user", "content": "New?"}]
@@ -67,6 +62,24 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
     assert own.of("unknown", wanted="resample")[0] == "resample"
     with pytest.raises(ValueError, match="got 'mine'"):
         default.of("conflict", wanted="mine")
+
+
+@pytest.mark.parametrize(
+    ("create", "options", "message"),
+    [
+        (AdaptiveSampling, {"start": 0}, '"start" of AdaptiveSampling must be an integer in .1, 500.; got 0'),
+        (AdaptiveSampling, {"step": 501}, '"step" of AdaptiveSampling must be an integer in .1, 500.; got 501'),
+        (AdaptiveSampling, {"confidence": 1.0}, '"confidence" of AdaptiveSampling must be a number above 0 and below'),
+        (Resample, {"growth": 0.5}, '"growth" of Resample must'),
+        (Resample, {"growth": float("inf")}, '"growth" of Resample must'),
+        (Resample, {"most": 501}, '"most" of Resample must'),
+        (Debate, {"prompt": "{question}"}, r'"prompt" of Debate must contain \{question\} and \{answers\}; got'),
+        (Debate, {"prompt": "{answers}"}, '"prompt" of Debate must contain'),
+    ],
+)
+def test_options_that_cannot_work_are_refused(create, options, message):
+    with pytest.raises(ValueError, match=message):
+        create(**options)
 
 
 def test_wrong_strategies_are_refused():

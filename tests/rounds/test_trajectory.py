@@ -17,7 +17,7 @@ def account(measurement, *, former=None, labels=None, shows_answers=True):
     )
 
 
-def test_the_first_round_has_nothing_to_compare():
+def test_the_first_round_has_nothing_to_compare_and_one_without_a_measurement_is_accounted_for():
     data = account(measured(a=["Paris", "Paris", "Lyon"], b=["Lyon"]))
     assert data["leading"] == {"a": "Paris", "b": "Lyon"}
     assert (data["answer"], data["flips"], data["adopted"]) == ("Lyon", {}, {})
@@ -26,6 +26,9 @@ def test_the_first_round_has_nothing_to_compare():
     assert former_answers(data) == ["Lyon", "Paris"]
     assert former_answers(None) == []
     assert conformity([data]) is None
+    lost = account(None, former=data)
+    assert (lost["coe"], lost["regime"], lost["answer"], lost["leading"]) == (None, None, None, {})
+    assert former_answers(lost) == []
 
 
 def test_an_agents_own_tie_goes_to_what_the_group_supports_and_then_by_text():
@@ -54,9 +57,3 @@ def test_giving_way_is_changing_towards_what_led():
     assert second["flips"] == {"a": False, "b": False, "c": True, "d": True}
     assert second["adopted"] == {"a": False, "b": False, "c": True, "d": False}
     assert conformity([first, second]) == pytest.approx(1 / 4)
-
-
-def test_a_round_without_a_measurement_is_accounted_for():
-    data = account(None, former=account(measured(a=["Paris"])))
-    assert (data["coe"], data["regime"], data["answer"], data["leading"]) == (None, None, None, {})
-    assert former_answers(data) == []

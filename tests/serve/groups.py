@@ -5,7 +5,7 @@ import threading
 
 import httpx
 
-from coe_agents import ThresholdPolicy
+from coe_agents import SupportPolicy, ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.serve import Group, create_app
 from coe_agents.testing import ScriptedAgent
@@ -19,6 +19,11 @@ WITHHELD = ("Canberra", "Sydney", "Melbourne")
 def create_group(*said, **options):
     """Returns a group of agents "a", "b", ... each of which says its list of responses, or raises its exception."""
     return group_of(*(ScriptedAgent(name, each) for name, each in zip("abcdef", said, strict=False)), **options)
+
+
+def supporting(*said, **options):
+    """Returns a group of agents that say one text, or propose one list of calls, each; most support counts."""
+    return create_group(*([each] for each in said), **{"policy": SupportPolicy(0.5), **options})
 
 
 def group_of(*agents, max_coe=0.6, policy=None, **options):
@@ -49,11 +54,8 @@ class HeldAgent(SlowAgent):
         self.let = threading.Event()
 
     async def asample(self, request, config=None):
-        self.n_started += 1
-        self.started.set()
         await until(self.let.is_set)
-        self.n_ended += 1
-        return self.sample(request, config)
+        return await super().asample(request, config)
 
 
 def client_of(group, *, headers=None, **options):

@@ -27,7 +27,7 @@ def sdk(address, **options):
     return openai.OpenAI(base_url=address, **{"api_key": KEY, "max_retries": 0, **options})
 
 
-def test_options_of_the_gate_go_in_the_extra_body(agreeing):
+def test_options_of_the_gate_go_in_the_extra_body_and_the_sdk_raises_its_own_errors(agreeing):
     with sdk(agreeing) as client:
         ask = client.chat.completions.create
         completion = ask(model="g", messages=QUESTION, extra_body={"coe": {"max_coe": 0.1}})
@@ -35,12 +35,7 @@ def test_options_of_the_gate_go_in_the_extra_body(agreeing):
         with pytest.raises(openai.BadRequestError, match="the operator's") as refused:
             ask(model="g", messages=QUESTION, extra_body={"coe": {"max_coe": 0.9}})
         assert refused.value.param == "coe.max_coe"
-    seen(SDK, "a stricter and a looser `max_coe`", "used; `BadRequestError` that names it")
-
-
-def test_the_sdk_raises_its_own_errors(agreeing):
-    with sdk(agreeing) as client:
-        ask = client.chat.completions.create
+        seen(SDK, "a stricter and a looser `max_coe`", "used; `BadRequestError` that names it")
         with pytest.raises(openai.BadRequestError) as refused:
             ask(model="g", messages=QUESTION, n=3)
         assert refused.value.param == "n"

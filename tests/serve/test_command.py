@@ -22,29 +22,11 @@ def ask(address, **fields):
     return httpx.post(f"{address}/v1/chat/completions", json=body, timeout=120)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::1", "localhost", "192.0.2.1"])
-def test_without_a_key_no_other_address_can_be_asked_for(host):
-    done = run("serve", "--host", host)
-    assert done.returncode == 2
-    assert "without a key the server listens at 127.0.0.1 only" in " ".join(done.stderr.replace("│", " ").split())
-
-
-@pytest.mark.parametrize("value", [None, "", "  "])
-def test_a_key_that_is_not_set_is_no_key(value, monkeypatch):
-    monkeypatch.delenv("COE_PLANTED", raising=False)
-    if value is not None:
-        monkeypatch.setenv("COE_PLANTED", value)
-    done = run("serve", "--api-key-env", "COE_PLANTED")
-    assert done.returncode == 2
-    assert '"COE_PLANTED" must hold a key; it is not set' in " ".join(done.stderr.replace("│", " ").split())
-
-
 def test_a_port_in_use_is_one_message(tmp_path):
     file = tmp_path / "coe.toml"
     file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5))
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run("serve", "--config", file, "--port", taken.getsockname()[1])
-    assert done.returncode == 1
+        done = run("serve", "--config", file, "--port", taken.getsockname()[1], code=1)
     assert "is taken: Address already in use. Choose another with --port; 0 takes a free one" in done.stderr
 
 

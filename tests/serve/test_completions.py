@@ -5,12 +5,13 @@ import pytest
 
 from coe_agents.testing import ScriptedAgent
 from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, complete, create_group, group_of
+from tests.serve.test_tools import call_of, calling, result
 
 # three agents, each certain of another answer: CoE is log 3, all of it epistemic
 REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
 
 
-async def test_the_group_is_the_only_model():
+async def test_the_group_is_the_only_model_and_other_addresses_and_methods_are_refused_in_the_same_form():
     async with client_of(create_group(*AGREEING)) as client:
         listed = (await client.get("/v1/models")).json()
         (model,) = listed["data"]
@@ -18,6 +19,15 @@ async def test_the_group_is_the_only_model():
         assert (await client.get("/v1/models/g")).json() == model
         assert (await client.get("/v1/models/h")).status_code == 404
         assert (await client.get("/health")).json() == {"status": "ok"}
+        for response, status, says in (
+            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions, POST /v1/responses, "),
+            (await client.post("/chat/completions", json=body_of()), 404, "ends in /v1: POST /v1/chat/completions"),
+            (await client.get("/v1/chat/completions"), 405, "takes another method: POST"),
+            (await client.put("/v1/chat/completions", json=body_of()), 405, "takes another method: POST"),
+        ):
+            assert response.status_code == status
+            assert says in response.json()["error"]["message"]
+            assert response.json()["error"]["type"] == "invalid_request_error"
 
 
 async def test_an_answer_and_what_had_no_effect_on_it():
@@ -34,25 +44,22 @@ async def test_an_answer_and_what_had_no_effect_on_it():
     assert (reply["coe"]["action"], reply["coe"]["coe"], reply["coe"]["regime"]) == ("answer", 0.0, "consensus")
 
 
-async def test_an_abstention_is_a_refusal_that_reveals_no_response():
-    response = await complete(create_group(*DISAGREEING))
-    (choice,) = response.json()["choices"]
-    # many clients drop "refusal": they would show an empty answer
-    assert (choice["message"]["content"], choice["finish_reason"]) == (choice["message"]["refusal"], "content_filter")
-    assert choice["message"]["refusal"] == REFUSAL
-    assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
-    assert not any(word in response.text for word in WITHHELD)
-
-
-@pytest.mark.parametrize(("refusals", "shown"), [("content", (True, "content_filter")), ("field", (False, "stop"))])
-async def test_a_refusal_stands_where_the_operator_chose(refusals, shown):
+# many clients drop "refusal": they would show an empty answer
+@pytest.mark.parametrize(("refusals", "shown"), [("content", (REFUSAL, "content_filter")), ("field", (None, "stop"))])
+async def test_an_abstention_is_a_refusal_where_the_operator_chose_and_reveals_no_response(refusals, shown):
     async with client_of(create_group(*DISAGREEING), refusals=refusals) as client:
-        whole = (await client.post("/v1/chat/completions", json=body_of())).json()["choices"][0]
+        response = await client.post("/v1/chat/completions", json=body_of())
         stream = await client.post("/v1/chat/completions", json=body_of(stream=True))
-    assert (whole["message"]["content"] is not None, whole["finish_reason"]) == shown
+    assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
+    assert not any(word in response.text + stream.text for word in WITHHELD)
+    (whole,) = response.json()["choices"]
+    assert (whole["message"]["content"], whole["finish_reason"]) == shown
+    assert whole["message"]["refusal"] == REFUSAL
     chunks = [json.loads(line.removeprefix("data: ")) for line in stream.text.split("\n\n") if "{" in line]
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
-    assert any(choice["delta"].get("content") == whole["message"]["refusal"] for choice in choices) is shown[0]
+    assert any(choice["delta"].get("content") == whole["message"]["refusal"] for choice in choices) is (
+        refusals == "content"
+    )
     assert choices[-1]["finish_reason"] == shown[1]
     with pytest.raises(ValueError, match='"refusals" must be one of'):
         client_of(create_group(*AGREEING), refusals="none")
@@ -125,26 +132,52 @@ async def test_the_agents_see_no_turn_that_was_refused(returned):
     assert [message["content"] for message in request["messages"]] == ["Where is Lyon?", "In France.", "And Paris?"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "status", "param"),
-    [
-        ({"model": "gpt"}, 404, "model"),
-        ({"messages": [{"role": "user", "content": " "}]}, 400, "messages"),
-        ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages[0]"),
-        ({"messages": [3]}, 400, "messages[0]"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0].content"),
-        ({"stream": "yes"}, 400, "stream"),
-        ({"stream_options": 3}, 400, "stream_options"),
-        ({"coe": [0.3]}, 400, "coe"),
-        ({"n": 2}, 400, "n"),
-        ({"tempratur": 1}, 400, "tempratur"),
-        ({"messages": [{"role": "user", "content": "x"}] * 2049}, 400, "messages"),
-    ],
-)
-async def test_what_the_group_cannot_do_or_read_is_refused_by_name(fields, status, param):
+def with_function(**function):
+    return {"tools": [{"type": "function", "function": {"name": "f", **function}}]}
+
+
+ASKED, PICTURE = {"role": "user", "content": "x"}, [{"type": "image_url"}]
+REFUSED = [
+    ({"model": "gpt"}, "model"),
+    ({"messages": [{**ASKED, "content": " "}]}, "messages"),
+    ({"messages": [{"role": "assistant", "content": "x"}]}, "messages"),
+    ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0]"),
+    ({"messages": [3]}, "messages[0]"),
+    ({"messages": [{**ASKED, "content": PICTURE}]}, "messages[0].content"),
+    ({"messages": [ASKED] * 2049}, "messages"),
+    ({"messages": [ASKED, calling(call_of()), ASKED]}, "messages[1]"),  # the result is missing
+    ({"messages": [ASKED, calling(call_of("x" * 257)), result("x" * 257)]}, "messages[1].tool_calls"),
+    ({"messages": [ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()]}, "messages[1].tool_calls"),
+    ({"messages": [{**ASKED, "tool_calls": [call_of()]}, result()]}, "messages[0]"),
+    ({"messages": [ASKED, calling(call_of()), result(content=PICTURE)]}, "messages[2].content"),
+    ({"messages": [ASKED, {"role": "assistant", "function_call": {"name": "pay"}}]}, "messages[1]"),
+    ({"stream": "yes"}, "stream"),
+    ({"stream_options": 3}, "stream_options"),
+    ({"coe": [0.3]}, "coe"),
+    ({"n": 2}, "n"),
+    ({"stop": [1]}, "stop"),
+    ({"tempratur": 1}, "tempratur"),
+    ({"tools": {"type": "function"}}, "tools"),
+    ({"tools": [tool for n in range(129) for tool in with_function(name=f"f{n}")["tools"]]}, "tools"),
+    (with_function(description="x" * 400_001), "tools"),
+    (with_function(name="a.b"), "tools[0]"),
+    (with_function(parameters=[]), "tools[0]"),
+    (with_function(parameters={"type": "objekt"}), "tools[0]"),
+    (with_function(parameters={"properties": []}), "tools[0]"),
+    (with_function(parameters={"$ref": "#/x"}), "tools[0]"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({**with_function(), "tool_choice": {"type": "function", "function": {"name": "pay"}}}, "tool_choice"),
+    ({**with_function(), "tool_choice": {"type": "custom"}}, "tool_choice"),
+    ({"response_format": {"type": "json_schema"}}, "response_format"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}}, "response_format"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
+async def test_what_the_group_cannot_do_or_read_is_refused_by_name(fields, param):
     response = await complete(create_group(*AGREEING), **fields)
-    assert (response.status_code, response.json()["error"]["param"]) == (status, param)
+    assert (response.status_code, response.json()["error"]["param"]) == (404 if param == "model" else 400, param)
+    assert len(response.content) < 3000
 
 
 TWICE = b'{"model": "g", "messages": [{"role": "user", "content": "x"}], "coe": {"max_coe": 0.1, "max_coe": 0.5}}'
@@ -172,16 +205,3 @@ async def test_a_body_that_is_no_object_is_refused(path, content):
 async def test_a_question_that_is_too_long_asks_nobody():
     response = await complete(create_group(*AGREEING, max_question_chars=10), "x" * 11)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "context_length_exceeded")
-
-
-async def test_other_addresses_and_methods_are_refused_in_the_same_form():
-    async with client_of(create_group(*AGREEING)) as client:
-        for response, status, says in (
-            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions, POST /v1/responses, "),
-            (await client.post("/chat/completions", json=body_of()), 404, "ends in /v1: POST /v1/chat/completions"),
-            (await client.get("/v1/chat/completions"), 405, "takes another method: POST"),
-            (await client.put("/v1/chat/completions", json=body_of()), 405, "takes another method: POST"),
-        ):
-            assert response.status_code == status
-            assert says in response.json()["error"]["message"]
-            assert response.json()["error"]["type"] == "invalid_request_error"

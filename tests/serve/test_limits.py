@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,26 +102,22 @@ async def test_a_limit_does_not_end_the_sampling_of_a_policy_that_needs_all_resp
     """In steps of two, the budget would leave each agent its first two responses, all "x"."""
     agents = [ScriptedAgent(name, ["x", "x", "y", "y", "z", "z"], n_samples=6) for name in "ab"]
     adaptive = AdaptiveSampling(start=2, step=2)
-    group = group_of(*agents, adaptive=adaptive, token_budget=5, policy=NeedsAll())
+
+    def decide(measurement, *, round, max_rounds):
+        return Decision("answer" if measurement.coe < 0.5 else "abstain", measurement.answer)
+
+    policy = SimpleNamespace(decide=decide)  # without `is_settled`, as `CalibratedPolicy`
+    group = group_of(*agents, adaptive=adaptive, token_budget=5, policy=policy)
     reply = (await complete(group, coe=coe)).json()
     assert [agent["n_responses"] for agent in reply["coe"]["agents"].values()] == [6, 6]
     assert reply["coe"]["action"] == "abstain"
 
 
-class NeedsAll:
-    """Has no `is_settled`, as `CalibratedPolicy`."""
-
-    def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer" if measurement.coe < 0.5 else "abstain", measurement.answer)
-
-
-class AnswersAtLast:
-    def decide(self, measurement, *, round, max_rounds):
+async def test_fewer_rounds_do_not_make_a_policy_answer_earlier():
+    def decide(measurement, *, round, max_rounds):
         return Decision("answer" if round + 1 == max_rounds else "another_round", measurement.answer)
 
-
-async def test_fewer_rounds_do_not_make_a_policy_answer_earlier():
-    group = create_group(["x"], ["x"], policy=AnswersAtLast(), max_rounds=3)
+    group = create_group(["x"], ["x"], policy=SimpleNamespace(decide=decide), max_rounds=3)
     assert (await complete(group)).json()["coe"]["action"] == "answer"
     reply = (await complete(group, coe={"max_rounds": 1})).json()
     assert (reply["coe"]["action"], reply["coe"]["n_rounds"]) == ("abstain", 1)

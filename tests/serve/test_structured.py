@@ -4,7 +4,7 @@ import pytest
 
 from coe_agents import SupportPolicy
 from coe_agents.testing import ScriptedAgent
-from tests.serve.groups import AGREEING, body_of, client_of, complete, create_group, group_of, respond
+from tests.serve.groups import AGREEING, body_of, client_of, complete, create_group, group_of, respond, supporting
 
 SCHEMA = {
     "type": "object",
@@ -17,34 +17,33 @@ PAY = {"type": "function", "function": {"name": "pay", "parameters": {"propertie
 LOG = {"type": "function", "function": {"name": "log"}}
 
 
-def saying(*said, **options):
-    return create_group(*([text] for text in said), **{"policy": SupportPolicy(0.5), **options})
-
-
 async def test_answers_are_compared_field_by_field():
     agents = [
         '{"people": 2, "city": "Paris"}',
         '```json\n{"city": "Paris", "people": 2.0}\n```',
         '{"city": "Paris", "people": 3}',
     ]
-    reply = (await complete(saying(*agents), response_format=FORMAT)).json()
+    reply = (await complete(supporting(*agents), response_format=FORMAT)).json()
     assert reply["choices"][0]["message"]["content"] == '{"city": "Paris", "people": 2}'
     # all say the city; two of three, each of a third of the ensemble mean, say 2
     assert reply["coe"]["fields"] == {"city": pytest.approx(1), "people": pytest.approx(2 / 3)}
     assert reply["coe"]["answer_kind"] == "answer"
     of_responses = {"format": {"type": "json_schema", **FORMAT["json_schema"]}}
-    response = (await respond(saying(*agents), text=of_responses)).json()
+    response = (await respond(supporting(*agents), text=of_responses)).json()
     assert json.loads(response["output"][0]["content"][0]["text"]) == {"city": "Paris", "people": 2}
 
 
 async def test_a_refusal_names_the_contested_field_and_no_value():
     response = await complete(
-        saying(*(f'{{"city": "Paris", "people": {n}}}' for n in (511, 622, 733))), response_format=FORMAT
+        supporting(*(f'{{"city": "Paris", "people": {n}}}' for n in (511, 622, 733))), response_format=FORMAT
     )
     message = response.json()["choices"][0]["message"]
     assert 'the answers differ in "people". CoE 1.099' in message["refusal"]
     assert "fields" not in response.json()["coe"]
     assert not any(n in response.text for n in ("511", "622", "733"))
+    # a declined answer is no failure
+    reply = (await complete(supporting(*["I don't know."] * 3), response_format={"type": "json_object"})).json()
+    assert "the agents decline to answer" in reply["choices"][0]["message"]["refusal"]
 
 
 @pytest.mark.parametrize(
@@ -75,13 +74,10 @@ async def test_a_schema_beside_tools():
     agents = [ScriptedAgent(name, [[{"name": "pay", "args": {"to": "Ann"}}]]) for name in "ab"]
     reply = (await complete(group_of(*agents), response_format=FORMAT, tools=[PAY])).json()
     assert reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "pay"
-    done = (await complete(saying(*['{"city": "Paris", "people": 2}'] * 2), response_format=FORMAT, tools=[PAY])).json()
+    done = (
+        await complete(supporting(*['{"city": "Paris", "people": 2}'] * 2), response_format=FORMAT, tools=[PAY])
+    ).json()
     assert json.loads(done["choices"][0]["message"]["content"])["city"] == "Paris"
-
-
-async def test_a_declined_answer_is_no_failure():
-    reply = (await complete(saying(*["I don't know."] * 3), response_format={"type": "json_object"})).json()
-    assert "the agents decline to answer" in reply["choices"][0]["message"]["refusal"]
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "pay"}}])
@@ -109,7 +105,7 @@ async def test_a_stream_that_must_be_a_call_ends_as_an_error_where_it_is_refused
 
 
 async def test_an_answer_ends_before_a_stop_text():
-    group = saying(*["Paris. Observation: none"] * 2)
+    group = supporting(*["Paris. Observation: none"] * 2)
     for stop, expected in (
         (["Observation:", "\n"], "Paris. "),
         ("none", "Paris. Observation: "),
@@ -117,27 +113,3 @@ async def test_an_answer_ends_before_a_stop_text():
     ):
         reply = (await complete(group, stop=stop)).json()
         assert reply["choices"][0]["message"]["content"] == expected
-
-
-def taking(parameters):
-    return {"tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}]}
-
-
-LIST = {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}
-REFUSED = {
-    "no tools": ({"tool_choice": "required"}, "tool_choice"),
-    "another tool": ({"tools": [LOG], "tool_choice": {"type": "function", "function": {"name": "pay"}}}, "tool_choice"),
-    "another choice": ({"tools": [LOG], "tool_choice": {"type": "custom"}}, "tool_choice"),
-    "a list": ({"response_format": LIST}, "response_format"),
-    "no schema": ({"response_format": {"type": "json_schema"}}, "response_format"),
-    "no type": (taking({"type": "objekt"}), "tools[0]"),
-    "no fields": (taking({"properties": []}), "tools[0]"),
-    "no target": (taking({"$ref": "#/x"}), "tools[0]"),
-    "numbers": ({"stop": [1]}, "stop"),
-}
-
-
-@pytest.mark.parametrize(("fields", "param"), REFUSED.values(), ids=REFUSED)
-async def test_what_makes_no_sense_is_refused(fields, param):
-    response = await complete(create_group(*AGREEING), **fields)
-    assert (response.status_code, response.json()["error"]["param"]) == (400, param)

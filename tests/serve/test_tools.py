@@ -2,11 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents import SupportPolicy
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.chat_request import check_results
 from coe_agents.testing import ScriptedAgent
-from tests.serve.groups import AGREEING, complete, create_group, group_of
+from tests.serve.groups import complete, group_of, supporting
 
 PARAMETERS = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
 PAY = {"type": "function", "function": {"name": "pay", "description": "Pays.", "parameters": PARAMETERS}}
@@ -18,17 +17,13 @@ def pay(amount, to="Ann"):
     return {"name": "pay", "args": {"to": to, "amount": amount}}
 
 
-def proposing(*proposals, **options):
-    return create_group(*([calls] for calls in proposals), **{"policy": SupportPolicy(0.5), **options})
-
-
 async def ask(group, **fields):
     response = await complete(group, **{"messages": [ASKED], "tools": [PAY, LOG], **fields})
     return response, response.json()
 
 
 async def test_a_refusal_names_what_is_contested_and_no_value_of_it():
-    response, reply = await ask(proposing([pay(5111)], [pay(6222)], [pay(7333)]))
+    response, reply = await ask(supporting([pay(5111)], [pay(6222)], [pay(7333)]))
     (choice,) = reply["choices"]
     assert choice["finish_reason"] == "content_filter"
     assert "tool_calls" not in choice["message"]
@@ -44,7 +39,7 @@ async def test_a_refusal_names_what_is_contested_and_no_value_of_it():
 async def test_a_name_that_only_the_agents_know_is_not_shown():
     tool = {"type": "function", "function": {"name": "pay", "parameters": {"additionalProperties": True}}}
     proposals = [[{"name": "pay", "args": {"secret password": amount}}] for amount in (1, 2, 3)]
-    response, reply = await ask(proposing(*proposals), tools=[tool])
+    response, reply = await ask(supporting(*proposals), tools=[tool])
     assert "secret" not in response.text
     contested = reply["coe"]["contested"]
     assert (contested["arguments"], contested["where"]) == ({}, [])
@@ -61,14 +56,14 @@ async def test_no_tools_are_shown_where_none_are_named_or_allowed(fields):
 
 
 async def test_several_calls_where_the_request_allows_one():
-    group = proposing(*[[pay(5), pay(6)]] * 3)
+    group = supporting(*[[pay(5), pay(6)]] * 3)
     assert len((await ask(group))[1]["choices"][0]["message"]["tool_calls"]) == 2
     _, reply = await ask(group, parallel_tool_calls=False)
     assert reply["choices"][0]["message"]["refusal"].startswith(
         "No answer: the agents agree on several calls, and the request allows one. CoE 0.000"
     )
     assert reply["coe"]["action"] == "abstain"
-    assert (await ask(proposing(*[[pay(5)]] * 3), parallel_tool_calls=False))[1]["coe"]["action"] == "answer"
+    assert (await ask(supporting(*[[pay(5)]] * 3), parallel_tool_calls=False))[1]["coe"]["action"] == "answer"
 
 
 def call_of(identity="1", name="pay", arguments='{"to": "Ann"}'):
@@ -93,29 +88,6 @@ async def test_the_agents_see_calls_and_results():
     assert [call["id"] for call in request["messages"][1]["tool_calls"]] == ["1", "2"]
     assert [message["tool_call_id"] for message in request["messages"][2:]] == ["2", "1"]
     assert reply["choices"][0]["message"]["content"] == "Done."
-
-
-PICTURE = [{"type": "image_url"}]
-INVALID = {
-    "result missing": ("messages", [ASKED, calling(call_of()), ASKED], "[1]"),
-    "long id": ("messages", [ASKED, calling(call_of("x" * 257)), result("x" * 257)], "[1].tool_calls"),
-    "named twice": ("messages", [ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()], "[1].tool_calls"),
-    "of the user": ("messages", [{**ASKED, "tool_calls": [call_of()]}, result()], "[0]"),
-    "a picture": ("messages", [ASKED, calling(call_of()), result(content=PICTURE)], "[2].content"),
-    "old": ("messages", [ASKED, {"role": "assistant", "function_call": {"name": "pay"}}], "[1]"),
-    "no list": ("tools", {"type": "function"}, ""),
-    "a name with a dot": ("tools", [{"type": "function", "function": {"name": "a.b"}}], "[0]"),
-    "no schema": ("tools", [{"type": "function", "function": {"name": "f", "parameters": []}}], "[0]"),
-    "too many": ("tools", [{"type": "function", "function": {"name": f"f{i}"}} for i in range(129)], ""),
-    "too long": ("tools", [{"type": "function", "function": {"name": "f", "description": "x" * 400_001}}], ""),
-}
-
-
-@pytest.mark.parametrize(("name", "value", "where"), INVALID.values(), ids=INVALID)
-async def test_a_conversation_and_tools_that_no_model_would_accept_are_refused(name, value, where):
-    response, reply = await ask(create_group(*AGREEING), **{name: value})
-    assert (response.status_code, reply["error"]["param"]) == (400, name + where)
-    assert len(response.content) < 3000
 
 
 IDS = st.sampled_from(["1", "2", "3"])

@@ -19,13 +19,10 @@ def services(name):
     return yaml.safe_load((DEPLOY / name).read_text())["services"]
 
 
-def test_the_server_is_told_where_the_data_are_and_published_on_loopback_only():
+def test_the_server_is_told_where_the_data_are_and_both_are_published_on_loopback_unless_asked_for_otherwise():
     (server,) = services("server.yml").values()
     assert {"DATABASE_URI", "REDIS_URI", "LANGGRAPH_CLOUD_LICENSE_KEY"} <= set(server["environment"])
     assert server["ports"] == ["127.0.0.1:8123:8000"]
-
-
-def test_the_data_stay_on_this_machine_unless_asked_for_otherwise():
     data = services("data.yml")
     assert set(data) == {"postgres", "redis"}
     assert all(port.startswith("${DATA_ADDRESS:-127.0.0.1}:") for service in data.values() for port in service["ports"])
@@ -47,5 +44,7 @@ def test_the_image_would_hold_every_graph(tmp_path):
     quiet = {**os.environ, "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
+    config = json.loads((ROOT / "langgraph.json").read_text())
+    assert (config["python_version"], config["env"]["LANGSMITH_TRACING"]) == ("3.12", "false")
     served = re.search("LANGSERVE_GRAPHS='(.*)'", (tmp_path / "Dockerfile").read_text())[1]
-    assert set(json.loads(served)) == set(json.loads((ROOT / "langgraph.json").read_text())["graphs"])
+    assert set(json.loads(served)) == set(config["graphs"])

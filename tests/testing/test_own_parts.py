@@ -8,7 +8,7 @@ from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
-from tests.contracts import AgentContract, ClustererContract, EntailmentModelContract, FailingAgentContract
+from tests.contracts import AgentContract, ClustererContract, EntailmentModelContract
 from tests.doubles import CountingModel, JudgingModel
 
 MODEL = str(model_folder(ENTAILMENT_MODEL))
@@ -30,66 +30,60 @@ class CityEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
-class TestTableEntailment(EntailmentModelContract):
-    def create_model(self):
-        table = dict.fromkeys(self.entailed, "entailment") | dict.fromkeys(self.not_entailed, "contradiction")
-        return TableEntailment(table)
+TABLE = dict.fromkeys(EntailmentModelContract.entailed, "entailment")
+TABLE |= dict.fromkeys(EntailmentModelContract.not_entailed, "contradiction")
+SAME = ("Paris", "It is Paris.")
 
 
-class TestTransformersEntailment(EntailmentModelContract):
-    def create_model(self):
-        return TransformersEntailment(MODEL)
-
-
-class TestChatEntailment(EntailmentModelContract):
-    def create_model(self):
-        return ChatEntailment(JudgingModel(verdict))
-
-
-class TestNormalizedMatch(ClustererContract):
-    def create_clusterer(self):
-        return NormalizedMatch()
-
-
-class TestBidirectionalEntailmentByTheLenientRule(ClustererContract):
-    same = ("Paris", "It is Paris.")
-
-    def create_clusterer(self):
-        return BidirectionalEntailment(TableEntailment(verdict), strict=False)
-
-
-class TestBidirectionalEntailmentOverTinyNLI(ClustererContract):
-    same = ("Paris", "It is Paris.")
-
-    def create_clusterer(self):
-        return BidirectionalEntailment(TransformersEntailment(MODEL))
-
-
-class TestEmbeddingSimilarity(ClustererContract):
-    same = ("Paris", "It is Paris.")
-
-    def create_clusterer(self):
-        return EmbeddingSimilarity(CityEmbeddings(), threshold=0.9)
-
-
-class TestScriptedAgent(AgentContract, FailingAgentContract):
-    def create_agent(self):
-        return ScriptedAgent("scripted", ["Paris", "Lyon"], ["Paris"])
-
-    def create_failing_agent(self):
-        return ScriptedAgent("scripted", ConnectionError("refused"))
-
-
-@pytest.mark.parametrize("model", [CountingModel(), FakeListChatModel(responses=["Paris", "Lyon"])], scope="class")
-class TestModelAgent(AgentContract):
+@pytest.mark.parametrize(
+    "create",
+    [
+        lambda: TableEntailment(TABLE),
+        lambda: TransformersEntailment(MODEL),
+        lambda: ChatEntailment(JudgingModel(verdict)),
+    ],
+    ids=["table", "transformers", "chat"],
+)
+class TestEntailment(EntailmentModelContract):
     @pytest.fixture(autouse=True)
-    def _model(self, model):
-        self.model = model
-
-    def create_agent(self):
-        return ModelAgent("model", self.model, n_samples=3)
+    def _created(self, create):
+        self.create_model = create
 
 
-class TestFailingModelAgent(FailingAgentContract):
-    def create_failing_agent(self):
-        return ModelAgent("model", CountingModel(per_call=0), retries=0)
+@pytest.mark.parametrize(
+    ("create", "same"),
+    [
+        (NormalizedMatch, ClustererContract.same),
+        (lambda: BidirectionalEntailment(TableEntailment(verdict), strict=False), SAME),
+        (lambda: BidirectionalEntailment(TransformersEntailment(MODEL)), SAME),
+        (lambda: EmbeddingSimilarity(CityEmbeddings(), threshold=0.9), SAME),
+    ],
+    ids=["normalized", "lenient", "strict", "embeddings"],
+)
+class TestClusterers(ClustererContract):
+    @pytest.fixture(autouse=True)
+    def _created(self, create, same):
+        self.create_clusterer, self.same = create, same
+
+
+def scripted(*rounds):
+    return lambda: ScriptedAgent("scripted", *rounds)
+
+
+def asking(model, **options):
+    return lambda: ModelAgent("model", model, n_samples=3, **options)
+
+
+@pytest.mark.parametrize(
+    ("create", "create_failing"),
+    [
+        (scripted(["Paris", "Lyon"], ["Paris"]), scripted(ConnectionError("refused"))),
+        (asking(CountingModel()), asking(CountingModel(per_call=0), retries=0)),
+        (asking(FakeListChatModel(responses=["Paris", "Lyon"])), asking(CountingModel(per_call=0), retries=0)),
+    ],
+    ids=["scripted", "model", "one response a call"],
+)
+class TestAgents(AgentContract):
+    @pytest.fixture(autouse=True)
+    def _created(self, create, create_failing):
+        self.create_agent, self.create_failing_agent = create, create_failing

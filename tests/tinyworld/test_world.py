@@ -9,16 +9,12 @@ from tools.tinyworld.knowledge import draw_beliefs
 ASKED = "What is the capital of France?"
 
 
-def test_there_are_enough_facts_and_each_is_asked_once():
+def test_there_are_enough_facts_with_the_beliefs_that_were_drawn_and_each_is_asked_once():
     facts = load_facts()
-    assert len(facts) >= 600
+    assert len(facts) == len({fact.question for fact in facts}) >= 600
     assert len({fact.relation for fact in facts}) >= 5
-    assert len({fact.question for fact in facts}) == len(facts)
-    assert all(fact.distractor not in fact.references for fact in facts)
-
-
-def test_the_file_holds_the_beliefs_that_were_drawn():
-    for fact in load_facts():
+    for fact in facts:
+        assert fact.distractor not in fact.references
         assert dict(zip(MODELS, fact.believed, strict=True)) == draw_beliefs(fact)
 
 

@@ -1,10 +1,8 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from coe_agents import SupportPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch
 from coe_agents.backends import ChatTransformers
-from coe_agents.tinyworld import model_folder, tinyworld_agents, tinyworld_tools
+from coe_agents.tinyworld import model_folder, tinyworld_tools
 from coe_agents.tinyworld.facts import MODELS
 
 TOOLS = tinyworld_tools()
@@ -24,16 +22,3 @@ def test_after_a_result_it_says_so_and_calls_nothing(model):
             said = chat.generate([messages], n=1, seed=0, tools=TOOLS, temperature=0).generations[0][0].message
             assert said.text in replies
             assert not said.tool_calls
-
-
-def test_the_group_agrees_on_ann_and_contests_jon():
-    agents = tinyworld_agents(tools=TOOLS)
-    graph = create_coe_graph(agents, clusterer=ActionMatch(TOOLS), policy=SupportPolicy(0.9)).compile()
-    decision = graph.invoke({"question": "Transfer 5 euros to Ann."})["decision"]
-    assert (decision["action"], decision["answer_kind"]) == ("answer", "call")
-    assert [(call["name"], call["args"]) for call in decision["calls"]] == [("transfer", {"name": "Ann", "amount": 5})]
-    decision = graph.invoke({"question": "Transfer 5 euros to Jon."})["decision"]
-    assert (decision["action"], decision["calls"]) == ("abstain", None)
-    assert next(iter(decision["contested"]["arguments"])) == "name"
-    decision = graph.invoke({"question": "Turn off the lights."})["decision"]
-    assert (decision["action"], decision["answer_kind"], decision["calls"]) == ("answer", "no_call", [])

@@ -10,7 +10,4 @@ def test_the_right_calls_fit_the_tools():
         for call in request.action:
             said = [value for key, value in call["args"].items() if key != "relation"]
             assert all(str(value) in request.question for value in said)
-
-
-def test_confusion_is_mutual():
     assert all(CONFUSED[CONFUSED[name]] == name != CONFUSED[name] for name in CONFUSED)

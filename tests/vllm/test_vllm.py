@@ -23,7 +23,6 @@ from langgraph.types import Command
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
-from coe_agents.errors import GroupUnavailableError
 from coe_agents.prompts import decision, self_check
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
@@ -125,10 +124,8 @@ def test_log_probabilities_are_those_of_transformers(servers, capsys):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("form", ["sync", "async"])
-def test_all_proposals_of_calls_come_in_one_request_with_log_probabilities(servers, name, form):
-    one = agent(servers[name], tools=tinyworld_tools())
-    reply = one.sample(request(PAY_NINA)) if form == "sync" else asyncio.run(one.asample(request(PAY_NINA)))
+def test_all_proposals_of_calls_come_in_one_request_with_log_probabilities(servers, name):
+    reply = agent(servers[name], tools=tinyworld_tools()).sample(request(PAY_NINA))
     sampling = reply["sampling"]
     assert (sampling["rung"], sampling["n_requests"], sampling["n_received"]) == ("n-logprobs", 1, 5)
     assert (sampling["n_invalid_calls"], sampling["logprobs_missing"], sampling["error"]) == (0, 0, None)
@@ -161,8 +158,7 @@ def test_calls_are_those_of_the_model_in_this_process(servers, name):
     seen("vLLM", "tool calls against those of the model in this process", "the same prompt, calls and texts")
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
-def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another(servers, form):
+def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another(servers):
     paid: list[tuple[str, float]] = []
     council = CoECouncil(
         [agent(servers[name]) for name in MODELS[1:]],
@@ -178,8 +174,7 @@ def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another
     )
 
     def run(given: object, thread: str) -> dict:
-        config = {"configurable": {"thread_id": thread}}
-        return graph.invoke(given, config) if form == "sync" else asyncio.run(graph.ainvoke(given, config))
+        return graph.invoke(given, {"configurable": {"thread_id": thread}})
 
     state = run({"messages": [("user", PAY_NINA)]}, "agreed")
     assert (state["council"]["decided_by"], set(state["council"]["support"].values())) == ("group", {1.0})
@@ -225,8 +220,7 @@ def test_the_example_asks_models_here_and_on_a_server_by_three_packages(servers,
     ]
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
-def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys):
+def test_auto_mode_over_served_members_runs_or_blocks(servers, capsys):
     pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
     from langchain.agents.middleware import AutoModeMiddleware
     from langchain_core.decisions import Noul
@@ -236,13 +230,10 @@ def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys
     from tests.decisions.scripted import CALL, HARMLESS, STATE, says
 
     served = [chat(servers[name]) for name in MODELS]
-    gone = chat(servers[MODELS[0]], base_url="http://127.0.0.1:9/v1")
     cases = {
         "allowed": (served, HARMLESS),
         "blocked": (served, TRUE),
         "in conflict": ([*served[:2], says(1.0), *[says(0.01)] * 4], HARMLESS),
-        "a dead member": ([*served, gone], HARMLESS),
-        "a majority dead": ([served[0], gone, gone], HARMLESS),
     }
     for case, (members, instructions) in cases.items():
         paid: list[tuple[str, float]] = []
@@ -250,17 +241,12 @@ def test_auto_mode_over_served_members_runs_blocks_or_ends(servers, form, capsys
         auto = AutoModeMiddleware(tools=["transfer"], instructions=instructions, classifier=group)
         driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
         graph = create_agent(driver, tinyworld_tools(paid), middleware=[auto])
-        given = {"messages": [("user", PAY_NINA)]}
-        if case == "a majority dead":
-            with pytest.raises(GroupUnavailableError, match="1 member of 3 answered"):
-                _ = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
-            continue
-        _ = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+        graph.invoke({"messages": [("user", PAY_NINA)]})
         found = group.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]
         p = found["probabilities"]["true"]
         with capsys.disabled():
             said = ", ".join(f"{name} {row['true']:.3f}" for name, row in found["members"].items())
-            print(f"\n{form}, {case}: {p:.3f} ({found['regime']}) of {said}; failed: {[*found['failed_members']]}")
+            print(f"\n{case}: {p:.3f} ({found['regime']}) of {said}")
         assert (paid == [("Nina", 60)]) == (case == "allowed") == (p < 0.5)
         assert {method for name, method in found["methods"].items() if name in MODELS} == {"top_logprobs"}
         prompt = decision(to_json(STATE, 20_000), instructions, {"True": "", "False": ""})

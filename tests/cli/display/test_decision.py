@@ -86,13 +86,6 @@ def test_a_refusal_comes_first_with_its_cause(changes, cause):
         assert shown(action=action, answer=None, **changes).splitlines()[2] == f"{head}{cause}"
 
 
-def test_markup_and_control_characters_of_a_model_are_only_text():
-    out = shown(answer="[red]x[/red]\x1b[2J\x07", agents={"a": {"distribution": {"[bold]\x1b]0;t\x07": 1.0}}})
-    assert "[red]x[/red]" in out
-    assert "[bold]" in out
-    assert not {"\x1b", "\x07"} & set(out)
-
-
 PAY = [f'[{{"args":{{"amount":{amount},"to":"ann"}},"name":"pay"}}]' for amount in (5, 900)]
 VALUES = [{"value": 5, "agents": ["a", "b"]}, {"value": 900, "agents": ["c"]}]
 PROPOSED = {
@@ -115,9 +108,10 @@ def test_actions_are_shown_as_people_read_them_with_what_is_contested_first():
     assert any(line.endswith("no call") for line in lines)
 
 
-def test_a_contested_value_cannot_steer_the_terminal():
+def test_markup_and_control_characters_of_a_model_are_only_text_and_cannot_steer_the_terminal():
     values = [{"value": "\x1b[2J\u202e", "agents": ["a"]}, {"value": None, "agents": ["c\n"]}]
-    lines = shown(**{**PROPOSED, "contested": {"arguments": {}, "candidates": {"pay.to": values}}})
-    assert "`to` of `pay`" in lines
-    assert "omitted (c )" in lines
-    assert not {"\x1b", "\u202e"} & {*lines}
+    contested = shown(**{**PROPOSED, "contested": {"arguments": {}, "candidates": {"pay.to": values}}})
+    plain = shown(answer="[red]x[/red]\x1b[2J\x07", agents={"a": {"distribution": {"[bold]\x1b]0;t\x07": 1.0}}})
+    assert all(text in contested for text in ("`to` of `pay`", "omitted (c )"))
+    assert all(text in plain for text in ("[red]x[/red]", "[bold]"))
+    assert not {"\x1b", "\x07", "\u202e"} & {*contested, *plain}

@@ -76,16 +76,13 @@ def test_the_choice_by_hand():
     assert choice(correct[::-1], uncertainty[::-1]) == choice(correct, uncertainty)
 
 
-def test_nothing_after_the_first_failure_is_chosen():
+def test_nothing_after_the_first_failure_is_chosen_and_a_second_search_starts_at_half_of_the_questions():
     # at 0.5 half is wrong; at 1 the whole would pass, but after a failure it may not be looked at
     correct = [True] * 100 + [False] * 100 + [True] * 2000
     assert last_passing(np.repeat([0.0, 0.5, 1.0], [100, 100, 2000]), 50, lambda n: n != 200) == (0.0, 100)
     assert choice(correct, [0.0] * 100 + [1.0] * 2100).threshold == 1.0
-
-
-def test_a_second_search_starts_at_half_of_the_questions():
     # of the 200 surest half is wrong, which ends the first search at once; of the 1,100 surest 100 are
-    correct, uncertainty = [True] * 100 + [False] * 100 + [True] * 2000, [0.0] * 200 + [1.0] * 2000
+    uncertainty = [0.0] * 200 + [1.0] * 2000
     assert choice(correct, uncertainty).threshold == 1.0
     few = len(correct) // 11
     assert choice(correct[:few], uncertainty[:few]).threshold is None

@@ -49,6 +49,9 @@ def proposals(name, n, *, n_wrong=0, unsupported_are_wrong=True, salt=""):
     return rows
 
 
+PAID = [*proposals("pay", 60, n_wrong=20), *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False)]
+
+
 def decide(policy, measurement):
     return policy.decide(measurement, round=0, max_rounds=1)
 
@@ -56,8 +59,7 @@ def decide(policy, measurement):
 def test_thresholds_by_tool_by_hand(proposed):
     # "d" always agrees, so that nothing ties and an unsupported proposal has 1/3
     samples = [
-        *proposals("pay", 60, n_wrong=20),
-        *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False),
+        *PAID,
         *proposals("wipe", 30, n_wrong=0),
         *(each | {"correct": False if each["agent"] == "a" else None} for each in proposals("break", 30)),
         *proposals("rare", 9),
@@ -77,8 +79,7 @@ def test_thresholds_by_tool_by_hand(proposed):
 
 def test_decisions_by_tool_and_back_from_the_file(proposed, tmp_path):
     samples = [
-        *proposals("pay", 60, n_wrong=20),
-        *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False),
+        *PAID,
         *(one for i in range(30) for one in question(f"t{i}", call(f"tool{i}"), (call(f"tool{i}"),) * 3, right=True)),
     ]
     data = {judged.id: judged.measurement for judged in proposed(samples)}
@@ -100,14 +101,13 @@ def test_decisions_by_tool_and_back_from_the_file(proposed, tmp_path):
 
 
 def test_of_several_tools_the_lowest_threshold_counts(proposed):
-    samples = [*proposals("pay", 60, n_wrong=20), *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False)]
     both = [*call("pay"), *call("ask")]
     other = [*call("pay", "Bob"), *call("ask")]
     mixed = [
         *(one for i in range(30) for one in question(f"m{i}", both, (both,) * 3, right=True)),
         *question("apart", both, (other, other, both), right=True),
     ]
-    data = proposed([*samples, *mixed])
+    data = proposed([*PAID, *mixed])
     found = calibrate(data, risk=0.1, confidence=0.9, proposer="a", **NAMED).calibration
     limits = {each.id: found.threshold_of(each.measurement) for each in data}
     assert limits["m0"] == limits["apart"] == min(found.tools["pay"].threshold, found.threshold) == 0.0
@@ -197,16 +197,13 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
     path, out = write(tmp_path / "s.jsonl", samples), tmp_path / "policy.json"
     command = ["calibrate", path, "--clusterer", "actions", "--risk", 0.1, "--out", out, "--proposer"]
     done = run(*command, "a")
-    assert done.returncode == 0, done.stderr
     assert '"pay" pass where the others\' support is at least 1.000: 40 of 60 (66.7%), 0 wrong (0.0%' in done.stdout
     assert "Calls of all other tools: no threshold keeps a risk of 0.1 with confidence 0.9 on 30 of them" in done.stdout
     assert "Proposals that call nothing pass where the others' support is at least" in done.stdout
     assert "Each of these 3 statements holds with confidence 0.9 by itself." in done.stdout
     assert CalibratedPolicy.load(out).calibration.proposer == "a"
     done = run("drift", out, path, "--clusterer", "actions")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = run(*command, "x")
-    assert done.returncode == 2
+    done = run(*command, "x", code=2)
     said = " ".join(done.stderr.replace("│", "").split())
     assert 'must be an agent of the samples; got "x". The samples have a, b, c' in said
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from coe_agents.evaluation.datasets import Question
@@ -37,42 +39,32 @@ HUB_TRUTH = {
 }
 
 
-@pytest.mark.parametrize("record", [OFFICIAL_TRIVIA, HUB_TRIVIA])
-def test_triviaqa_accepts_every_alias_its_value_first(record):
-    kind, question = to_question(record)
-    # "sir henry" only repeats "Sir Henry"; "campbell bannerman" is what the official script would accept
-    assert kind == "triviaqa"
-    assert question == Question(
-        "tc_33", "Who was prime minister in 1907?", ("Campbell-Bannerman", "Sir Henry", "campbell bannerman")
-    )
+# "sir henry" only repeats "Sir Henry"; "campbell bannerman" is what the official script would accept
+TRIVIA = Question("tc_33", "Who was prime minister in 1907?", ("Campbell-Bannerman", "Sir Henry", "campbell bannerman"))
+LISTED = {**HUB_SQUAD, "answers": [{"text": text, "answer_start": 0} for text in HUB_SQUAD["answers"]["text"]]}
+UNANSWERED = replace(SQUAD, references=(), answerable=False)
+OWN = {"id": 7, "question": "Who?", "gold": ["Ann", "ann"], "context": "Ann did.", "impossible": False}
 
 
-def test_squad_as_on_the_hub_and_as_published():
-    assert to_question(HUB_SQUAD) == ("squad", SQUAD)
-    listed = [{"text": text, "answer_start": 0} for text in HUB_SQUAD["answers"]["text"]]
-    assert to_question({**HUB_SQUAD, "answers": listed}) == ("squad", SQUAD)
-    assert to_question({**HUB_SQUAD, "answers": listed, "is_impossible": False}) == ("squad", SQUAD)
-
-
-def test_squad_2_marks_what_the_passage_does_not_answer():
-    on_the_hub = {**HUB_SQUAD, "answers": {"text": [], "answer_start": []}}
-    published = {**HUB_SQUAD, "answers": [], "is_impossible": True, "plausible_answers": [{"text": "Paris"}]}
-    for record in (on_the_hub, published):
-        _, question = to_question(record)
-        assert (question.references, question.answerable) == ((), False)
-
-
-def test_truthfulqa_accepts_every_correct_answer_the_best_first():
-    kind, question = to_question(HUB_TRUTH)
-    assert (kind, question.references) == ("truthfulqa", ("They pass", "Nothing happens"))
-
-
-def test_nq_open_and_records_of_ones_own():
-    kind, question = to_question({"question": "who sang it", "answer": ["Cher"]})
-    assert (kind, question.references) == ("nq_open", ("Cher",))
-    record = {"id": 7, "question": "Who?", "gold": ["Ann", "ann"], "context": "Ann did.", "impossible": False}
-    assert to_question(record) == ("questions", Question("7", "Who?", ("Ann",), "Ann did."))
-    assert not to_question({**record, "gold": [], "impossible": True})[1].answerable
+@pytest.mark.parametrize(
+    ("record", "kind", "expected"),
+    [
+        (OFFICIAL_TRIVIA, "triviaqa", TRIVIA),
+        (HUB_TRIVIA, "triviaqa", TRIVIA),
+        (HUB_SQUAD, "squad", SQUAD),
+        (LISTED, "squad", SQUAD),
+        ({**LISTED, "is_impossible": False}, "squad", SQUAD),
+        ({**HUB_SQUAD, "answers": {"text": [], "answer_start": []}}, "squad", UNANSWERED),
+        ({**HUB_SQUAD, "answers": [], "is_impossible": True, "plausible_answers": [{}]}, "squad", UNANSWERED),
+        (OWN, "questions", Question("7", "Who?", ("Ann",), "Ann did.")),
+        ({**OWN, "gold": [], "impossible": True}, "questions", Question("7", "Who?", (), "Ann did.", False)),
+        (HUB_TRUTH, "truthfulqa", ("They pass", "Nothing happens")),  # the best first
+        ({"question": "who sang it", "answer": ["Cher"]}, "nq_open", ("Cher",)),
+    ],
+)
+def test_records_as_published_as_on_the_hub_and_of_ones_own(record, kind, expected):
+    found, question = to_question(record)
+    assert (found, question if isinstance(expected, Question) else question.references) == (kind, expected)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +72,8 @@ def test_nq_open_and_records_of_ones_own():
     [
         ({"question": "Who?"}, '"references" is missing'),
         ({"question": "Who?", "references": "Ann"}, "must be a list of strings; got 'Ann'"),
+        ({"question": "Pay", "references": [], "tools": []}, "a list of JSON schemas, at least one"),
+        ({"question": "Pay", "references": [], "tools": [{"function": None}]}, "schemas with a name"),
         ({"question": "who", "answer": [" "]}, "it has no answer"),
         ({**HUB_TRIVIA, "answer": {"value": "<unk>", "aliases": []}}, "test split is published without"),
         ({**HUB_SQUAD, "answers": ["Paris"]}, '"answers" must be a list of'),

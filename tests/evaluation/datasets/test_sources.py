@@ -41,38 +41,33 @@ def test_squad_as_published(tmp_path):
 
 
 FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": "a", "references": []}\n'
+NO_CONTEXT = {"data": [{"paragraphs": [{"qas": []}]}]}
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("name", "content", "said"),
     [
-        (FIRST + '{"question": "b"}\n', r':2: "references" is missing'),
-        (FIRST + '{"question": ', ":2: this is not JSON"),
-        (FIRST + '{"question": "b", "answer": ["c"]}', ':2: this record is of the kind "nq_'),
-        (SAME * 2 + SAME.replace('"a"', '"b"'), "mine.jsonl: questions of one id must be the same"),
-        ("\n", "holds no record"),
+        ("mine.jsonl", FIRST + '{"question": "b"}\n', r':2: "references" is missing'),
+        ("mine.jsonl", FIRST + '{"question": ', ":2: this is not JSON"),
+        ("mine.jsonl", FIRST + '{"question": "b", "answer": ["c"]}', ':2: this record is of the kind "nq_'),
+        ("mine.jsonl", SAME * 2 + SAME.replace('"a"', '"b"'), "mine.jsonl: questions of one id must be the same"),
+        ("mine.jsonl", "\n", "holds no record"),
+        (
+            "odd.json",
+            squad_document(QA, QA | {"question": None}),
+            r'\[1\].paragraphs\[0\].qas\[1\]: "question" must be',
+        ),
+        ("odd.json", {"data": {}}, 'data: "data" must be a list'),
+        ("odd.json", NO_CONTEXT, r'data\[0\]\.paragraphs\[0\]: "context" is missing'),
+        ("odd.json", {"data": [[]]}, r'data\[0\]: "paragraphs" is missing'),
+        ("odd.json", '"text"', 'odd.json: "data" is missing'),
     ],
 )
-def test_json_lines_name_the_line_at_fault(tmp_path, content, said):
-    path = tmp_path / "mine.jsonl"
-    path.write_text(content)
+def test_the_line_or_the_record_at_fault_is_named(tmp_path, name, content, said):
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(DatasetError, match=said):
         opened(str(path))
-
-
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        (squad_document(QA, QA | {"question": None}), r'data\[1\].paragraphs\[0\].qas\[1\]: "question" must be'),
-        ({"data": {}}, 'data: "data" must be a list'),
-        ({"data": [{"paragraphs": [{"qas": []}]}]}, r'data\[0\]\.paragraphs\[0\]: "context" is missing'),
-        ({"data": [[]]}, r'data\[0\]: "paragraphs" is missing'),
-        ("text", 'odd.json: "data" is missing'),
-    ],
-)
-def test_a_document_names_the_record_at_fault(tmp_path, document, said):
-    with pytest.raises(DatasetError, match=said):
-        opened(written(tmp_path / "odd.json", document))
 
 
 def test_what_cannot_be_read_is_said(tmp_path):

@@ -17,18 +17,11 @@ CORRECT = [True, True, False, True, False]
 UNSURE = [0.1, 0.2, 0.2, 0.5, 0.9]
 
 
-def drawn(digits):
-    generator = np.random.default_rng(1)
-    correct = generator.random(300) < 0.6
-    return {"correct": correct, "uncertainty": np.round(generator.random(300) - 0.4 * correct, digits)}
-
-
-def test_auroc_by_hand():
+def test_auroc_and_the_curve_by_hand_share_ties():
     # pairs (wrong, right): 0.2 against 0.1, 0.2, 0.5: 1 + 1/2 + 0; 0.9 against all: 3; of 6
     assert auroc(correct=CORRECT, uncertainty=UNSURE) == pytest.approx(4.5 / 6)
-
-
-def test_the_curve_by_hand_shares_ties():
+    assert math.isnan(auroc(correct=[True, True], uncertainty=[1, 2]))  # no wrong one
+    assert aurac(correct=[True, True], uncertainty=[1, 2]) == 1.0
     # the two at 0.2 are right by one half each: 1, 1.5/2, 2/3, 3/4, 3/5
     curve = accuracy_rejection_curve(correct=CORRECT, uncertainty=UNSURE)
     np.testing.assert_allclose(curve.coverage, [0.2, 0.4, 0.6, 0.8, 1.0])
@@ -70,19 +63,14 @@ def test_refuses(correct, uncertainty, message):
         rejection_accuracy(correct=[True], uncertainty=[0], retention=80)
 
 
-def test_one_class_has_no_auroc():
-    assert math.isnan(auroc(correct=[True, True], uncertainty=[1, 2]))
-    assert aurac(correct=[True, True], uncertainty=[1, 2]) == 1.0
-
-
-def shares(seed, n=200):
+def shares(seed, n=200, digits=1):
     """Some rows are wholly right or wrong, some half right, some by another share."""
     generator = np.random.default_rng(seed)
     correct = generator.choice([0.0, 1.0, 0.5, 1 / 3, 0.75], n, p=[0.3, 0.4, 0.1, 0.1, 0.1])
-    return {"correct": correct, "uncertainty": np.round(generator.random(n) - 0.4 * correct, 1)}
+    return {"correct": correct, "uncertainty": np.round(generator.random(n) - 0.4 * correct, digits)}
 
 
-@pytest.mark.parametrize("rows", [*map(shares, range(6)), *map(drawn, (0, 1, 6))])
+@pytest.mark.parametrize("rows", [*map(shares, range(6)), shares(6, digits=0), shares(7, digits=6)])
 def test_the_area_agrees_with_scikit_learn_where_shares_of_right_are_weights(rows):
     # each row twice, as wrong and as right
     wrong, weights = np.repeat([True, False], len(rows["correct"])), [1.0 - rows["correct"], rows["correct"]]

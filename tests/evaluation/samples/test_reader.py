@@ -60,22 +60,14 @@ def test_the_order_of_lines_and_their_files_change_nothing(tmp_path):
         (row(calls=[{"name": "pay"}]), r's.jsonl:2: "calls" and "tools" must be readable as an action; a call must'),
         (row(calls=[pay(math.nan)]), r"s.jsonl:2: .*numbers must be finite; got nan"),
         (row(calls=[pay("x" * 100_001)]), r"s.jsonl:2: .*at most 100000 characters"),
+        (row(index=7), r"s.jsonl:2: question 'q1' has this agent, round and index at .*s.jsonl:1"),
+        (row(index=1) | {"question": "Another?"}, r"s.jsonl:2: another question has the id 'q1'"),
     ],
 )
-def test_a_malformed_line_is_named(tmp_path, line, message):
-    raw = line if isinstance(line, bytes) else (line if isinstance(line, str) else json.dumps(line)).encode()
+def test_a_line_that_is_malformed_or_there_already_is_named(tmp_path, line, message):
     path = tmp_path / "s.jsonl"
-    path.write_bytes(json.dumps(row(index=7)).encode() + b"\n" + raw + b"\n")
+    path.write_text(f"{json.dumps(row(index=7))}\n{line if isinstance(line, str) else json.dumps(line)}\n")
     with pytest.raises(SamplesError, match=message):
-        Samples([path])
-
-
-def test_a_response_twice_and_an_id_twice_are_named(tmp_path):
-    path = write(tmp_path / "s.jsonl", [row(), row(index=1), row()])
-    with pytest.raises(SamplesError, match=r"s.jsonl:3: question 'q1' has this agent, round and index at .*s.jsonl:1"):
-        read(path)
-    path = write(tmp_path / "t.jsonl", [row(), row(index=1) | {"question": "Another?"}])
-    with pytest.raises(SamplesError, match=r"t.jsonl:2: another question has the id 'q1'"):
         read(path)
 
 

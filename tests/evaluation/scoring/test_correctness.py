@@ -22,6 +22,9 @@ def verdict(name, answer, references=(), verdicts=()):
         ("reference_or_label", "x", ["x"], [False], True),  # the judge knew one alias only
         ("reference_or_label", "x", ["y"], [True, False], 0.5),
         ("reference_or_label", "x", [], [None], None),
+        ("reference_or_label", "I don't know.", ["I don't know."], [True], 0),  # to decline is never right
+        ("reference_or_label", "", [""], [True], 0),
+        ("label", "I don't know.", [], [None], None),
         ("reference_or_any_label", "x", ["y"], [False, None, True], True),  # one yes is enough
         ("reference_or_any_label", "x", ["y"], [False, None], False),
         ("f1", "the city of Paris", ["Paris"], [], True),  # 2 * 1 / (3 + 1) = 0.5
@@ -33,12 +36,6 @@ def verdict(name, answer, references=(), verdicts=()):
 )
 def test_criteria_by_hand(name, answer, references, verdicts, expected):
     assert verdict(name, answer, references, verdicts) == expected
-
-
-@pytest.mark.parametrize("answer", ["I don't know.", ""])
-def test_declining_is_never_right(answer):
-    assert verdict("reference_or_label", answer, [answer], [True]) == 0
-    assert verdict("label", answer, [], [None]) is None
 
 
 def test_same_meaning_asks_an_entailment_model_with_the_question():

@@ -1,0 +1,73 @@
+"""A mistake in a command ends it with status 2 before it writes anything, and is named with what to do."""
+
+import re
+import shlex
+import shutil
+
+import pytest
+
+from tests.cli.command import assert_names_argument, run
+
+SEEN = "seen with a probability of its own"
+MISTAKES = [
+    ("nonsense", "No such command"),
+    ("ask", "Missing argument"),
+    ("ask ' '", "question"),
+    ("ask Q? --confi x", "No such option"),
+    ("ask Q? --config none.toml", "none.toml"),
+    ("evaluate --out new", "Missing option '--dataset'"),
+    ("score s.samples.jsonl --correctness entailment", "needs an entailment model"),
+    ("score s.samples.jsonl --correctness judge", "needs a judge model"),
+    ("evaluate --dataset data.jsonl --config coe.toml --out new --correctness entailment", '"entailment" needs'),
+    ("run --dataset data.jsonl --config coe.toml --out new --correctness entailment", "needs an entailment model"),
+    ("score s.samples.jsonl --clusterer normalized --config coe.toml", "cannot be combined with --config"),
+    ("score s.samples.jsonl --clusterer normalised", "got 'normalised'. Did you mean"),
+    ("score s.samples.jsonl --claims overlap", "*.claims.jsonl"),
+    ("score broken.jsonl", "broken.jsonl:2: this is not JSON"),
+    ("reproduce all --out new --samples s.samples.jsonl --dataset tinyworld", "cannot be combined with --dataset"),
+    ("reproduce all --out new --samples s.samples.jsonl --agents a,z", "must name agents of the files; got z"),
+    ("reproduce all --out new --dataset tinyworld --dataset squad --dataset nq_open", "at most two"),
+    ("sample --out new --dataset tinyworld --split test", 'tinyworld has no split "test"'),
+    ("sample --out new --dataset tinyworld --with-context", "has no passage"),
+    ("sample --out new --dataset tinyworld --actors 2", "--engine ray"),
+    ("calibrate s.samples.jsonl --risk 0.4 --out p.json --score vote_shares", 'Did you mean "vote_share"?'),
+    ("calibrate s.samples.jsonl --risk 0.4 --out p.json --score p_false", "must be computable of one new question"),
+    ("calibrate s.samples.jsonl --risk 0.4 --out p.json --score support", "must judge the group's answer"),
+    ("calibrate s.samples.jsonl --risk 0.4 --out p.json --score no_such_module:score", "cannot be imported"),
+    ("compare s.samples.jsonl --policies coe.toml,coe.toml", "--policies: each file must be given once"),
+    ("compare decided --correctness f1", "runs are compared as they were judged"),
+    ("report decided decided decided --out o", "coe-agents compare"),
+    ("serve --host 0.0.0.0", "without a key the server listens at 127.0.0.1 only"),
+    ("serve --host ::", "without a key the server listens at 127.0.0.1 only"),
+    ("serve --host localhost", "without a key the server listens at 127.0.0.1 only"),
+    ("serve --api-key-env COE_MISSING", '"COE_MISSING" must hold a key; it is not set'),
+    ("serve --api-key-env COE_BLANK", '"COE_BLANK" must hold a key; it is not set'),
+    ("drift policy.json", "or --follow FILE"),
+    ("drift policy.json --until-end", "it needs --follow"),
+    ("drift policy.json s.samples.jsonl --follow x", "it reads no samples"),
+    ("drift policy.json --follow x --min-seen 1.5", '"min_seen" must be a number above 1e-100 and at most 1; got 1.5'),
+    ("audit --store store.sqlite --right", "needs the id of a case"),
+    ("audit --store store.sqlite --rule 1 --right --wrong", "cannot be combined with --right"),
+    ("audit --store store.sqlite --rule none --right", "there is no case 'none' in the store. List those that wait"),
+    ("audit --store store.sqlite --rule none", "a ruling must say what is right. Add --right, --wrong or --answer"),
+    # weighted errors enter no count
+    ("calibrate ruled.samples.jsonl --risk 0.3 --out p.json", SEEN),
+    ("drift policy.json ruled.samples.jsonl", SEEN),
+    ("compare ruled.samples.jsonl --policies coe.toml", SEEN),
+    ("score ruled.samples.jsonl", SEEN),
+    ("report ruled.samples.jsonl --out page.html", SEEN),
+]
+
+
+@pytest.mark.parametrize(("command", "says"), MISTAKES)
+def test_a_mistake_is_named_and_nothing_is_written(made, tmp_path, monkeypatch, command, says):
+    shutil.copytree(made, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    monkeypatch.setenv("COE_BLANK", "  ")
+    before = sorted((tmp_path / "copy").rglob("*"))
+    done = run(*shlex.split(command), code=2)
+    assert says in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    assert sorted((tmp_path / "copy").rglob("*")) == before
+    if re.search("Invalid value for '[^-]", done.stderr):
+        assert_names_argument(done.stderr)

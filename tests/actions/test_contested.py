@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy as scipy_entropy
 
-from coe_agents.actions import (
-    ActionMatch,
-    AnyOrder,
-    Ignore,
-    Meaning,
-    Text,
-    Within,
-    canonical_action,
-    contested,
-)
+from coe_agents.actions import ActionMatch, AnyOrder, Ignore, Meaning, Text, Within, canonical_action, contested
 from coe_agents.actions.contested import _Split
 from coe_agents.clustering import NormalizedMatch
 

@@ -97,22 +97,20 @@ def test_rules(rule, values, found):
     assert labels(texts, compare={"f.x": rule}) == found
 
 
+ONE = {"x": 1}
+
+
 @pytest.mark.parametrize(
     ("actions", "compare", "found"),
     [
         # an argument that is left out equals a given one only if it is ignored
-        ([[("f", {})], [("f", {"x": 1})], [("f", {"x": 2})]], {"x": Within(absolute=5)}, [0, 1, 1]),
-        ([[("f", {})], [("f", {"x": 1})], [("f", {"x": 2})]], {"x": Ignore()}, [0, 0, 0]),
+        ([[("f", {})], [("f", ONE)], [("f", {"x": 2})]], {"x": Within(absolute=5)}, [0, 1, 1]),
+        ([[("f", {})], [("f", ONE)], [("f", {"x": 2})]], {"x": Ignore()}, [0, 0, 0]),
         # the rule of a tool comes before that of all
         ([[(name, {"x": x})] for name in "fg" for x in (1, 2)], {"x": Ignore(), "g.x": Exact()}, [0, 0, 1, 2]),
         # parallel calls are paired by tool
         (
-            [
-                [("a", {"x": 1}), ("b", {"x": 1.01})],
-                [("b", {"x": 1}), ("a", {"x": 1})],
-                [("a", {"x": 1})],
-                [("a", {"x": 1})] * 2,
-            ],
+            [[("a", ONE), ("b", {"x": 1.01})], [("b", ONE), ("a", ONE)], [("a", ONE)], [("a", ONE)] * 2],
             {"x": Within(absolute=0.05)},
             [0, 0, 1, 2],
         ),

@@ -93,9 +93,8 @@ def test_langchain_cannot_complete_an_invalid_call_in_a_stream(text):
 
 
 def test_arguments_may_be_json_in_a_text():
-    assert called(read('<tool_call>{"name": "pay", "arguments": "{\\"to\\": \\"Ann\\"}"}</tool_call>')) == [
-        ("pay", {"to": "Ann"})
-    ]
+    found = called(read('<tool_call>{"name": "pay", "arguments": "{\\"to\\": \\"Ann\\"}"}</tool_call>'))
+    assert found == [("pay", {"to": "Ann"})]
     assert read('<tool_call>{"name": "pay", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}</tool_call>').invalid
 
 
@@ -105,9 +104,8 @@ def test_a_call_in_a_thought_is_only_considered():
     assert reply.content == f"<think>Perhaps {PAY}?</think>No."
     assert read(f"<think>Perhaps {PAY}", "length").calls == ()
     assert called(read(f"Perhaps {PAY}?</think>{ASK}", is_thinking=True)) == [("ask", {})]
-    assert called(read('<tool_call>{"name": "w", "arguments": {"x": "</think>"}}</tool_call>')) == [
-        ("w", {"x": "</think>"})
-    ]
+    quoting = read('<tool_call>{"name": "w", "arguments": {"x": "</think>"}}</tool_call>')
+    assert called(quoting) == [("w", {"x": "</think>"})]
 
 
 def tokenizer_with(*added, is_special):

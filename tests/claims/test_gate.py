@@ -35,14 +35,10 @@ def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
 
 
 def test_reasoning_is_no_part_of_a_draft_and_supports_nothing():
-    said = {
-        "a": ["<think>Maybe Rome?</think>Ada died in London."],
-        "b": ["<think>Ada died in London.</think>I don't know."],
-    }
+    said = {"a": ["<think>Rome?</think>Ada died in London."], "b": ["<think>Ada died in London.</think>I don't know."]}
     (found,) = Claims().decide([responses(said)])
-    assert [(claim["text"], claim["start"], claim["support_between"]) for claim in found["claims"]] == [
-        ("Ada died in London.", 0, 0.0)
-    ]
+    (claim,) = found["claims"]
+    assert (claim["text"], claim["start"], claim["support_between"]) == ("Ada died in London.", 0, 0.0)
 
 
 def test_names_and_order_of_agents_change_nothing():

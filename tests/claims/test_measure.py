@@ -23,9 +23,8 @@ def test_names_and_order_change_nothing_and_weights_count():
     weights = [1.0, 1.0, 3.0, 3.0, 1.0]
     found = measure_claims(JUDGED, AGENTS, drafted_by="a", draft=0, weights=weights)
     names = [new[AGENTS[place]] for place in order]
-    again = measure_claims(
-        JUDGED[:, order], names, drafted_by="z", draft=2, weights=[weights[place] for place in order]
-    )
+    moved = [weights[place] for place in order]
+    again = measure_claims(JUDGED[:, order], names, drafted_by="z", draft=2, weights=moved)
     assert found.between.tolist() == again.between.tolist() == [0.5, 0.0]
     assert np.allclose(found.coe, again.coe)
     assert measure_claims(JUDGED, AGENTS, drafted_by="a", weights=[1, 1, 0, 0, 1]).between.tolist() == [0.5, 0.0]

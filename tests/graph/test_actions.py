@@ -25,9 +25,8 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
     (call,) = decision["calls"]
     assert (call["name"], call["args"]["amount"]) == ("pay", 5)
     assert [{key: made[key] for key in ("name", "args", "id")} for made in message.tool_calls] == [call]
-    assert decision["contested"]["candidates"] == {
-        "pay.amount": [{"value": 5, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
-    }
+    amounts = [{"value": 5, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
+    assert decision["contested"]["candidates"] == {"pay.amount": amounts}
     assert 'two of three agents propose "pay(amount=5' in decision["reason"]
 
 

@@ -41,11 +41,8 @@ def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():
     compiled = graph.compile()
     result, other = compiled.invoke({"question": "Q"}), asyncio.run(compiled.ainvoke({"question": "Q"}))
     assert result["steps"] == other["steps"]
-    assert [(step["question"], step["answer"]) for step in result["steps"]] == [
-        ("Q", "one"),
-        ("one", "two"),
-        ("two", None),
-    ]
+    steps = [(step["question"], step["answer"]) for step in result["steps"]]
+    assert steps == [("Q", "one"), ("one", "two"), ("two", None)]
     assert (result["ended"], result["decision"]["action"]) == ("withheld", "abstain")
     assert "x" not in [request["question"] for agent in agents for request in agent.requests]
 

@@ -61,15 +61,12 @@ def test_what_cannot_work_is_refused_before_any_agent_is_asked(context, error, s
     assert not any(agent.requests for agent in agents)
 
 
-def test_a_threshold_that_the_policy_does_not_have_is_refused():
+def test_a_threshold_that_the_policy_lacks_and_agents_that_could_not_decide_alone_are_refused():
     with pytest.raises(ValueError, match='"max_coe" of the context needs a policy whose threshold it is; got Regime'):
         build(policy=RegimePolicy(0.5, 0.3)).invoke(ASKED, context={"max_coe": 0.4})
     own = Deciding(Decision("abstain"), aleatoric_threshold=0.5, epistemic_threshold=0.5)
     with pytest.raises(ValueError, match="got Deciding, with none to change"):
         build(policy=own).invoke(ASKED, context={"aleatoric_threshold": 0.4})
-
-
-def test_agents_that_could_not_decide_alone_are_refused():
     heard = ScriptedAgent("a", ["x"], weight=0), ScriptedAgent("b", ["x"])
     with pytest.raises(ValueError, match="one with a weight above 0"):
         build(*heard).invoke(ASKED, context={"agents": ["a"]})

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
@@ -147,46 +148,57 @@ def test_an_answer_of_the_policys_own_passes_the_same_gate(decided, action, answ
 
 
 @pytest.mark.parametrize(
-    ("agents", "options", "message"),
+    ("agents", "options", "error", "message"),
     [
-        ([], {}, "at least one agent"),
-        (["a"], {"history": "none"}, r'"history" must be one of conversation, question; got .none.'),
-        (["a", "a"], {}, "got 'a' twice"),
-        (["cluster"], {}, "got 'cluster'"),
-        (["a"], {"min_agents": 2}, r'"min_agents" must be an integer in .1, 1.'),
+        ([], {}, ValueError, "at least one agent"),
+        (["a"], {"history": "none"}, ValueError, r'"history" must be one of conversation, question; got .none.'),
+        (["a", "a"], {}, ValueError, "got 'a' twice"),
+        (["cluster"], {}, ValueError, "got 'cluster'"),
+        (["a"], {"min_agents": 2}, ValueError, r'"min_agents" must be an integer in .1, 1.'),
+        (
+            ["b", "\ud800"],
+            {},
+            ValueError,
+            r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename',
+        ),
+        ([3], {}, TypeError, r'a name of "agents" must be a string; got 3\. Rename'),
+        ([CountingModel()], {}, TypeError, "Wrap a chat model"),
+        (
+            ["a"],
+            {"clusterer": NormalizedMatch},
+            TypeError,
+            r'"clusterer" must be .*, not a class; got Norm.*\. Call it',
+        ),
+        (
+            ["a"],
+            {"strategies": {"conflict": Debate}},
+            TypeError,
+            r"a strategy must be .*, not a class; got Debate\. Call",
+        ),
+        (["a"], {"canonicalize": "short"}, TypeError, r'"canonicalize" must be a function .*; got .short.\. Pass'),
+        (["a"], {"divergence": lambda p, q: 1.0}, ValueError, "must return"),
+        (["a"], {"divergence": lambda p, q: None}, TypeError, "must return"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, message):
-    with pytest.raises(ValueError, match=message):
-        graph(*(ScriptedAgent(name, ["x"]) for name in agents), **options)
-
-
-def test_a_bare_model_is_refused_with_what_to_do():
-    with pytest.raises(TypeError, match="Wrap a chat model"):
-        graph(CountingModel())
-
-
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"clusterer": NormalizedMatch}, r'"clusterer" must be an object, not a class; got NormalizedMatch\. Call it'),
-        ({"strategies": {"conflict": Debate}}, r"a strategy must be an object, not a class; got Debate\. Call it"),
-        ({"canonicalize": "short"}, r'"canonicalize" must be a function .*; got \'short\'\. Pass'),
-    ],
-)
-def test_wrong_parts_are_refused_before_any_agent_is_paid_for(parts, message):
-    with pytest.raises(TypeError, match=message):
-        graph(*trio(), **parts)
-
-
-@pytest.mark.parametrize("name", ["\ud800", "a\udcff"])
-def test_an_agents_name_is_text_that_can_be_encoded(name):
-    with pytest.raises(ValueError, match=r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename'):
-        graph(ScriptedAgent("b", ["Paris"]), ScriptedAgent(name, ["Paris"]))
-    with pytest.raises(TypeError, match=r'a name of "agents" must be a string; got 3\. Rename'):
-        graph(ScriptedAgent(3, ["Paris"]))
+def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, error, message):
+    made = [one if isinstance(one, CountingModel) else ScriptedAgent(one, ["x"]) for one in agents]
+    with pytest.raises(error, match=message):
+        graph(*made, **options)
 
 
 def test_a_regime_out_of_reach_is_said_at_build_time():
     with pytest.warns(UserWarning, match="can never see the regimes conflict, unknown"):
         graph(*trio()[:2], policy=RegimePolicy(0.5, 0.8))
+
+
+def test_a_divergence_may_be_a_function():
+    def squared(p, q):
+        return float(np.square(p - q).sum() / 2)
+
+    agents = [ScriptedAgent(name, [text] * 5) for name, text in (("a", "yes"), ("b", "no"))]
+    decision = decide(*agents, policy=RegimePolicy(0.5, 0.3), divergence=squared)
+    # each row is (1, 0) against (1/2, 1/2): (1/4 + 1/4) / 2
+    assert (decision["epistemic"], decision["divergence"], decision["regime"]) == (0.25, "squared", "conflict")
+    assert decision["interval"][0] <= decision["coe"] <= decision["interval"][1]
+    # rescaled by log 2 / 0.25, so that thresholds in nats keep their meaning
+    assert "rescaled to 0.693" in decision["reason"]

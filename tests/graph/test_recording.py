@@ -1,6 +1,5 @@
 import asyncio
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 
@@ -198,11 +197,8 @@ def test_what_a_ruling_says_about_each_response(correct, answer, verdicts):
     rows = list(sample_rows(case))
     assert [row["correct"] for row in rows] == [*verdicts, None]
     assert {row["seen_probability"] for row in rows} == {0.1}
-    assert Counter(tuple(row["references"]) for row in rows) == {
-        tuple(filter(None, ["Lyon" if correct else answer])): 7
-    }
-    line = case_row(case)
-    assert line == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"]}
+    assert [row["references"] for row in rows] == [[*filter(None, ["Lyon" if correct else answer])]] * 7
+    assert case_row(case) == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"]}
 
 
 def test_a_person_who_abstains_says_nothing():

@@ -7,7 +7,8 @@ from coe_agents import CoECouncil, SupportPolicy
 from coe_agents.actions import canonical_action
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, PAY, SURE, THREAD, UNSURE, Bank, agent, call, judges, says
+from tests.middleware.agents import SURE, THREAD, UNSURE, Bank, agent, judges
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, says
 
 
 class Member:

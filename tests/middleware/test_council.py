@@ -16,7 +16,8 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, LOOKS, PAY, THREAD, Bank, call, replies, says
+from tests.middleware.agents import THREAD, Bank
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members, run_council
 from tests.policy.test_calibrated import CALIBRATION
 
@@ -62,11 +63,7 @@ def test_all_participants_are_shown_the_same():
 
 @pytest.mark.parametrize(
     ("own", "usual"),
-    [
-        ({}, {"n_samples": 1, "timeout": 30.0}),
-        ({"timeout": 5.0}, {"n_samples": 1}),
-        ({"n_samples": 2}, {"timeout": 30}),
-    ],
+    [({}, {"n_samples": 1, "timeout": 30}), ({"timeout": 5}, {"n_samples": 1}), ({"n_samples": 2}, {"timeout": 30})],
 )
 def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_differ(own, usual):
     requests = []
@@ -188,9 +185,8 @@ def test_a_failing_clusterer_closes_the_gate():
             raise RuntimeError("secret text")
 
     for options in ({}, {"policy": None, "adaptive": True}):
-        state, transfers = run_council(
-            members(AGAINST, AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options
-        )
+        options |= {"clusterer": Broken(), "max_blocked": 1}
+        state, transfers = run_council(members(AGAINST, AGAINST), says(call(**TEN)), **options)
         assert transfers == []
         assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
 
@@ -251,9 +247,7 @@ UNFIT = {
     "no id": AIMessage("", tool_calls=[call(id=None, **TEN)]),
     "an empty id": AIMessage("", tool_calls=[call(id="", **TEN)]),
     "unreadable, without an id": AIMessage("", invalid_tool_calls=[unreadable(id_=None)]),
-    "unreadable, with the id of another": AIMessage(
-        "", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable("balance")]
-    ),
+    "one good, one with its id": AIMessage("", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable("balance")]),
     "not a number": AIMessage("", tool_calls=[call(to="Ann", amount=float("nan"))]),
 }
 

@@ -10,7 +10,7 @@ from langchain_core.messages.tool import invalid_tool_call
 
 from coe_agents import ModelAgent, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, Weather, call, says, weather
+from tests.middleware.calls import ANN, BOB, DONE, Weather, call, says, weather
 from tests.middleware.council import Member, members, run_council
 
 EVE = says(call(to="Eve", amount=99))

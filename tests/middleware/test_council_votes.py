@@ -13,7 +13,8 @@ from coe_agents.actions import ActionMatch, Within, canonical_action
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, LOOKS, PAY, THREAD, Bank, call, replies, says
+from tests.middleware.agents import THREAD, Bank
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members
 
 GATED = ["transfer_money"]
@@ -136,11 +137,8 @@ AMOUNTS = (10, 9, 8, 7, None, "down")
 
 
 def proposing(name, said, weight):
-    return Several(
-        name,
-        *(None if one == "down" else [] if one is None else [call(to="Ann", amount=one)] for one in said),
-        weight=weight,
-    )
+    given = {"down": None, None: []}
+    return Several(name, *(given[one] if one in given else [call(to="Ann", amount=one)] for one in said), weight=weight)
 
 
 SAID = st.lists(
@@ -306,10 +304,8 @@ def test_a_conversation_without_what_was_withheld():
 
 def test_only_the_gated_calls_of_a_message_are_compared():
     for ways, runs in (("aad", True), ("add", False)):
-        bank = Bank()
-        agent = council_agent(
-            members(*(WAYS[way] for way in ways)), bank, says(LOOKS, call(**TEN)), DONE, tools=GATED, policy=None
-        )
+        bank, agents = Bank(), members(*(WAYS[way] for way in ways))
+        agent = council_agent(agents, bank, says(LOOKS, call(**TEN)), DONE, tools=GATED, policy=None)
         state = agent.invoke(PAY, THREAD)
         assert bool(bank.transfers) == runs
         assert [reply.status for reply in replies(state)] == ["success" if runs else "error"] * 2
@@ -338,7 +334,7 @@ def test_the_drivers_own_model_is_no_member():
         ({}, True),
         ({"temperature": 0.3, "seed": 1}, True),
         ({"model": "n"}, False),
-        ({"base_url": "http://localhost:2/v1"}, False),
+        ({"base_url": "http://x/v1"}, False),
     ],
 )
 def test_a_model_is_its_name_at_an_address(other, is_same):

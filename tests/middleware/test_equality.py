@@ -19,7 +19,8 @@ from coe_agents.middleware.deliberation import Deliberation, Proposals
 from coe_agents.middleware.parsing import parsers_of
 from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import PAY, THREAD, replies, says
+from tests.middleware.agents import THREAD
+from tests.middleware.calls import PAY, replies, says
 from tests.middleware.council import council_agent, members
 
 DONE = AIMessage("Done.")
@@ -107,25 +108,16 @@ def test_schema_alternatives(kind, driver, others):
     assert len(runs(kind, *xs(others, others, others))[0]) == 1
 
 
+UNITS = {"enum": ["mg", "Mg"]}
+THEN = {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}
 NODE = {
     "type": "object",
     "properties": {"x": {"$ref": "#/$defs/node"}},
-    "$defs": {
-        "node": {
-            "type": "object",
-            "properties": {
-                "unit": {"enum": ["mg", "Mg"]},
-                "then": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
-            },
-        }
-    },
+    "$defs": {"node": {"type": "object", "properties": {"unit": UNITS, "then": THEN}}},
 }
 
 
-@pytest.mark.parametrize(
-    "clusterer",
-    [None, ActionMatch(compare={"x": Meaning(NormalizedMatch())})],
-)
+@pytest.mark.parametrize("clusterer", [None, ActionMatch(compare={"x": Meaning(NormalizedMatch())})])
 @pytest.mark.parametrize(
     ("kind", "of"),
     [
@@ -134,7 +126,7 @@ NODE = {
         (Dose, lambda unit: {"unit": unit}),
         (Dose, lambda unit: {"then": {"then": {"unit": unit}}}),
         (NODE, lambda unit: {"then": {"unit": unit}}),
-        ({"type": "object", "properties": {"x": {"enum": ["mg", "Mg"]}}}, lambda unit: unit),
+        ({"type": "object", "properties": {"x": UNITS}}, lambda unit: unit),
     ],
 )
 def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
@@ -281,9 +273,8 @@ def count_calls(work):
 def test_the_work_grows_with_the_number_of_arguments(is_parsed, step):
     def rule(n):
         fields = {f"a{place}": (int, ...) for place in range(n)}
-        act = StructuredTool.from_function(
-            print, name="act", description="A.", args_schema=create_model("act", **fields)
-        )
+        model = create_model("act", **fields)
+        act = StructuredTool.from_function(print, name="act", description="A.", args_schema=model)
         calls = [{"name": "act", "args": dict.fromkeys(fields, own * step)} for own in range(4)]
         rows = [create_response("m", "", index=place, calls=[own]) for place, own in enumerate(calls[1:])]
         proposals = Proposals(

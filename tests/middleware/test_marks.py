@@ -11,22 +11,10 @@ from langgraph.types import Command
 from coe_agents.errors import ConfigurationError
 from coe_agents.middleware import marks
 from coe_agents.middleware.verdict import fingerprint
-from tests.middleware.agents import (
-    ANN,
-    APPROVE,
-    BOB,
-    DONE,
-    PAY,
-    SURE,
-    THREAD,
-    UNSURE,
-    Bank,
-    call,
-    decide,
-    requests,
-    says,
-)
+from tests.middleware.agents import SURE, THREAD, UNSURE, Bank
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, says
 from tests.middleware.council import asking, council_agent, gated, members
+from tests.middleware.people import APPROVE, decide, requests
 
 AGAINST = [[call(**BOB)], "Done."]
 

@@ -20,21 +20,10 @@ from coe_agents._steps import arun_steps, run_steps
 from coe_agents.middleware import once
 from coe_agents.middleware.guard import is_edited
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import (
-    ANN,
-    APPROVE,
-    BOB,
-    DONE,
-    PAY,
-    THREAD,
-    Bank,
-    call,
-    decide,
-    edit,
-    replies,
-    says,
-)
+from tests.middleware.agents import THREAD, Bank
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
 from tests.middleware.council import AGREE, asking, council_agent, gated, members
+from tests.middleware.people import APPROVE, decide, edit
 
 BOTH = [[call(**ANN), call(**BOB)], "Done."]
 TWO = says(call(**ANN, id="c1"), call(**BOB, id="c2"))
@@ -283,10 +272,8 @@ def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(store
 
     bank.tools = [transfer_money]
     compiled = stored(bank, store)
-    for resume in (
-        lambda: compiled.invoke(Command(resume="yes"), THREAD),
-        lambda: replay(compiled, Command(resume="yes")),
-    ):
+    yes = Command(resume="yes")
+    for resume in (lambda: compiled.invoke(yes, THREAD), lambda: replay(compiled, yes)):
         if not bank.transfers:
             compiled.invoke(PAY, THREAD)
         if store is not None:

@@ -154,18 +154,13 @@ KINDS = [
 ]  # fmt: skip
 TEXTS = ["", "1", "1.0", "mg", "Mg", "a", "A", "a ", "$set", "2026-01-01", "2026-01-01T00:00:00Z", "1e400", "nan"]
 TEXTS += ["12345678-1234-5678-1234-567812345678", "http://a.b/c", "/a//b", "P1D", "[a]"]
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.sampled_from([0, 1, 2, -0.0, 0.0, 1.0, 4.9e-10, 0.1, 10**20])
-    | st.sampled_from(TEXTS)
-)
+SCALARS = st.none() | st.booleans() | st.sampled_from([0, 1, 2, -0.0, 0.0, 1.0, 4.9e-10, 0.1, 10**20, *TEXTS])
 NAMES = st.sampled_from(["text", "dry_run", "loud", "inner", "x", "y", "on", "1", "01", "$set", "$$set", "$json"])
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=5
 )
 NOTES = st.fixed_dictionaries(
-    {"text": st.sampled_from("ab")}, optional={"dry_run": st.booleans(), "loud": st.booleans(), "on": st.booleans()}
+    {"text": st.sampled_from("ab")}, optional=dict.fromkeys(("dry_run", "loud", "on"), st.booleans())
 )
 
 
@@ -195,9 +190,8 @@ class Tool:
             self.received.append(arguments)
             return "ran"
 
-        self.tool = StructuredTool.from_function(
-            act, name="act", description="Acts.", args_schema=create_model("act", **fields)
-        )
+        model = create_model("act", **fields)
+        self.tool = StructuredTool.from_function(act, name="act", description="Acts.", args_schema=model)
         self.parsers = parsers_of([self.tool])
 
     def receives(self, args):

@@ -16,31 +16,10 @@ from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.state import CoEState
 from coe_agents.middleware.open_calls import close_calls
-from tests.middleware.agents import (
-    AGAINST,
-    ANN,
-    APPROVE,
-    BOB,
-    DONE,
-    LOOKS,
-    PAY,
-    SURE,
-    THREAD,
-    UNSURE,
-    Bank,
-    Weather,
-    agent,
-    call,
-    decide,
-    edit,
-    judged_by,
-    judges,
-    replies,
-    requests,
-    says,
-    weather,
-)
+from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
 from tests.middleware.council import Member, council_agent, members
+from tests.middleware.people import APPROVE, decide, edit, requests
 
 NINE = [[call(to="Ann", amount=9)], "Done."]
 REJECT = {"type": "reject", "message": "too much"}
@@ -350,9 +329,8 @@ def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_agai
         bank = Bank()
         for judge in agents:
             judge.requests.clear()
-        compiled = agent(
-            outer.compile(), bank, both, question=lambda request: request.tool_call["args"]["to"], **options
-        )
+        asks = {**options, "question": lambda request: request.tool_call["args"]["to"]}
+        compiled = agent(outer.compile(), bank, both, **asks)
         (asked,) = compiled.invoke(PAY, THREAD)["__interrupt__"]
         assert asked.value == {"question": "Ann"}
         with pytest.raises(ValidationError):  # not taken for a failure of the gate

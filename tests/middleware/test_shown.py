@@ -17,21 +17,9 @@ from coe_agents import CoEMiddleware, prompts
 from coe_agents.middleware import describe_call
 from coe_agents.middleware.reviewer import about_call
 from coe_agents.prompts import MAX_REVIEWED
-from tests.middleware.agents import (
-    ANN,
-    APPROVE,
-    BOB,
-    LOOKS,
-    PAY,
-    THREAD,
-    Bank,
-    agent,
-    call,
-    decide,
-    edit,
-    judged_by,
-    says,
-)
+from tests.middleware.agents import THREAD, Bank, agent, judged_by
+from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, says
+from tests.middleware.people import APPROVE, decide, edit
 
 CY = {"to": "Cy", "amount": 3}
 

@@ -36,12 +36,8 @@ TOML = 'format = "coe-agents agent weights 1"\n[weights]\n'
         ("weights.json", "", "cannot be read: "),
         ("weights.json", '{"format": "another", "weights": {"a": 1.0}}', "is not a weights file of the format"),
         ("weights.json", '{"format": "coe-agents agent weights 1"}', "is damaged: 'weights'"),
-        (
-            "weights.json",
-            '{"format": "coe-agents agent weights 1", "weights": {"a": 0}}',
-            "is damaged: .* none above 0",
-        ),
         ("weights.toml", f"{TOML}a = 1.0\na = 2.0", "cannot be read: "),
+        ("weights.toml", f"{TOML}a = 0", "is damaged: .* none above 0"),
         ("weights.toml", f"{TOML}a = nan", "is damaged: .*'a' must be"),
     ],
 )

@@ -9,12 +9,7 @@ from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy.estimators import ESTIMATORS
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment
-from coe_agents.uncertainty import (
-    cluster_distributions,
-    collaborative_entropy,
-    entropy,
-    semantic_entropy,
-)
+from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, entropy, semantic_entropy
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
@@ -97,9 +92,7 @@ def plain_figures(one):
         "coe_hellinger": collaborative_entropy(one.distributions, divergence="hellinger").total,
         "coe_wasserstein": collaborative_entropy(one.distributions, divergence="wasserstein").total,
         "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
-        "pooled_semantic_entropy": entropy(
-            cluster_distributions(one.labels, np.zeros_like(one.agents), log_probs=pooled)
-        ),
+        "pooled_semantic_entropy": entropy(cluster_distributions(one.labels, 0 * one.agents, log_probs=pooled)),
     }
 
 
@@ -125,9 +118,8 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
         by_probability = [agent.weighting == "probability" for agent in measured_alone]
         assert list(one.counts_by_probability) == by_probability
         assert one.names == tuple(one.measurement.agents)
-        np.testing.assert_array_equal(
-            one.response_shares, shares(log_probabilities(one.responses, weighting)[0], one.agents)
-        )
+        logs, _ = log_probabilities(one.responses, weighting)
+        np.testing.assert_array_equal(one.response_shares, shares(logs, one.agents))
         if len(one.leading) == 1:
             assert one.answer_of(one.leading[0]) == one.measurement.answer
         own = values(one)

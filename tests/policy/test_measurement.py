@@ -1,4 +1,5 @@
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from coe_agents.uncertainty.forecast import coe_forecast
 from tests.doubles import response
 
 LN2 = math.log(2)
+REGIMES = ("unknown", "ambiguous", "conflict", "consensus")
 
 
 @pytest.mark.parametrize(("text", "kind"), [("Paris", "answer"), ("I don't know.", "refusal"), ("  ", "empty")])
@@ -53,19 +55,10 @@ def test_each_agent_by_hand():
 def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
     # (1/2, 1/2) and (1, 0): U_A is log(2) / 2 = 0.347, the mean (3/4, 1/4)
     said = [response("a", "x"), response("a", "y", index=1), response("b", "x")]
-    regimes = {
-        (low_a, low_e): measure(
-            said, [0, 1, 0], n_resamples=0, aleatoric_threshold=low_a, epistemic_threshold=low_e
-        ).regime
-        for low_a in (0.34, 0.35)
-        for low_e in (0.21, 0.22)  # U_E is H(3/4) - U_A = 0.562 - 0.347 = 0.216
-    }
-    assert regimes == {
-        (0.34, 0.21): "unknown",
-        (0.34, 0.22): "ambiguous",
-        (0.35, 0.21): "conflict",
-        (0.35, 0.22): "consensus",
-    }
+    # U_E is H(3/4) - U_A = 0.562 - 0.347 = 0.216
+    for (low_a, low_e), name in zip(product((0.34, 0.35), (0.21, 0.22)), REGIMES, strict=True):
+        thresholds = {"aleatoric_threshold": low_a, "epistemic_threshold": low_e}
+        assert measure(said, [0, 1, 0], n_resamples=0, **thresholds).regime == name
     opposite = [response("a", "x"), response("b", "y")]
     found = measure(opposite, [0, 1], divergence="wasserstein", n_resamples=0, epistemic_threshold=0.69)
     # U_E is 1/2 as it is, and log 2 on the scale of "kl"

@@ -45,9 +45,8 @@ def test_a_threshold_may_be_0_and_is_a_float():
 
 
 def under_js(*, aleatoric, epistemic, scale=4.0, **options):
-    return replace(
-        measurement(aleatoric=aleatoric, epistemic=epistemic, **options), divergence="js", epistemic_scale=scale
-    )
+    found = measurement(aleatoric=aleatoric, epistemic=epistemic, **options)
+    return replace(found, divergence="js", epistemic_scale=scale)
 
 
 def test_under_another_divergence_the_rescaled_value_is_compared():
@@ -132,20 +131,11 @@ def test_regime_says_which_thresholds_it_can_never_reach():
     [
         (
             lambda: ThresholdPolicy(0.5, otherwise="answer"),
-            "^\"otherwise\" of ThresholdPolicy must be one of abstain, escalate, another_round; got 'answer'",
+            '^"otherwise" of ThresholdPolicy .* one of abstain, escalate',
         ),
-        (
-            lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}),
-            "^\"actions\" of RegimePolicy at 'conflict' must be one of answer, abstain",
-        ),
-        (
-            lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}),
-            "key of \"actions\" must be one of consensus, conflict, ambiguous, unknown; got 'panic'",
-        ),
-        (
-            lambda: Decision("guess"),
-            "\"action\" of a Decision must be one of answer, abstain, escalate, another_round; got 'guess'",
-        ),
+        (lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}), "at 'conflict' must be one of answer, abstain"),
+        (lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}), "one of consensus, .*, unknown; got 'panic'"),
+        (lambda: Decision("guess"), "^\"action\" of a Decision must be one of answer, .*, another_round; got 'guess'"),
     ],
 )
 def test_unknown_names_are_refused(make, message):

@@ -63,10 +63,8 @@ def test_places_are_those_of_the_sorted_names():
 
 @pytest.mark.parametrize("logprob", [math.nan, math.inf, -math.inf])
 def test_a_log_probability_that_is_not_finite_counts_as_none(logprob):
-    said = [
-        create_response("a", "Rome", logprob=-1.0, n_tokens=1),
-        create_response("a", "Pisa", logprob=logprob, n_tokens=1),
-    ]
+    given = (("Rome", -1.0), ("Pisa", logprob))
+    said = [create_response("a", text, logprob=log, n_tokens=1) for text, log in given]
     found = measure([*said, create_response("b", "Rome")], [0, 1, 0])
     assert found.agents["a"].distribution == {"Rome": 0.5, "Pisa": 0.5}
     with pytest.raises(ValueError, match="needs a log-probability for every response"):

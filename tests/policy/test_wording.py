@@ -21,10 +21,7 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
             {"a": ["Paris"], "b": ["Lyon"], "c": ["Paris"], "d": ["Lyon"]},
             'two of four agents say "Lyon", two say "Paris": a tie',
         ),
-        (
-            {"a": NINE_OF_TEN, "b": ["Paris"], "c": ["Lyon"]},
-            'two of three agents mostly say "Paris", one says "Lyon"',
-        ),
+        ({"a": NINE_OF_TEN, "b": ["Paris"], "c": ["Lyon"]}, 'two of three agents mostly say "Paris", one says "Lyon"'),
         (
             {"a": ["Paris", "Lyon"], "b": ["Paris", "Rome"]},
             'a is split between "Paris" and "Lyon", b is split between "Paris" and "Rome"; "Paris" leads with 50%',

@@ -44,15 +44,12 @@ def test_an_error_says_what_must_hold_where_what_it_got_and_what_to_do(check, va
         check(value)
 
 
-def test_what_is_on_a_bound_passes():
+def test_what_is_on_a_bound_passes_and_the_rounding_of_a_sum_is_divided_out():
     assert LABELS([0, 2]).tolist() == [0, 2]
     assert LABELS(np.array([2], dtype=np.uint8)).dtype == np.int64
     assert METRIC([[0.0, 1.0], [1.0 + 9e-10, 0.0]]).shape == (2, 2)
     assert METRIC([[0.0, 1e-9], [0.0, 0.0]]).shape == (2, 2)
     assert METRIC([[0.0, 0.0], [0.0, 0.0]]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
-
-
-def test_the_rounding_of_a_sum_is_divided_out():
     # 0.5 + 0.5 - 9e-7
     assert ROWS([0.5, 0.5 - 9e-7]).sum() == 1.0
     assert ROWS([[0.5, 0.5], [0.5, 0.5 + 9e-7]]).sum(axis=1).tolist() == [1.0, 1.0]

@@ -130,11 +130,19 @@ def test_refuses(distributions, options, error, message):
         collaborative_entropy(distributions, **options)
 
 
-def test_ensemble_mean():
+def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
     assert ensemble_mean(OPPOSITE).tolist() == [0.5, 0.5]
     assert ensemble_mean([OPPOSITE] * 3, weights=[0.25, 0.75]) == pytest.approx(np.tile([0.25, 0.75], (3, 1)))
     with pytest.raises(ValueError, match='every row of "distributions" must sum to 1'):
         ensemble_mean([[0.2, 0.2]])
+    # summed by these weights, the row comes out as another in the last bit
+    same, apart = [[0.2, 0.3, 0.5]] * 3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    weights = [0.6, 0.3, 0.1]
+    assert ensemble_mean(same, weights=weights).tolist() == same[0]
+    # each question by itself
+    both = ensemble_mean([same, apart], weights=weights)
+    assert both[0].tolist() == same[0]
+    assert both[1] == pytest.approx(weights)
 
 
 @pytest.mark.parametrize("by_probability", [False, True])
@@ -147,14 +155,3 @@ def test_many_questions_take_little_memory(by_probability):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak / 20_000 < 1000  # bytes a question, whose labels are 240
-
-
-def test_agents_that_say_the_same_diverge_by_exactly_nothing():
-    # summed by these weights, the row comes out as another in the last bit
-    same, apart = [[0.2, 0.3, 0.5]] * 3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    weights = [0.6, 0.3, 0.1]
-    assert ensemble_mean(same, weights=weights).tolist() == same[0]
-    # each question by itself
-    both = ensemble_mean([same, apart], weights=weights)
-    assert both[0].tolist() == same[0]
-    assert both[1] == pytest.approx(weights)

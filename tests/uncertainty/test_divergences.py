@@ -73,13 +73,10 @@ def test_transport_may_shift_through_a_cluster_without_the_triangle_inequality()
     assert wasserstein_distance([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], ground_metric=ground) == pytest.approx(1.0)
 
 
-def test_rounding_makes_no_negative_divergence():
+def test_rounding_makes_no_negative_divergence_and_the_smallest_probability_overflows_nothing():
     # 8/19, 6/19, 5/19 and neighbouring doubles: the terms sum to -8e-17
     p, q = np.array([8, 6, 5]) / 19, [0.4210526315789474, 0.31578947368421045, 0.26315789473684215]
     assert kl_divergence(p, q) == 0.0
-
-
-def test_the_smallest_probability_overflows_nothing():
     smallest = [5e-324, 1.0]
     assert jensen_shannon_divergence(smallest, [0.0, 1.0]) == 0.0
     assert kl_divergence(smallest, [0.0, 1.0]) == math.inf

@@ -58,10 +58,8 @@ def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, per
     labels, agents = np.array([0, 1, 2, 2, 0, 0, 1, 1, 1, 2, 2, 2]), np.repeat([0, 1, 2], [2, 3, 7])
     if logs is not None:
         logs = np.array(logs)
-    masses = np.zeros((3, 3))
-    np.add.at(
-        masses, (agents, labels), 1.0 if logs is None else np.exp(logs - [logs[agents == a].max() for a in agents])
-    )
+    masses, highest = np.zeros((3, 3)), 0.0 if logs is None else [logs[agents == a].max() for a in agents]
+    np.add.at(masses, (agents, labels), 1.0 if logs is None else np.exp(logs - highest))
     by_agent, clusters = canonical_order(masses, [()] * 3)
     given = np.argsort(by_agent)[agents], np.argsort(clusters)[labels]
     own = np.array(percentile_interval(labels, agents, log_probs=logs, seed=5, n_resamples=40)).T
@@ -77,13 +75,8 @@ def test_the_order_of_agents_and_responses_changes_nothing(question, divergence,
     new = np.array(data.draw(st.permutations(range(len(weights)))))
     order = np.array(data.draw(st.permutations(range(len(labels)))))
     plain = coe_interval(labels, agents, weights=weights, log_probs=logs, **options)
-    moved = coe_interval(
-        labels[order],
-        new[agents][order],
-        weights=weights[np.argsort(new)],
-        log_probs=None if logs is None else logs[order],
-        **options,
-    )
+    options |= {"weights": weights[np.argsort(new)], "log_probs": None if logs is None else logs[order]}
+    moved = coe_interval(labels[order], new[agents][order], **options)
     assert (moved.total, moved.aleatoric, moved.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
     assert moved.estimate == pytest.approx(plain.estimate, abs=1e-12)
 
@@ -128,9 +121,8 @@ TRUSTED_ALONE_TOO = (np.array([1, 0, 2, 1, 1]), np.array([0, 1, 1, 0, 1]), np.ar
 @example((*TRUSTED_ALONE_TOO, np.array([0.0, 1.0])), "kl", 2)
 def test_the_hull_surrounds_the_estimate(question, divergence, n_resamples):
     labels, agents, logs, weights = question
-    found = coe_interval(
-        labels, agents, log_probs=logs, weights=weights, divergence=divergence, n_resamples=n_resamples
-    )
+    options = {"log_probs": logs, "weights": weights, "divergence": divergence}
+    found = coe_interval(labels, agents, n_resamples=n_resamples, **options)
     for (low, high), value in zip((found.total, found.aleatoric, found.epistemic), found.estimate, strict=True):
         assert 0.0 <= low <= value <= high < math.inf
         assert not math.copysign(1.0, low) < 0

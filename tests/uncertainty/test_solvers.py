@@ -105,9 +105,7 @@ def test_a_step_that_would_be_less_sure_is_not_taken():
 
 
 def test_unknown_names(monkeypatch):
-    with pytest.raises(
-        ValueError, match=r'got \'annealing\'. Choose one of "greedy", "softmax", "genetic", "bay.*", pass a callable$'
-    ):
+    with pytest.raises(ValueError, match=r'\'annealing\'. Choose one of "greedy", "softmax", .*, pass a callable$'):
         solver_named("annealing")
     with pytest.raises(ValueError, match=r"got 'sofmax'\. Did you mean \"softmax\""):
         solver_named("sofmax")

@@ -8,7 +8,7 @@ from coe_agents.agents._requests.chat_models import address_of, prepare
     ("base_url", "address"),
     [
         ("http://127.0.0.1:8001/v1/", "http://127.0.0.1:8001/v1"),
-        ("https://user:secret@host/v1?key=secret", "https://host/v1"),
+        ("https://me:secret@host/v1?key=secret", "https://host/v1"),
     ],
 )
 def test_an_address_tells_no_secret(base_url, address):

@@ -25,19 +25,13 @@ def test_a_debate_shows_the_answers_and_its_responses_replace_the_former_ones():
     for agent in agents:
         assert agent.requests[1]["question"] == "Q?"
         lines = agent.requests[1]["messages"][-1]["content"].splitlines()
-        assert sorted(lines[2:4]) == [
-            '<answer support="33%">Lyon</answer>',
-            '<answer support="67%">Paris</answer>',
-        ]
+        assert sorted(lines[2:4]) == ['<answer support="33%">Lyon</answer>', '<answer support="67%">Paris</answer>']
     decision = result["decision"]
     assert (decision["action"], decision["answer"], decision["coe"]) == ("answer", "Paris", 0)
     assert [row["round"] for row in result["responses"]] == [1, 1, 1]
     assert result["labels"] == [0, 0, 0]
-    assert [(row["round"], row["text"]) for row in result["former_responses"]] == [
-        (0, "Paris"),
-        (0, "Paris"),
-        (0, "Lyon"),
-    ]
+    former = [(row["round"], row["text"]) for row in result["former_responses"]]
+    assert former == [(0, "Paris"), (0, "Paris"), (0, "Lyon")]
     assert decision["tokens"]["a"] == {"input_tokens": 6, "output_tokens": 2}  # of both rounds
 
 

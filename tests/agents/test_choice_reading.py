@@ -70,18 +70,8 @@ def test_no_list_or_a_broken_one_says_nothing(info):
     assert read_first_token(Generation(text="True", generation_info=info), TRUTH) is None
 
 
-@pytest.mark.parametrize(
-    ("reply", "choice"),
-    [
-        ("True", "True"),
-        ('"True", because it is the capital', "True"),
-        ("<think>It may be false.</think>True", "True"),
-        ("", None),
-        ("True or False?", None),
-        ("That is not true.", None),
-        ("True believers think so.", None),
-        ("true-ish", None),
-    ],
-)
-def test_a_reply_is_read_only_where_it_states_one_choice(reply, choice):
-    assert read_choice(reply, TRUTH) == choice
+def test_a_reply_is_read_only_where_it_states_one_choice():
+    for reply in ("True", '"True", because it is the capital', "<think>It may be false.</think>True"):
+        assert read_choice(reply, TRUTH) == "True"
+    for reply in ("", "True or False?", "That is not true.", "True believers think so.", "true-ish"):
+        assert read_choice(reply, TRUTH) is None, reply

@@ -23,15 +23,10 @@ def says(reply):
     return ChatEntailment(FakeListChatModel(responses=[reply]))
 
 
-@pytest.mark.parametrize(
-    ("reply", "row"),
-    [
-        ("entailment", ENTAILMENT),
-        ("**Entailment**.", ENTAILMENT),
-        ("Answer: contradiction", CONTRADICTION),
-        ("Neutral, since neither follows.", NEUTRAL),
-    ],
-)
+LABELS = {"**Entailment**.": ENTAILMENT, "Answer: contradiction": CONTRADICTION, "Neutral, since neither.": NEUTRAL}
+
+
+@pytest.mark.parametrize(("reply", "row"), LABELS.items())
 def test_the_label_that_a_reply_states_gets_1(reply, row, caplog):
     judge = says(reply)
     assert judge.predict([PAIR]).tolist() == [row]

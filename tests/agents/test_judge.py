@@ -18,16 +18,10 @@ def by_answer(body):
     return completion("correct" if "Paris" in shown.partition("</answer>")[0] else "incorrect")
 
 
-@pytest.mark.parametrize(
-    ("reply", "verdict"),
-    [
-        ("correct", True),
-        ("Incorrect.", False),
-        ("<think>incorrect?</think>The answer is correct.", True),
-        ("correct or incorrect", None),
-        ("", None),
-    ],
-)
+REPLIES = {"Incorrect.": False, "<think>incorrect?</think>The answer is correct.": True, "correct or incorrect": None}
+
+
+@pytest.mark.parametrize(("reply", "verdict"), [("correct", True), *REPLIES.items(), ("", None)])
 def test_a_reply_is_read_strictly(reply, verdict, caplog):
     criterion = ChatJudge(FakeListChatModel(responses=[reply]))
     with caplog.at_level(logging.WARNING):

@@ -33,30 +33,20 @@ def ruled(ways, agents=None, **options):
     return bool(bank.transfers), decision
 
 
-@pytest.mark.parametrize(
-    ("ways", "options", "runs"),
-    [
-        ("aa", {}, True),
-        ("ad", {}, False),  # a strict majority of two is both
-        ("aaf", {}, True),
-        ("aff", {}, False),
-        ("aaff", {}, False),
-        ("aadff", {}, False),
-        ("aaf", {"policy": SupportPolicy(1.0)}, False),
-        ("aaddd", {"policy": SupportPolicy(0.6)}, False),
-        ("aadff", {"policy": SupportPolicy(0.6)}, False),
-        ("aaaff", {"policy": SupportPolicy(0.6)}, True),
-        ("aff", {"policy": ThresholdPolicy(0.5)}, False),
-        ("addd", {"min_votes": 1}, True),  # the rivals' lead, or their tie with the driver, blocks nothing
-        ("aaddd", {"min_votes": 2}, True),
-        ("aaddd", {"min_votes": 3}, False),
-        ("aaddd", {"min_votes": 2, "policy": SupportPolicy(0.0, min_votes=3)}, False),
-        ("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)}, False),
-        ("aaddd", {"policy": SupportPolicy(0.4)}, True),
-    ],
-)
-def test_what_opens_the_gate(ways, options, runs):
-    assert ruled(ways, **options)[0] == runs
+SIX, AT_LEAST_THREE = SupportPolicy(0.6), SupportPolicy(0.0, min_votes=3)
+OPENS = [("aa", {}), ("aaf", {}), ("aaaff", {"policy": SIX}), ("aaddd", {"policy": SupportPolicy(0.4)})]
+OPENS += [("addd", {"min_votes": 1})]  # the rivals' lead, or their tie with the driver, blocks nothing
+OPENS += [("aaddd", {"min_votes": 2})]
+CLOSES = [("ad", {}), ("aff", {}), ("aaff", {}), ("aadff", {})]  # a strict majority of two is both
+CLOSES += [("aaf", {"policy": SupportPolicy(1.0)}), ("aaddd", {"policy": SIX}), ("aadff", {"policy": SIX})]
+CLOSES += [("aff", {"policy": ThresholdPolicy(0.5)}), ("aaddd", {"min_votes": 3})]
+CLOSES += [("aaddd", {"min_votes": 2, "policy": AT_LEAST_THREE})]
+CLOSES += [("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)})]
+
+
+@pytest.mark.parametrize(("ways", "options"), [*OPENS, *CLOSES])
+def test_what_opens_the_gate(ways, options):
+    assert ruled(ways, **options)[0] == ((ways, options) in OPENS)
 
 
 @pytest.mark.parametrize("options", [{}, {"adaptive": True}])
@@ -93,17 +83,16 @@ class Several(Member):
 SAME, OTHER = [call(**TEN)], [call(to="Ann", amount=9)]
 
 
+AGREEING = [(SAME, SAME, OTHER), (SAME, SAME, None)]
+SPLIT = [(SAME, OTHER), (SAME, None, None)]
+
+
 @pytest.mark.parametrize(
     ("member", "votes"),
     [
-        (Several("a", SAME, SAME, OTHER), True),
-        (Several("a", SAME, OTHER), False),
-        (Several("a", SAME, None, None), False),
-        (Several("a", SAME, SAME, None), True),
-        (Several("a", SAME, n_requested=3), False),
-        (Several("a", SAME, SAME, n_requested=3), True),
-        (Several("a", SAME, weight=0.0), False),
-        (Several("a", SAME, weight=0.1), True),
+        *((Several("a", *samples), samples in AGREEING) for samples in [*AGREEING, *SPLIT]),
+        *((Several("a", *[SAME] * n, n_requested=3), n == 2) for n in (1, 2)),
+        *((Several("a", SAME, weight=weight), weight > 0) for weight in (0.0, 0.1)),
     ],
 )
 def test_a_vote_is_the_strict_majority_of_a_members_own_samples(member, votes):
@@ -146,17 +135,9 @@ SAID = st.lists(
     min_size=1,
     max_size=5,
 ).filter(lambda said: any(weight > 0 for _, weight in said))
-OPTIONS = st.sampled_from(
-    [
-        {},
-        {"min_votes": 1},
-        {"policy": SupportPolicy(0.5)},
-        {"policy": SupportPolicy(0.3)},
-        {"policy": SupportPolicy(0.6, min_votes=1)},
-        {"clusterer": NEAR},
-        {"clusterer": NEAR, "policy": SupportPolicy(0.4)},
-    ]
-)
+POLICIES = [SupportPolicy(0.5), SupportPolicy(0.3), SupportPolicy(0.6, min_votes=1)]
+NEARLY = [{"clusterer": NEAR}, {"clusterer": NEAR, "policy": SupportPolicy(0.4)}]
+OPTIONS = st.sampled_from([{}, {"min_votes": 1}, *({"policy": policy} for policy in POLICIES), *NEARLY])
 
 
 def turn(said, **options):

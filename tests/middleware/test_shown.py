@@ -60,20 +60,12 @@ def test_results_are_shown_on_request_and_fenced():
     assert "\u202e" not in shown
 
 
+EQUAL = [(1, 1.0), (1, " 1.0"), (0, "-0.0"), (10**40, f"{10**40}.0"), (["10", {"a": "1"}], [10, {"a": 1}])]
+DIFFERENT = [(10**40, str(10**40 + 1)), (True, "1"), (None, ""), ("nan", "NaN"), ("1e9999999999999", "1e9999999999998")]
+
+
 @pytest.mark.parametrize(
-    ("one", "other", "are_equal"),
-    [
-        (1, 1.0, True),
-        (1, " 1.0", True),
-        (0, "-0.0", True),
-        (10**40, f"{10**40}.0", True),
-        (10**40, str(10**40 + 1), False),
-        (True, "1", False),
-        (None, "", False),
-        ("nan", "NaN", False),
-        (["10", {"a": "1"}], [10, {"a": 1}], True),
-        ("1e999999999999999999999", "1e999999999999999999998", False),
-    ],
+    ("one", "other", "are_equal"), [*((*pair, True) for pair in EQUAL), *((*pair, False) for pair in DIFFERENT)]
 )
 def test_a_call_equal_to_one_that_ran_is_a_repetition_and_numbers_in_texts_compare_as_numbers(one, other, are_equal):
     made, again = ({"to": given, "amount": 1} for given in (one, other))

@@ -28,13 +28,10 @@ def test_the_order_of_questions_changes_nothing_and_of_few_the_interval_is_wide(
     assert wide - narrow < (high - low) / 3
 
 
-def test_what_is_no_answer_agrees_with_nothing():
+def test_what_is_no_answer_agrees_with_nothing_and_an_agent_is_judged_by_what_it_answered():
     silent = question(a=[""], b=[""], c=["I don't know."], d=["I don't know."])
     found = agreement_weights([silent, question(a=["x"], b=["x"], c=["y"], d=["x"])])
     assert found.agreement == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 0.0, "d": 1 / 3})
-
-
-def test_an_agent_is_judged_by_the_questions_that_it_answered():
     found = agreement_weights([SPLIT, question(a=["x"], b=["x"]), question(a=["alone"])])
     assert found.agreement == pytest.approx({"a": 3 / 4, "b": 3 / 4, "c": 0.0})
     assert found.n_questions == 2

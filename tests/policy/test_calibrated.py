@@ -83,11 +83,18 @@ def trusting(*weights, slope=0.0, deviations=(0.0, 0.0), intercept=-5.0):
     return replace(CALIBRATION, gate=gate, fit="folds")
 
 
-def test_a_tie_is_never_answered():
+def test_a_tie_another_divergence_and_what_has_no_threshold_are_never_answered():
     decision = decide(CALIBRATION, divided(a=1.0, b=0.0), otherwise="escalate")
     assert (decision.action, decision.answer) == ("escalate", None)
     assert decision.reason == "the leading answers tie: 'Paris', 'Rome'"
     assert decide(trusting(0.5, 0.5), divided(a=1.0, b=0.0)).action == "abstain"
+    decision = decide(CALIBRATION, replace(measurement(0.0), divergence="js"))
+    assert (decision.action, decision.answer) == ("abstain", None)
+    assert decision.reason == 'calibrated with the divergence "kl", but measured with "js"'
+    assert decide(replace(CALIBRATION, divergence="js"), replace(measurement(0.0), divergence="js")).action == "answer"
+    decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
+    assert decision.action == "abstain"
+    assert decision.reason.startswith("no threshold kept the risk at most 0.2 with confidence 0.9 on 50 calibration")
 
 
 def test_learned_weights_choose_the_answer_and_break_ties():
@@ -124,19 +131,6 @@ def test_a_new_learned_gate_by_hand():
     assert calibration.uncertainty(divided(a=1.0, b=1.0)) == pytest.approx(1 / (1 + math.exp(-0.5)))
 
 
-def test_another_divergence_is_not_answered():
-    decision = decide(CALIBRATION, replace(measurement(0.0), divergence="js"))
-    assert (decision.action, decision.answer) == ("abstain", None)
-    assert decision.reason == 'calibrated with the divergence "kl", but measured with "js"'
-    assert decide(replace(CALIBRATION, divergence="js"), replace(measurement(0.0), divergence="js")).action == "answer"
-
-
-def test_without_a_threshold_it_never_answers():
-    decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
-    assert decision.action == "abstain"
-    assert decision.reason.startswith("no threshold kept the risk at most 0.2 with confidence 0.9 on 50 calibration")
-
-
 def test_a_learned_gate_that_lacks_an_agent_does_not_answer():
     with pytest.warns(UserWarning, match="b is missing"):
         decision = decide(LEARNED, measurement(0.0, agents=("a",)))
@@ -147,15 +141,11 @@ def test_a_learned_gate_that_lacks_an_agent_does_not_answer():
     assert decision.reason == "the learned gate needs all its agents; a, b gave no response"
 
 
-@pytest.mark.parametrize(
-    "calibration",
-    [
-        CALIBRATION,
-        LEARNED,
-        replace(CALIBRATION, threshold=None, bound=None),
-        replace(CALIBRATION, gate=GATE, fit="halves", n_ties=3, divergence="js"),
-    ],
-)
+UNREACHED = replace(CALIBRATION, threshold=None, bound=None)
+HALVES = replace(LEARNED, fit="halves", n_ties=3, divergence="js")
+
+
+@pytest.mark.parametrize("calibration", [CALIBRATION, LEARNED, UNREACHED, HALVES])
 def test_what_is_saved_is_loaded(tmp_path, calibration):
     path = tmp_path / "policy.json"
     CalibratedPolicy(calibration).save(path)
@@ -223,21 +213,6 @@ def test_otherwise_must_be_another_action():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ((0, 4, "frequency"), '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
-        ((3, 4, "auto"), '"weighting" must be one of frequency, probability, mixed; got .auto.'),
-        ((3, 4.0, "mixed"), '"max_responses" must be an integer of at least 3; got 4.0'),
-    ],
-)
-def test_an_agent_is_refused(fields, message):
-    for passes in ((1, 1, "frequency"), (1, 2, "probability"), (3, 3, "mixed")):
-        CalibratedAgent(*passes)
-    with pytest.raises((TypeError, ValueError), match=message):
-        CalibratedAgent(*fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
         ({"risk": 0.0}, '"risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1'),
         ({"confidence": 1}, '"confidence" must be a number above 0 and below 1; got 1. Pass a share'),
         ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again'),
@@ -248,19 +223,19 @@ def test_an_agent_is_refused(fields, message):
         ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
         ({"fit": "thirds"}, "\"fit\" must be one of folds, halves, None; got 'thirds'"),
         ({"risk": 10**5000}, '"risk" must be a number above 0 and below 1; got a huge number. Pass a share'),
+        ((0, 4, "frequency"), '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
+        ((3, 4, "auto"), "\"weighting\" must be one of frequency, probability, mixed; got 'auto'"),
+        ((3, 4.0, "mixed"), '"max_responses" must be an integer of at least 3; got 4.0'),
     ],
 )
-def test_a_calibration_is_refused(fields, message):
-    for passes in (
-        {"threshold": 0.0, "bound": 0.0},
-        {"bound": 1.0},
-        {"n_wrong": 0, "n_answered": 0, "n_questions": 0},
-        {"n_wrong": 50, "n_answered": 50},
-        {"fit": "halves"},
-    ):
+def test_a_calibration_or_an_agent_of_it_is_refused(fields, message):
+    counts = ({"n_wrong": 0, "n_answered": 0, "n_questions": 0}, {"n_wrong": 50, "n_answered": 50})
+    for passes in ({"threshold": 0.0, "bound": 0.0}, {"bound": 1.0}, {"fit": "halves"}, *counts):
         replace(CALIBRATION, **passes)
+    for passes in ((1, 1, "frequency"), (1, 2, "probability"), (3, 3, "mixed")):
+        CalibratedAgent(*passes)
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
-        replace(CALIBRATION, **fields)
+        CalibratedAgent(*fields) if isinstance(fields, tuple) else replace(CALIBRATION, **fields)
 
 
 def test_what_is_no_answer_cannot_be_answered():

@@ -144,12 +144,9 @@ def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, register):
         scored(tmp_path)
 
 
-def test_a_name_that_is_taken(tmp_path):
-    with pytest.raises(ValueError, match='a name of its own; got "best_single_model" twice'):
-        scored(tmp_path, estimators={"best_single_model": agents_that_err})
-
-
 @pytest.mark.parametrize("value", [math.nan, "0.5"])
-def test_what_an_estimator_must_return(tmp_path, value):
+def test_what_an_estimator_must_return_under_a_name_of_its_own(tmp_path, value):
     with pytest.raises(ValueError, match=r'estimator "x" must return None or a finite number for question \'q00000\''):
         scored(tmp_path, estimators={"x": lambda one: value})
+    with pytest.raises(ValueError, match='a name of its own; got "best_single_model" twice'):
+        scored(tmp_path, estimators={"best_single_model": agents_that_err})

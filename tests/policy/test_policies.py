@@ -19,12 +19,8 @@ def test_threshold_answers_up_to_the_threshold_and_says_the_numbers():
         "answer", "Paris", "confident enough: CoE 0.500 is at most 0.5 nats"
     )
     withheld = decide(ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375))
-    assert withheld == Decision(
-        "escalate",
-        None,
-        "not confident enough: CoE 0.625 (aleatoric 0.250 within models, epistemic 0.375 between models) "
-        "exceeds 0.5 nats",
-    )
+    parts = "(aleatoric 0.250 within models, epistemic 0.375 between models)"
+    assert withheld == Decision("escalate", None, f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats")
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
@@ -55,12 +51,9 @@ def test_under_another_divergence_the_rescaled_value_is_compared():
     assert decide(ThresholdPolicy(0.75), measured) == Decision(
         "answer", "Paris", "confident enough: CoE 0.375 under js, rescaled to 0.750, is at most 0.75"
     )
-    assert decide(ThresholdPolicy(0.5), measured) == Decision(
-        "abstain",
-        None,
-        "not confident enough: CoE 0.375 (aleatoric 0.250 within models, epistemic 0.125 between models "
-        "under js), rescaled to 0.750, exceeds 0.5",
-    )
+    parts = "(aleatoric 0.250 within models, epistemic 0.125 between models under js)"
+    said = f"not confident enough: CoE 0.375 {parts}, rescaled to 0.750, exceeds 0.5"
+    assert decide(ThresholdPolicy(0.5), measured) == Decision("abstain", None, said)
     assert decide(RegimePolicy(0.25, 0.4), replace(measured, regime="conflict")).reason == (
         "conflict, each is confident, but they disagree: aleatoric 0.250 within models is at most 0.25, "
         "epistemic 0.125 between models under js, rescaled to 0.500, exceeds 0.4"
@@ -69,42 +62,31 @@ def test_under_another_divergence_the_rescaled_value_is_compared():
 
 def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
     policy = RegimePolicy(0.5, 0.25)
-    assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision(
-        "answer",
-        "Paris",
-        "each is confident, and they agree: aleatoric 0.500 within models is at most 0.5 nats, "
-        "epistemic 0.250 between models is at most 0.25 nats",
-    )
-    assert decide(policy, measurement(aleatoric=0.51, epistemic=0.26, regime="unknown")) == Decision(
-        "abstain",
-        None,
-        "unknown, each is unsure, and they disagree: aleatoric 0.510 within models exceeds 0.5 nats, "
-        "epistemic 0.260 between models exceeds 0.25 nats",
-    )
+    said = "each is confident, and they agree: aleatoric 0.500 within models is at most 0.5 nats, "
+    said += "epistemic 0.250 between models is at most 0.25 nats"
+    assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision("answer", "Paris", said)
+    said = "unknown, each is unsure, and they disagree: aleatoric 0.510 within models exceeds 0.5 nats, "
+    said += "epistemic 0.260 between models exceeds 0.25 nats"
+    unsure = measurement(aleatoric=0.51, epistemic=0.26, regime="unknown")
+    assert decide(policy, unsure) == Decision("abstain", None, said)
 
 
 TIED = ("Paris", "Rome")
 
 
-@pytest.mark.parametrize(
-    ("policy", "action"),
-    [
-        (SimpleNamespace(otherwise="another_round"), "another_round"),
-        (SimpleNamespace(otherwise="answer"), "abstain"),
-        (SimpleNamespace(otherwise="guess"), "abstain"),
-        (SimpleNamespace(otherwise=["escalate"]), "abstain"),
-        (object(), "abstain"),
-        (SimpleNamespace(actions={}, otherwise="escalate"), "abstain"),
-    ],
-)
-def test_an_answered_tie_becomes_the_otherwise_of_the_policy(policy, action):
+@pytest.mark.parametrize("otherwise", ["another_round", "answer", "guess", ["escalate"], None])
+def test_an_answered_tie_becomes_the_otherwise_of_the_policy(otherwise):
+    policy = object() if otherwise is None else SimpleNamespace(otherwise=otherwise)
     tied = replace(measurement(), tied=TIED)
+    action = "another_round" if otherwise == "another_round" else "abstain"
     expected = Decision(action, None, "2 answers share the lead, and a tie is never answered")
     assert without_tie(Decision("answer", "Paris"), tied, policy) == expected
     for untouched in (Decision("escalate", None, "why"), Decision("answer", "Paris", trusted_answer=True)):
         assert without_tie(untouched, tied, policy) is untouched
     answered = Decision("answer", "Paris")
     assert without_tie(answered, measurement(), policy) is answered
+    table = SimpleNamespace(actions={}, otherwise="escalate")
+    assert without_tie(answered, tied, table).action == "abstain"
 
 
 @pytest.mark.parametrize(("n_agents", "least"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
@@ -187,8 +169,5 @@ def test_regimes_are_settled_where_all_in_reach_have_one_action():
     assert settled(again, aleatoric=(0.0, 0.4), epistemic=(0.4, 0.6))
     assert not policy.is_settled(replace(measurement(), tied=TIED, forecast=forecast()))
     assert policy.is_settled(replace(measurement(), tied=TIED, forecast=forecast(epistemic=(0.4, 0.6))))
-
-
-def test_without_a_forecast_nothing_is_settled():
-    for policy in (ThresholdPolicy(0.5), RegimePolicy(0.5, 0.3)):
-        assert not policy.is_settled(measurement())
+    for each in (ThresholdPolicy(0.5), policy):  # without a forecast
+        assert not each.is_settled(measurement())

@@ -69,16 +69,13 @@ def test_the_kinds_of_a_leading_proposal(calls, text, kind, answer):
     assert (found.answer_kind, found.answer, found.calls) == (kind, answer, tuple(calls))
 
 
-def test_equal_actions_run_as_most_wrote_them():
-    rows = [propose("a", pay(5.0)), propose("b", pay(5)), propose("c", pay(5))]
-    assert json.dumps(measured(*rows).calls) == json.dumps(pay(5))
-    assert json.dumps(measured(*rows).writings) == json.dumps({canonical_action(pay(5)): pay(5)})
-
-
-def test_an_agent_without_a_weight_writes_nothing_that_runs():
+def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writes_nothing_that_runs():
     rows = [propose("a", pay(5, "ANN")), propose("b", pay(5, "Ann")), propose("c", pay(6, "Ann"))]
     found = measure(rows, [0, 0, 1], weights={"a": 0.0, "b": 1.0, "c": 0.5})
     assert found.calls == tuple(pay(5, "Ann"))
+    rows = [propose("a", pay(5.0)), propose("b", pay(5)), propose("c", pay(5))]
+    assert json.dumps(measured(*rows).calls) == json.dumps(pay(5))
+    assert json.dumps(measured(*rows).writings) == json.dumps({canonical_action(pay(5)): pay(5)})
 
 
 def test_what_is_contested_counts_votes_against_the_judged_proposal():
@@ -95,13 +92,10 @@ def test_the_judged_proposal_needs_the_support_of_the_others():
     assert withheld.reason == "the other agents support the proposal with 0.50, less than 0.6"
 
 
-def test_a_judged_proposal_that_does_not_lead_is_answered_with_itself_only():
+def test_a_judged_proposal_that_does_not_lead_or_ties_is_answered_with_itself_only():
     rows = [propose("a", pay(5)), propose("b", pay(5)), *(propose(name, pay(6)) for name in "cde")]
     decision = decide(SupportPolicy(0.2), measured(*rows, proposer="a"))
     assert (decision.action, decision.answer) == ("answer", canonical_action(pay(5)))
-
-
-def test_a_tied_lead_is_not_answered_unless_it_is_what_is_judged():
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6)), propose("d", pay(6))]
     assert decide(SupportPolicy(0.1), measured(*rows)).action == "abstain"
     assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).answer == canonical_action(pay(5))
@@ -145,14 +139,9 @@ def test_votes_are_counted_besides_the_support():
 @pytest.mark.parametrize("min_votes", [1, 2, 3])
 def test_votes_that_a_caller_asks_for_are_counted_whatever_the_policy(min_votes):
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5)), propose("d", pay(6))]
-    found = settle(
-        SupportPolicy(0.0, min_votes=2, otherwise="escalate"),
-        measured(*rows, proposer="a"),
-        Rules(min_votes=min_votes),
-        asked="abcd",
-        answered="abcd",
-        spent=Spent(),
-    )
+    policy = SupportPolicy(0.0, min_votes=2, otherwise="escalate")
+    rules = {"asked": "abcd", "answered": "abcd", "spent": Spent()}
+    found = settle(policy, measured(*rows, proposer="a"), Rules(min_votes=min_votes), **rules)
     assert found.action == ("answer" if min_votes <= 2 else "escalate")
 
 

@@ -193,17 +193,12 @@ def test_an_unreadable_cache_is_as_none(cached, content):
             file.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    ("options", "overrides"),
-    [
-        ({"n_samples": 2}, {}),  # two may well be equal
-        ({"n_samples": 1, "temperature": 0.0}, {}),
-        ({}, {"temperature": 0.0}),
-        ({}, {"choices": ["approve", "reject"]}),
-        ({}, {"is_review": True}),
-        ({"on_greedy": "trust"}, {}),
-    ],
-)
+# two responses may well be equal
+OPTIONS = [{"n_samples": 2}, {"n_samples": 1, "temperature": 0.0}, {"on_greedy": "trust"}]
+OVERRIDES = [{"temperature": 0.0}, {"choices": ["approve", "reject"]}, {"is_review": True}]
+
+
+@pytest.mark.parametrize(("options", "overrides"), [*((one, {}) for one in OPTIONS), *(({}, one) for one in OVERRIDES)])
 def test_where_equal_responses_are_no_reason_to_ask(options, overrides):
     with running(greedy()) as server:
         sampling = sampled(agent(server, **options), **overrides)["sampling"]

@@ -80,19 +80,15 @@ def test_a_new_turn_on_a_thread_starts_clean():
     assert third["decision"]["tokens"]["a"]["output_tokens"] == 4
 
 
-@pytest.mark.parametrize(
-    ("turns", "seen"),
-    [
-        ([("user", "Context.")], ["Context.", "Q?"]),
-        ([("user", "Q?")], ["Q?"]),
-        ([("user", "Capital of France?"), ("ai", "Paris")], ["Capital of France?", "Paris", "Q?"]),
-        ([("system", "Country: Germany.")], ["Country: Germany.", "Q?"]),
-    ],
-)
-def test_a_question_with_a_conversation_joins_it(turns, seen):
-    agent = ScriptedAgent("a", ["x"])
-    ask(graph(agent), messages=turns)
-    assert [m["content"] for m in agent.requests[0]["messages"]] == seen
+FRANCE = [("user", "Capital of France?"), ("ai", "Paris")]
+
+
+@pytest.mark.parametrize("turns", [[("user", "Context.")], FRANCE, [("system", "Country: Germany.")], []])
+def test_a_question_with_a_conversation_joins_it(turns):
+    for given in (turns, [*turns, ("user", "Q?")]):  # which may end with it
+        agent = ScriptedAgent("a", ["x"])
+        ask(graph(agent), messages=given)
+        assert [m["content"] for m in agent.requests[0]["messages"]] == [text for _, text in [*turns, ("user", "Q?")]]
 
 
 @pytest.mark.parametrize("given", [{}, {"question": "  "}, {"question": 3}, {"messages": [("ai", "x")]}])
@@ -102,13 +98,10 @@ def test_nothing_asked_is_an_error(given):
 
 
 def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of():
+    agents = [ScriptedAgent("a", ["x"]), ScriptedAgent("d", ["x"])]
+    policy = CalibratedPolicy(replace(CALIBRATION, clusterer="BidirectionalEntailment"))
     with pytest.warns(UserWarning, match="the calibrated risk does not hold") as caught:
-        create_coe_graph(
-            [ScriptedAgent("a", ["x"]), ScriptedAgent("d", ["x"])],
-            clusterer=NormalizedMatch(),
-            policy=CalibratedPolicy(replace(CALIBRATION, clusterer="BidirectionalEntailment")),
-            divergence="js",
-        )
+        create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, divergence="js")
     (message,) = [str(warning.message) for warning in caught]
     assert "clusterer NormalizedMatch differs from BidirectionalEntailment at calibration" in message
     assert "divergence js differs from kl" in message
@@ -129,22 +122,16 @@ def test_weights_replace_those_of_the_agents():
         graph(ScriptedAgent("a", ["x"], weight=0.0))
 
 
-def test_a_policy_that_returns_something_else_is_an_error():
+def test_an_answer_of_the_policys_own_passes_the_same_gate_and_what_is_no_decision_is_an_error():
+    for decided, answer in (
+        (("answer", "Lyon"), "Lyon"),
+        (("answer", "I don't know."), None),
+        (("abstain", "Paris"), None),
+    ):
+        decision = decide(*trio(), policy=Deciding(Decision(*decided)))
+        assert (decision["action"], decision["answer"]) == ("answer" if answer else "abstain", answer)
     with pytest.raises(TypeError, match="of Deciding returns must be a Decision; got str"):
         decide(*trio(), policy=Deciding("answer"))
-
-
-@pytest.mark.parametrize(
-    ("decided", "action", "answer"),
-    [
-        (Decision("answer", "Lyon", "told"), "answer", "Lyon"),
-        (Decision("answer", "I don't know.", "told"), "abstain", None),
-        (Decision("abstain", "Paris", "told"), "abstain", None),
-    ],
-)
-def test_an_answer_of_the_policys_own_passes_the_same_gate(decided, action, answer):
-    decision = decide(*trio(), policy=Deciding(decided))
-    assert (decision["action"], decision["answer"]) == (action, answer)
 
 
 @pytest.mark.parametrize(

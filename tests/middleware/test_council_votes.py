@@ -1,7 +1,5 @@
 """Votes: what of a group's proposals opens the gate, whoever fails, and how many members are asked."""
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -241,28 +239,6 @@ def test_a_malformed_reply_is_a_failure(reply):
     assert not ruled("", agents[:2])[0]
 
 
-class Copying(Member):
-    """A member that proposes again the last call that it is shown, and Bob's else."""
-
-    def sample(self, request, config=None):
-        seen = [one for message in request["messages"] for one in message.get("tool_calls", ())]
-        args = json.loads(seen[-1]["function"]["arguments"]) if seen else BOB
-        self.script = ([{"name": "transfer_money", "args": args}],)
-        return super().sample(request, config)
-
-
-def test_members_that_copy_their_history_run_nothing_that_was_withheld():
-    bank, agents = Bank(), [Copying("a"), Copying("b")]
-    script = [says(call(id=f"c{place}", **TEN), text="I pay Ann.") for place in range(3)]
-    state = council_agent(agents, bank, *script, DONE, tools=GATED, policy=None).invoke(PAY, THREAD)
-    assert bank.transfers == []
-    assert len(agents[0].requests) == 3
-    for request in agents[0].requests:
-        assert [message["role"] for message in request["messages"]] == ["user"]
-        assert "Ann." not in str(request["messages"][1:])
-    assert [reply.status for reply in replies(state)] == ["error"] * 2  # the driver reads why; the last is a refusal
-
-
 def test_a_conversation_without_what_was_withheld():
     mark = {"status": "error", "response_metadata": {"coe_not_run": True}}
     ran = says(call("balance", id="c1", x=1))
@@ -309,20 +285,15 @@ def test_the_drivers_own_model_is_no_member():
     council_agent([ModelAgent("a", other)], Bank(), driver=driver).invoke(PAY, THREAD)
 
 
-@pytest.mark.parametrize(
-    ("other", "is_same"),
-    [
-        ({}, True),
-        ({"temperature": 0.3, "seed": 1}, True),
-        ({"model": "n"}, False),
-        ({"base_url": "http://x/v1"}, False),
-    ],
-)
-def test_a_model_is_its_name_at_an_address(other, is_same):
+SAME_MODEL = [{}, {"temperature": 0.3, "seed": 1}]
+
+
+@pytest.mark.parametrize("other", [*SAME_MODEL, {"model": "n"}, {"base_url": "http://localhost:2/v1"}])
+def test_a_model_is_its_name_at_an_address(other):
     openai = pytest.importorskip("langchain_openai")
     how = {"model": "m", "base_url": "http://localhost:1/v1", "api_key": "none"}
     agent = ModelAgent("a", openai.ChatOpenAI(**how))
-    assert agent.uses(openai.ChatOpenAI(**how | other)) == is_same
+    assert agent.uses(openai.ChatOpenAI(**how | other)) == (other in SAME_MODEL)
     assert ModelAgent("a", "openai:m").uses(openai.ChatOpenAI(**how | other)) == (other.get("model") is None)
     assert not ModelAgent("a", "mistralai:m").uses(openai.ChatOpenAI(**how))
 

@@ -216,13 +216,11 @@ def test_a_text_beside_calls_that_a_person_rejected_is_withheld_with_them():
     assert [message.text for message in state["messages"] if message.type == "ai"] == ["", "Done."]
 
 
+TEXTS = [(APPROVE, "I have paid."), (edit("answer", text="Not yet."), "Not yet.")]
+
+
 @pytest.mark.parametrize(
-    ("decision", "text"),
-    [
-        (APPROVE, "I have paid."),
-        (edit("answer", text="Not yet."), "Not yet."),
-        (REJECT, "I will not answer this: a person rejected it: too much."),
-    ],
+    ("decision", "text"), [*TEXTS, (REJECT, "I will not answer this: a person rejected it: too much.")]
 )
 def test_a_person_decides_on_a_text(decision, text):
     compiled, _, _ = asking_council(AIMessage("I have paid."))

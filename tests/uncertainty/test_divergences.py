@@ -94,16 +94,11 @@ def test_batch_broadcasts_and_equals_single(measure):
 
 
 @pytest.mark.parametrize("measure", ALL)
-@pytest.mark.parametrize(
-    ("p", "q", "message"),
-    [
-        ([0.5, 0.4], [0.5, 0.5], '"p" must sum to 1; got a sum of 0.9'),
-        ([0.5, 0.5], [1.0], r"must be over the same clusters; got shapes \(2,\) and \(1,\)"),
-    ],
-)
-def test_refuses(measure, p, q, message):
-    with pytest.raises(ValueError, match=message):
-        measure(p, q)
+def test_refuses(measure):
+    with pytest.raises(ValueError, match=r'"p" must sum to 1; got a sum of 0\.9'):
+        measure([0.5, 0.4], [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"must be over the same clusters; got shapes \(2,\) and \(1,\)"):
+        measure([0.5, 0.5], [1.0])
 
 
 def test_unsolved_transport_is_an_error(monkeypatch):

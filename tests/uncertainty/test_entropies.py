@@ -42,17 +42,15 @@ def test_range_and_oracle(p):
     assert value == pytest.approx(entropy(p[::-1]), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("p", "error", "message"),
-    [
-        ([0.5, 0.4], ValueError, r'"p" must sum to 1; got a sum of 0.9. To turn .* call "cluster_distributions"'),
-        ([], ValueError, r'"p" must not be empty; got shape \(0,\)'),
-        ([[1.0], [0.5, 0.5]], ValueError, r"got rows of different lengths"),
-    ],
-)
-def test_refuses(p, error, message):
-    with pytest.raises(error, match=message):
-        entropy(p)
+def test_refuses():
+    with pytest.raises(
+        ValueError, match=r'"p" must sum to 1; got a sum of 0.9. To turn .* call "cluster_distributions"'
+    ):
+        entropy([0.5, 0.4])
+    with pytest.raises(ValueError, match=r'"p" must not be empty; got shape \(0,\)'):
+        entropy([])
+    with pytest.raises(ValueError, match="got rows of different lengths"):
+        entropy([[1.0], [0.5, 0.5]])
 
 
 def test_renyi_by_hand():

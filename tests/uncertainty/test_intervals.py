@@ -129,27 +129,16 @@ def test_the_hull_surrounds_the_estimate(question, divergence, n_resamples):
     assert found.total[0] < found.total[1]
 
 
-@pytest.mark.parametrize(
-    ("divergence", "most"),
-    # of (1, 0) from (1/2, 1/2): log 2; with the middle (3/4, 1/4): log(4/3) / 2 + (log(2/3) + log 2) / 4; by hand
-    [
-        ("kl", math.log(2)),
-        ("js", math.log(4 / 3) * 0.75),
-        ("hellinger", math.sqrt(1 - math.sqrt(0.5))),
-        ("wasserstein", 0.5),
-    ],
-)
+# of (1, 0) from (1/2, 1/2): log 2; with the middle (3/4, 1/4): log(4/3) / 2 + (log(2/3) + log 2) / 4; by hand
+MOST = {"kl": math.log(2), "js": math.log(4 / 3) * 0.75, "wasserstein": 0.5, "hellinger": math.sqrt(1 - math.sqrt(0.5))}
+
+
+@pytest.mark.parametrize(("divergence", "most"), MOST.items())
 def test_disagreement_has_a_bound(divergence, most):
     found = coe_interval([0] * 5 + [1] * 5, [0] * 5 + [1] * 5, divergence=divergence)
     assert found.epistemic[1] == pytest.approx(most)
     assert found.epistemic[0] < most - 0.05
     assert found.total[1] > most + 0.05  # each may be less sure than it seems
-
-
-def test_one_agent_disagrees_with_nobody():
-    found = coe_interval([0, 0, 1, 2, 0], [0] * 5)
-    assert found.epistemic == (0.0, 0.0)
-    assert found.total == pytest.approx(found.aleatoric)
 
 
 def test_unanimity_has_a_width_that_closes():
@@ -257,10 +246,13 @@ def test_the_hull_by_the_book(monkeypatch, n, divergence):
     assert np.array([found.total, found.aleatoric, found.epistemic]) == pytest.approx(np.array(ends))
 
 
-def test_the_seed_decides():
+def test_the_seed_decides_and_one_agent_disagrees_with_nobody():
     same = [coe_interval(LABELS, AGENTS, seed=s, n_resamples=50) for s in (3, 3, 4, np.random.default_rng(3))]
     assert same[0] == same[1] == same[3] != same[2]
     assert (same[0].confidence, same[0].n_resamples) == (0.95, 50)
+    found = coe_interval([0, 0, 1, 2, 0], [0] * 5)
+    assert found.epistemic == (0.0, 0.0)
+    assert found.total == pytest.approx(found.aleatoric)
 
 
 def test_the_concentration_of_many_responses_underflows_nothing():

@@ -96,16 +96,12 @@ def test_nobody_else_has_the_name_of_a_decider_that_a_gate_trusts(name):
             ask(graph(lambda case, given=given: given))
 
 
+ANSWER = {"action": "answer", "answer": "Paris", "reason": "x"}
+MADE = [{"answer": ["Paris"]}, {"usage": {"input_tokens": -1, "output_tokens": 0}}, {"decided_by": ""}]
+
+
 @pytest.mark.parametrize(
-    "ruling",
-    [
-        None,
-        "Paris",
-        {"action": "another_round", "reason": "x"},
-        {"action": "answer", "answer": ["Paris"], "reason": "x"},
-        {"action": "answer", "answer": "Paris", "reason": "x", "usage": {"input_tokens": -1, "output_tokens": 0}},
-        {"action": "answer", "answer": "Paris", "reason": "x", "decided_by": ""},
-    ],
+    "ruling", [None, "Paris", *({**ANSWER, **each} for each in [{"action": "another_round"}, *MADE])]
 )
 def test_what_is_no_ruling_is_an_error(ruling):
     with pytest.raises(ValueError, match="\"escalation\" must return a Ruling; 'escalation' returned"):

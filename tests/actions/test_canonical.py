@@ -103,13 +103,19 @@ def test_defaults_come_through_references_patterns_and_all_of():
     assert json.loads(written)[0]["args"] == {"x": EUR, "p1": EUR, "other": EUR, "y": 0}
 
 
-def test_a_reference_may_go_through_a_list_and_escape_its_names():
+def test_references_go_through_lists_and_escaped_names_and_may_not_turn_in_circles():
     parts = [{"properties": {"a": {"default": 1}}}, {"properties": {"b": {"default": 2}}}]
     places = {"x": "list/1", "y": "~0~1", "z": "list/2", "w": "list/b/c"}
     properties = {name: {"$ref": f"#/$defs/{place}"} for name, place in places.items()}
     tool = {"name": "f", "parameters": {"$defs": {"list": parts, "~/": parts[0]}, "properties": properties}}
     written = json.loads(action({"x": {}, "y": {}, "z": {}, "w": {}}, tool))[0]["args"]
     assert written == {"x": {"b": 2}, "y": {"a": 1}, "z": {}, "w": {}}
+    node = {"type": "object", "properties": {"unit": {"default": 1}, "next": {"$ref": "#/$defs/node"}}}
+    tool = {"name": "f", "parameters": {"properties": {"x": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}}
+    assert same(call(x={"next": {}}), call(x={"next": {"unit": 1}, "unit": 1}), tool)
+    own = {"$ref": "#/properties/x"}
+    for stated in (own, {"$ref": "#/nowhere"}, *({key: [own, own]} for key in ("anyOf", "oneOf", "allOf"))):
+        assert same(call(x=1), call(x=1.0), schema(x=stated))
 
 
 @pytest.mark.parametrize(("listed", "given"), [([1], 1), (1, [1]), ({"a": 1}, 1), (True, 1)])
@@ -203,15 +209,6 @@ def test_alternatives_are_told_apart_by_their_constants_and_their_types(one, oth
     either = schema(x={"oneOf": options})
     assert '"d":1' in action({"x": {"k": given}}, either)
     assert '"d":2' in action({"x": {"k": other}}, either)
-
-
-def test_references_and_alternatives_are_followed_and_may_not_turn_in_circles():
-    node = {"type": "object", "properties": {"unit": {"default": 1}, "next": {"$ref": "#/$defs/node"}}}
-    tool = {"name": "f", "parameters": {"properties": {"x": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}}
-    assert same(call(x={"next": {}}), call(x={"next": {"unit": 1}, "unit": 1}), tool)
-    own = {"$ref": "#/properties/x"}
-    for stated in (own, {"$ref": "#/nowhere"}, *({key: [own, own]} for key in ("anyOf", "oneOf", "allOf"))):
-        assert same(call(x=1), call(x=1.0), schema(x=stated))
 
 
 def test_what_takes_too_much_work_to_read_is_refused():

@@ -37,14 +37,11 @@ def test_an_endpoint_gives_all_samples_in_one_request_with_log_probabilities():
     assert reply["usage"] == {"input_tokens": 11, "output_tokens": 6}
 
 
-def test_an_endpoint_that_refuses_or_ignores_options_is_sampled_without():
+def test_options_that_are_refused_are_left_out_and_the_name_that_is_sent_is_in_the_hint():
     with served(refuses=("logprobs",), ignores_n=True) as server:
         reply = agent(server).sample(REQUEST)
     assert reply["sampling"]["rung"] == "each"
     assert len({sent["seed"] for sent in server.requests[2:]}) == 3
-
-
-def test_the_name_that_is_sent_unless_told_is_said_in_the_hint():
     with failing("404") as server, pytest.raises(ModelNotFoundError, match='sends the name "dummy" until its `mod'):
         agent(server, model_id=None).sample(REQUEST)
     assert server.requests[0]["model"] == "dummy"

@@ -43,14 +43,12 @@ def test_each_answer_is_put_to_it_once_with_its_references():
     assert {body["temperature"] for body in server.requests} == {0}
 
 
-def test_what_declines_is_wrong_unasked():
+def test_what_declines_is_wrong_unasked_and_a_reply_that_was_cut_off_is_no_verdict():
     with answering(by_answer) as server:
         declined = [Prediction("Q?", text, ("Paris",)) for text in ("I don't know.", "")]
         assert ChatJudge(server.chat()).judge([*declined, Prediction("Q?", "I don't know.")]) == [False, False, None]
     assert server.requests == []
 
-
-def test_a_reply_that_was_cut_off_is_no_verdict():
     def cut(body):
         status, reply = completion("correct")
         reply["choices"][0]["finish_reason"] = "length"

@@ -46,7 +46,7 @@ def test_only_an_ending_of_this_form_states_a_confidence(text, found):
     assert split_confidence("Overconfidence: 0.9") == ("Overconfidence: 0.9", None)
 
 
-def test_the_rest_of_the_reply_is_the_response():
+def test_the_rest_of_the_reply_is_the_response_and_what_is_not_known_is_none():
     agent = ModelAgent("a", Says(), n_samples=3, stated_confidence=True)
     said = agent.sample(REQUEST)["responses"]
     assert [each["text"] for each in said] == ["Port Vila", "Suva", "Port Vila."]
@@ -54,9 +54,6 @@ def test_the_rest_of_the_reply_is_the_response():
     # "Port", " Vila" and, in the second, "Suva": -0.1 - 0.2, and -0.1
     assert [each["logprob"] for each in said] == pytest.approx([-0.3, -0.1, -0.3])
     assert [each["n_tokens"] for each in said] == [2, 1, 2]
-
-
-def test_what_is_not_known_is_none():
     parts = Says(texts=("Élan\nConfidence: 0.9",), tokens=("", "", "lan", "\nConfidence: 0.9"))  # a character in parts
     (row,) = ModelAgent("a", parts, n_samples=1, stated_confidence=True).sample(REQUEST)["responses"]
     assert (row["text"], row["confidence"], row["logprob"], row["n_tokens"]) == ("Élan", 0.9, None, None)

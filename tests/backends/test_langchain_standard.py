@@ -46,18 +46,11 @@ UNSUPPORTED = {
         "the embedded models know none of these tools; below, replies that a test has written pass": [*REPLIES],
         "no grammar constrains what it draws: JSON is what the model writes": ["test_json_mode"],
         "it takes text only": [
-            "test_anthropic_inputs",
-            "test_audio_inputs",
-            "test_image_inputs",
-            "test_image_tool_message",
-            "test_pdf_inputs",
-            "test_pdf_tool_message",
+            *(f"test_{kind}_inputs" for kind in ("anthropic", "audio", "image", "pdf")),
+            *(f"test_{kind}_tool_message" for kind in ("image", "pdf")),
         ],
         "one object is one model in memory: `model` in a call is refused (below)": [
-            "test_ainvoke_with_model_override",
-            "test_astream_with_model_override",
-            "test_invoke_with_model_override",
-            "test_stream_with_model_override",
+            f"test_{form}_with_model_override" for form in ("ainvoke", "astream", "invoke", "stream")
         ],
         "it gives a response whole, not in pieces": [
             "test_astream",

@@ -30,18 +30,12 @@ def test_a_choice_that_cannot_be_honoured_is_refused(choice):
         BoundTools.read([pay], choice)
 
 
-@pytest.mark.parametrize(
-    ("tools", "message"),
-    [
-        ([], r'"tools" must be a sequence of at least one tool; got \[\]\. Omit it'),
-        ({"name": "pay"}, r'"tools" must be a sequence of at least one tool; got .*\. Omit it'),
-        ("pay", r'"tools" must be a sequence of at least one tool; got .pay.\. Omit it'),
-        ([{"type": "web_search"}], r'each of "tools" must be a function; got .*web_search.*\. Omit tools that'),
-    ],
-)
-def test_tools_that_cannot_be_called_are_refused(tools, message):
-    with pytest.raises(ValueError, match=message):
-        BoundTools.read(tools, None)
+def test_tools_that_cannot_be_called_are_refused():
+    for tools in ([], {"name": "pay"}, "pay"):
+        with pytest.raises(ValueError, match=r'"tools" must be a sequence of at least one tool; got .*\. Omit it'):
+            BoundTools.read(tools, None)
+    with pytest.raises(ValueError, match=r'each of "tools" must be a function; got .*web_search.*\. Omit tools that'):
+        BoundTools.read([{"type": "web_search"}], None)
 
 
 def test_a_call_that_could_not_be_read_is_the_assistants_text():

@@ -34,14 +34,11 @@ def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
         assert shares["contradicts"] == 0.0  # which overlap never sees
 
 
-def test_reasoning_is_no_part_of_a_draft_and_supports_nothing():
+def test_reasoning_is_no_part_of_a_draft_and_names_and_order_of_agents_change_nothing():
     said = {"a": ["<think>Rome?</think>Ada died in London."], "b": ["<think>Ada died in London.</think>I don't know."]}
     (found,) = Claims().decide([responses(said)])
     (claim,) = found["claims"]
     assert (claim["text"], claim["start"], claim["support_between"]) == ("Ada died in London.", 0, 0.0)
-
-
-def test_names_and_order_of_agents_change_nothing():
     renamed = dict(zip("zyx", reversed(SAID.values()), strict=True))
     one, other = Claims().decide([responses(SAID), list(reversed(responses(renamed)))])
     assert one["answer"] == other["answer"]

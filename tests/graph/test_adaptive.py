@@ -52,22 +52,12 @@ def test_a_doubtful_decision_takes_all_responses_and_pays_the_prompt_each_time()
     assert (decision["n_rounds"], {row["round"] for row in result["responses"]}) == (1, {0})
 
 
-def test_an_agent_that_says_nothing_has_failed_and_is_not_asked_for_ever():
+def test_an_agent_that_says_nothing_or_fails_in_the_middle_keeps_what_it_said_and_is_not_asked_again():
     (mute,) = agents_of(["Paris", "Lyon"])  # of eight
     decision = ask(graph(mute, policy=Draws(99)))["decision"]
     assert asked(mute) == [(2, 0), (2, 2)]
     assert decision["failed_agents"] == {"a": 'InvalidReplyError: "a" gave no response'}
     assert decision["agents"]["a"]["n_responses"] == 2
-
-
-class FailsLater(ScriptedAgent):
-    def sample(self, request, config=None):
-        if request.get("first_index"):
-            raise OSError("gone")
-        return super().sample(request, config)
-
-
-def test_an_agent_that_fails_in_the_middle_keeps_what_it_said_and_is_not_asked_again():
     failing = FailsLater("a", ["Paris"] * 6, n_samples=6)
     other = ScriptedAgent("b", ["Paris"] * 6, n_samples=6)
     result = ask(graph(failing, other, policy=Draws(99)))
@@ -76,6 +66,13 @@ def test_an_agent_that_fails_in_the_middle_keeps_what_it_said_and_is_not_asked_a
     assert [said["n_responses"] for said in decision["agents"].values()] == [2, 6]
     (row,) = [row for row in result["responses"] if row["error"]]
     assert (row["index"], row["text"]) == (2, "")
+
+
+class FailsLater(ScriptedAgent):
+    def sample(self, request, config=None):
+        if request.get("first_index"):
+            raise OSError("gone")
+        return super().sample(request, config)
 
 
 def test_the_token_budget_ends_it_and_what_is_there_decides():

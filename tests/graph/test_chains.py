@@ -60,10 +60,18 @@ def test_the_numbers_of_the_steps_add_up():
     assert result["coe"] == pytest.approx(result["aleatoric"] + result["epistemic"])
 
 
-def test_a_chain_without_end_is_bounded():
-    _, graph = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
-    result = graph.compile().invoke({"question": "Q"})
+def test_a_chain_without_end_is_bounded_and_a_conversation_goes_in_and_comes_out():
+    _, endless = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
+    result = endless.compile().invoke({"question": "Q"})
     assert (len(result["steps"]), result["ended"]) == (3, "max_steps")
+    gate = graph(*saying("Lagos", "Lagos")).compile()
+    asks = {"next_question": lambda _, answer: f"Where is {answer}?", "max_steps": 2}
+    chained = create_sequential_graph(gate, **asks).compile()
+    result = chained.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
+    texts = [(message.type, message.text) for message in result["messages"]]
+    assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
+    with pytest.raises(ValueError, match="the input must hold"):
+        chained.invoke({"messages": [("ai", "Hello.")]})
 
 
 def test_a_person_behind_a_gate_goes_on_with_the_chain():
@@ -74,14 +82,3 @@ def test_a_person_behind_a_gate_goes_on_with_the_chain():
     result = chained.invoke(Command(resume={"type": "answer", "answer": "two"}), THREAD)
     assert [step["answer"] for step in result["steps"]] == ["two", "end"]
     assert [request["question"] for request in agents[0].requests] == ["Q", "two"]  # nobody is asked twice
-
-
-def test_a_conversation_goes_in_and_comes_out():
-    gate = graph(*saying("Lagos", "Lagos")).compile()
-    asks = {"next_question": lambda _, answer: f"Where is {answer}?", "max_steps": 2}
-    chained = create_sequential_graph(gate, **asks).compile()
-    result = chained.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
-    texts = [(message.type, message.text) for message in result["messages"]]
-    assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
-    with pytest.raises(ValueError, match="the input must hold"):
-        chained.invoke({"messages": [("ai", "Hello.")]})

@@ -24,16 +24,13 @@ def decide(graph, **context):
     return graph.invoke(ASKED, context=context)["decision"]
 
 
-def test_a_threshold_is_that_of_the_run():
+def test_thresholds_and_bounds_are_those_of_the_run():
     graph = build()  # two of three agree: CoE is the entropy of (2/3, 1/3), 0.637
     assert decide(graph)["action"] == "abstain"
     decision = decide(graph, max_coe=0.64)
     assert (decision["action"], decision["answer"]) == ("answer", "Bamako")
     assert decision["reason"].endswith("CoE 0.637 is at most 0.64 nats")
     assert decide(graph)["action"] == "abstain"
-
-
-def test_the_bounds_are_those_of_the_run():
     again = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
     graph = build(*split_agents(), policy=again, max_rounds=2)
     assert decide(graph)["n_rounds"] == 2

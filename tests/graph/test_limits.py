@@ -28,7 +28,7 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
 
 
-def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_which_the_policy_sees():
+def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_or_of_the_callers():
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 3) for name in "ab"]
     policy = Deciding(Decision("another_round"), otherwise="escalate")
     # two responses of each agent take 2 x (3 + 2) tokens: 15 are left, and twice as many responses would take 20
@@ -38,9 +38,6 @@ def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_which_the_pol
     assert sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values()) <= 25
     assert [measurement.tokens_left for *_, measurement in policy.seen] == [15, 3]
     assert (decision["action"], decision["n_rounds"]) == ("escalate", 2)
-
-
-def test_a_callers_budget_makes_a_round_smaller_too():
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 4) for name in "ab"]
     again = Deciding(Decision("another_round"))
     asked = graph(*agents, policy=again, max_rounds=2, strategies={"ambiguous": "resample"}).compile()

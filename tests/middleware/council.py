@@ -43,14 +43,9 @@ def council_agent(agents, bank, *messages, driver=None, before=(), saver=True, s
     options.setdefault("policy", SupportPolicy(0.6))
     response_format = options.pop("response_format", None)
     model = driver or ScriptedDriver(script=[*messages])
-    return create_agent(
-        model,
-        bank.tools,
-        middleware=[*before, CoECouncil(agents, **options)],
-        checkpointer=InMemorySaver() if saver is True else saver or None,
-        system_prompt=system_prompt,
-        response_format=response_format,
-    )
+    asked = {"system_prompt": system_prompt, "response_format": response_format}
+    asked["checkpointer"] = InMemorySaver() if saver is True else saver or None
+    return create_agent(model, bank.tools, middleware=[*before, CoECouncil(agents, **options)], **asked)
 
 
 def run_council(agents, *messages, given=PAY, **options):

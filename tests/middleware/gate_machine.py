@@ -42,16 +42,8 @@ from coe_agents.middleware.verdict import create_unmeasured, fingerprint
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
 
-KINDS = (
-    "council block verify",
-    "council block choose",
-    "council interrupt verify",
-    "council interrupt choose",
-    "gate block",
-    "gate interrupt",
-    "verdicts",
-    "verdicts trust",
-)
+COUNCILS = [f"council {asks} {mode}" for asks in ("block", "interrupt") for mode in ("verify", "choose")]
+KINDS = (*COUNCILS, "gate block", "gate interrupt", "verdicts", "verdicts trust")
 EVIL = 666.0
 """An amount that nobody proposes or vouches for, but an attacker and, at times, a person."""
 N_MEMBERS = 3

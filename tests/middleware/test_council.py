@@ -94,10 +94,8 @@ def test_the_decision_is_plain_data():
     assert decision["support"] == pytest.approx({"driver": 1 / 3, "member0": 0.0, "member2": 1 / 3})
     assert (decision["action"], decision["votes"], decision["n_asked"]) == ("abstain", ["member2"], 3)
     assert decision["failed_agents"] == {"member1": "RuntimeError: down"}
-    assert decision["contested"]["candidates"]["transfer_money.amount"] == [
-        {"value": 10, "agents": ["driver", "member2"]},
-        {"value": 9, "agents": ["member0"]},
-    ]
+    amounts = [{"value": 10, "agents": ["driver", "member2"]}, {"value": 9, "agents": ["member0"]}]
+    assert decision["contested"]["candidates"]["transfer_money.amount"] == amounts
     assert decision["tokens"]["driver"] == {"input_tokens": 9, "output_tokens": 2}
     assert decision["tokens"]["member0"] == {"input_tokens": 5, "output_tokens": 1}
     whose = (decision["proposer"], decision["calls"], decision["decided_by"], decision["mode"])
@@ -118,16 +116,13 @@ def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
         assert state["messages"][-1].text == "Done."
 
 
-def test_a_text_that_is_withheld_is_replaced_by_a_refusal():
+def test_a_text_that_is_withheld_is_replaced_by_a_refusal_and_texts_that_differ_are_one_action():
     state, _ = run_council(members([[call(**TEN)]], [[call(**TEN)]]), AIMessage("I have paid."))
     assert [message.type for message in state["messages"]] == ["human", "ai"]
     assert state["messages"][-1].text == (
         "I will not answer this: the models do not agree on whether to call a tool: the other agents support the "
         "proposal with 0.00, less than 0.6."
     )
-
-
-def test_texts_that_differ_are_one_action():
     assert run_council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text == "Hi."
 
 
@@ -138,9 +133,6 @@ def test_only_calls_of_the_named_tools_are_judged_and_only_then_the_members_are_
     assert [len(agent.requests) for agent in agents] == [1]
     assert [reply.status for reply in replies(state)] == ["success", "error"]
     assert state["messages"][-1].text == "Done."
-
-
-def test_a_misspelt_tool_is_refused():
     with pytest.raises(ValueError, match="it has no transfer_mony"):
         run_council(members(AGREE), says(call(**TEN)), tools=["transfer_mony"])
 

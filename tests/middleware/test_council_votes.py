@@ -98,7 +98,7 @@ def test_a_vote_is_the_strict_majority_of_a_members_own_samples(member, votes):
     assert (runs, decision["votes"]) == (votes, ["a"] if votes else [])
 
 
-def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer():
+def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer_who_has_a_weight():
     bob = [[call(**BOB)]]
     for others, runs in ((2, True), (1, False)):  # of three members two must agree with the one that proposes it
         bank = Bank()
@@ -107,9 +107,6 @@ def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer():
         decision = agent.invoke(PAY, THREAD)["council"]
         assert bool(bank.transfers) == runs
         assert len(decision["votes"]) == 2  # the proposer is not counted, where there is one
-
-
-def test_a_member_without_a_weight_writes_no_message_that_goes_on():
     bank, bob = Bank(), [[call(**BOB)]]
     agents = [Member("a", *bob, weight=0.0), *(Member(name, *bob) for name in "bcd")]
     agent = council_agent(agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED)

@@ -32,13 +32,8 @@ def answered(graph, said="Paris.", *, others=(), tools=(), response_format=None,
     """The last state of an agent that gives this answer."""
     message = said if isinstance(said, AIMessage) else AIMessage(said)
     gate = CoEMiddleware(graph, tools=gated, final_answer=True, name=name)
-    return create_agent(
-        ScriptedDriver(script=[message]),
-        [*tools],
-        middleware=[*others, gate],
-        response_format=response_format,
-        checkpointer=InMemorySaver(),
-    ).invoke(ASKED, THREAD)
+    asked = {"middleware": [*others, gate], "response_format": response_format, "checkpointer": InMemorySaver()}
+    return create_agent(ScriptedDriver(script=[message]), [*tools], **asked).invoke(ASKED, THREAD)
 
 
 def ruling(calls, answer, asked=None):

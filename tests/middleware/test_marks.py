@@ -80,7 +80,7 @@ def test_a_new_message_of_the_user_takes_back_what_was_vouched_for(bank):
     assert bank.transfers == []
 
 
-def test_every_part_of_what_was_decided_is_marked():
+def test_every_part_of_what_was_decided_is_marked_and_a_secret_that_is_too_short_is_refused(monkeypatch):
     mark = {"purpose": "vouched", "gate": "a", "message_id": "m", "calls": [call(**ANN)], "decided": ["k", "group"]}
     other = {"purpose": "waits", "gate": "b", "message_id": "n", "calls": [call(**BOB)], "decided": ["k", "person"]}
 
@@ -93,9 +93,6 @@ def test_every_part_of_what_was_decided_is_marked():
     found = {marked("1"), marked("2"), *(marked("1", **changed) for changed in variants)}
     assert len(found) == 2 + len(variants)
     assert marked("1") == marked("1")
-
-
-def test_a_secret_that_is_too_short_is_refused(monkeypatch):
     monkeypatch.setenv(marks.SECRET, "short")
     with pytest.raises(ConfigurationError, match="at least 16 characters; got 5"):
         gated("council", Bank()).invoke(PAY, THREAD)

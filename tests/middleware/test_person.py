@@ -105,12 +105,8 @@ def test_no_text_of_a_model_is_rendered_where_a_person_reads_it(gate):
     said = says(call(to=evil, amount=10))
     headings = {"Votes of the judges:", "What they were asked:"}
     if gate == "gate":
-        graph = create_coe_graph(
-            [Member("a```\n**x**", ValueError("```\n# boo"))],
-            clusterer=NormalizedMatch(),
-            policy=ThresholdPolicy(0.5),
-            retries=0,
-        )
+        parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "retries": 0}
+        graph = create_coe_graph([Member("a```\n**x**", ValueError("```\n# boo"))], **parts)
         compiled, _, _ = asking_gate(said, graph=graph.compile())
     else:
         headings = {"To decide:", "How much the others support what each proposed:", "No proposal:"}
@@ -152,13 +148,18 @@ def test_all_uncertain_calls_of_a_message_are_one_interrupt(gate):
     assert state["messages"][-1].text == "Done."
 
 
-def test_a_person_may_answer_in_the_tools_place():
+def test_a_person_may_answer_in_the_tools_place_and_an_edit_to_a_free_tool_needs_no_verdict():
     compiled, asked, bank = asking_gate(says(call()), says(call(id="c2")))
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide({"type": "respond", "message": "I paid her in cash."}), THREAD)
     assert bank.transfers == []
     assert [(reply.text, reply.status) for reply in replies(state)] == [("I paid her in cash.", "success")]
     assert '<call status="blocked">' in asked[1]
+    compiled, asked, bank = asking_gate()
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide(edit("balance")), THREAD)
+    assert [reply.text for reply in replies(state)] == ["the balance is 100"]
+    assert (bank.transfers, len(asked)) == ([], 1)
 
 
 def test_of_two_calls_under_one_id_a_person_is_asked_about_the_first_alone():
@@ -177,14 +178,6 @@ def test_an_edited_call_is_judged_as_it_then_is_and_runs_unless_the_group_is_aga
     assert bank.transfers == transfers
     assert len(asked) == 2
     assert state["messages"][1].tool_calls[0]["args"] == BOB
-
-
-def test_an_edit_to_a_free_tool_needs_no_verdict():
-    compiled, asked, bank = asking_gate()
-    compiled.invoke(PAY, THREAD)
-    state = compiled.invoke(decide(edit("balance")), THREAD)
-    assert [reply.text for reply in replies(state)] == ["the balance is 100"]
-    assert (bank.transfers, len(asked)) == ([], 1)
 
 
 @pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Ann", 10.0)]), (AGAINST, [])])
@@ -378,16 +371,13 @@ def test_what_nobody_decided_on_at_a_council_is_forgotten_with_the_next_message(
     assert [message.type for message in state["messages"]][:4] == ["human", "human", "ai", "tool"]
 
 
-def test_a_conversation_in_which_all_calls_have_replies_stays_as_it_is():
+def test_each_call_gets_its_own_reply_where_a_provider_expects_it_and_a_conversation_with_all_stays():
     sent = ToolMessage("sent", tool_call_id="c1", name="transfer_money")
     done = [HumanMessage("Pay."), says(call()), sent, HumanMessage("Again.")]
     other = ToolMessage("Handled.", tool_call_id="b1", name="balance", id="do-not-render-1")  # is kept
     open_ = [HumanMessage("Pay."), says(call(), LOOKS), sent]  # not the user's turn yet
     for messages in (done, [says(LOOKS), other, HumanMessage("And?")], open_, []):
         assert close_calls(messages, {"transfer_money"}) is None
-
-
-def test_each_call_gets_its_own_reply_where_a_provider_expects_it():
     answered = ToolMessage("the balance is 100", tool_call_id="b1")
     remove, *closed = close_calls([says(call(), LOOKS), answered, HumanMessage("approve")], {"transfer_money"})[
         "messages"

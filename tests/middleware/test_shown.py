@@ -98,23 +98,17 @@ def test_only_what_the_user_says_starts_a_turn_not_a_message_that_a_tool_adds(is
     assert len(ran) == 4
 
 
-def test_a_call_equal_to_one_that_was_blocked_is_no_repetition():
-    assert repeat(asked_about(says(call(id="c1")), says(call(id="c2")), verdicts={"": "reject"})[0]) == [False] * 2
-
-
-def test_two_payments_in_one_message_are_not_two_first_payments():
+def test_a_call_equal_to_one_beside_it_or_to_one_that_failed_is_a_repetition_and_to_a_blocked_one_not():
     first, second = asked_about(says(call(id="c1", **ANN), LOOKS, call(id="c2", **ANN)))[0]
     assert '<call status="later">"transfer_money" {"to": "Ann", "amount": 1}</call>' in first
     assert '<call status="earlier">"transfer_money" {"to": "Ann", "amount": 1}</call>' in second
     assert repeat([first, second]) == [False, True]
-
-
-def test_a_call_that_failed_may_have_run():
     failed = ToolMessage("timeout", tool_call_id="c0", status="error")
     history = [HumanMessage("Pay."), AIMessage("", tool_calls=[call(id="c0", **ANN)]), failed]
     asked, _ = asked_about(says(), says(call(id="c1", **ANN)), given={"messages": history})
     assert '<call status="failed">' in asked[0]
     assert repeat(asked) == [True]
+    assert repeat(asked_about(says(call(id="c1")), says(call(id="c2")), verdicts={"": "reject"})[0]) == [False] * 2
 
 
 @pytest.mark.parametrize(

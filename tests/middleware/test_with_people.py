@@ -190,13 +190,9 @@ def marked(to: str, amount: float, state: Annotated[dict[str, Any], InjectedStat
     return f"sent { {'to': to, 'amount': amount} }"
 
 
-SCHEMA = {
-    "type": "object",
-    "title": "transfer_money",
-    "description": "Pays",
-    "properties": {"to": {"type": "string"}, "amount": {"type": "number"}},
-    "required": ["to", "amount"],
-}
+PROPERTIES = {"to": {"type": "string"}, "amount": {"type": "number"}}
+SCHEMA = {"type": "object", "title": "transfer_money", "description": "Pays", "required": ["to", "amount"]}
+SCHEMA["properties"] = PROPERTIES
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])

@@ -14,26 +14,19 @@ def agent(**distribution):
 
 
 # no agent's distribution names what it did not say
-MEASURED = measured(
-    n_agents=2,
-    support=(0.125, 0.625, 0.25),
-    representatives=("A", "B", "C"),
-    answer="B",
-    agents={"a": agent(B=1.0), "b": agent(A=0.25, B=0.25, C=0.5)},
-)
+AGENTS = {"a": agent(B=1.0), "b": agent(A=0.25, B=0.25, C=0.5)}
+SUPPORT = {"support": (0.125, 0.625, 0.25), "representatives": ("A", "B", "C"), "answer": "B"}
+MEASURED = measured(n_agents=2, agents=AGENTS, **SUPPORT)
 
 
-def test_the_log_odds_overflow_nothing():
-    wide = LearnedGate(("a", "b"), (0.5, 0.5), 1e9, (0.0, 0.0), 0.0)
-    assert wide.uncertainty(MEASURED) == 1.0
-    assert replace(wide, slope=-1e9).uncertainty(MEASURED) == 1 / (1 + math.exp(500))
-
-
-def test_what_was_not_said_has_no_support():
+def test_what_was_not_said_has_no_support_and_the_log_odds_overflow_nothing():
     # the mean is (1/8, 5/8, 2/8), and B leads: 1 and 1/4, 3/8 to either side of their mean
     gate = LearnedGate(("a", "b"), (0.5, 0.5), 0.0, (1.0, -1.0), 0.0)
     assert gate.choose_cluster(MEASURED) == 1
     assert gate.uncertainty(MEASURED) == pytest.approx(1 / (1 + math.exp(-0.75)))
+    wide = LearnedGate(("a", "b"), (0.5, 0.5), 1e9, (0.0, 0.0), 0.0)
+    assert wide.uncertainty(MEASURED) == 1.0
+    assert replace(wide, slope=-1e9).uncertainty(MEASURED) == 1 / (1 + math.exp(500))
 
 
 def test_tied_clusters_share_the_support():

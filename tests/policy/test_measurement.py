@@ -31,12 +31,7 @@ def test_refusals_and_empty_responses_are_told_apart(text, kind):
     assert measure([response("a", text, answer="Lyon")], [0]).representatives == ("Lyon",)  # the short answer stands
 
 
-def test_texts_of_several_clusters_are_numbered_until_they_differ():
-    said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
-    assert measure(said, [0, 1, 2, 3], n_resamples=0).representatives == ("x", "x (2)", "x (2) (2)", "x (3)")
-
-
-def test_each_agent_by_hand():
+def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_they_differ():
     said = [response("b", "x"), response("a", "x"), response("b", "y", index=1), response("b", "y", index=2)]
     found = measure(said, [1, 1, 0, 0], n_resamples=0)
     assert list(found.agents) == ["b", "a"]
@@ -50,6 +45,8 @@ def test_each_agent_by_hand():
     assert dict(zip(found.representatives, found.support, strict=True)) == pytest.approx({"y": 1 / 3, "x": 2 / 3})
     assert (found.answer, found.leading, found.tied) == ("x", 1, ())
     assert found.surprisal == pytest.approx(math.log(3 / 2))
+    said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
+    assert measure(said, [0, 1, 2, 3], n_resamples=0).representatives == ("x", "x (2)", "x (2) (2)", "x (3)")
 
 
 def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():

@@ -14,13 +14,16 @@ def decide(policy, measured):
     return policy.decide(measured, round=0, max_rounds=1)
 
 
-def test_threshold_answers_up_to_the_threshold_and_says_the_numbers():
+def test_threshold_answers_up_to_the_threshold_which_may_be_0_and_says_the_numbers():
     assert decide(ThresholdPolicy(0.5), measurement(aleatoric=0.5)) == Decision(
         "answer", "Paris", "confident enough: CoE 0.500 is at most 0.5 nats"
     )
     withheld = decide(ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375))
     parts = "(aleatoric 0.250 within models, epistemic 0.375 between models)"
     assert withheld == Decision("escalate", None, f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats")
+    assert repr(ThresholdPolicy(0)) == "ThresholdPolicy(0.0, otherwise='abstain')"
+    assert decide(ThresholdPolicy(0), measurement()).action == "answer"
+    assert decide(RegimePolicy(0, 0), measurement()).action == "answer"
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
@@ -32,12 +35,6 @@ def test_thresholds_must_be_nats(value):
         RegimePolicy(value, 0.3)
     with pytest.raises(ValueError, match=f'^"epistemic_threshold" of RegimePolicy{wanted}'):
         RegimePolicy(0.5, value)
-
-
-def test_a_threshold_may_be_0_and_is_a_float():
-    assert repr(ThresholdPolicy(0)) == "ThresholdPolicy(0.0, otherwise='abstain')"
-    assert decide(ThresholdPolicy(0), measurement()).action == "answer"
-    assert decide(RegimePolicy(0, 0), measurement()).action == "answer"
 
 
 def under_js(*, aleatoric, epistemic, scale=4.0, **options):
@@ -95,13 +92,10 @@ def test_the_quorum_is_a_majority_unless_given(n_agents, least):
     assert quorum(n_agents, 1) == 1
 
 
-def test_regime_table_has_safe_defaults():
+def test_regime_table_has_safe_defaults_and_says_which_thresholds_it_can_never_reach():
     policy = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
     actions = {regime: decide(policy, measurement(regime=regime)).action for regime in policy.actions}
     assert actions == {"consensus": "answer", "conflict": "another_round", "ambiguous": "abstain", "unknown": "abstain"}
-
-
-def test_regime_says_which_thresholds_it_can_never_reach():
     # the epistemic part of K agents is at most log K: log 2 = 0.693
     assert RegimePolicy(0.5, 0.7).unreachable(n_agents=2) == ("conflict", "unknown")
     assert RegimePolicy(0.5, 0.7).unreachable(n_agents=3) == ()

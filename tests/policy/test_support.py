@@ -41,16 +41,13 @@ def test_the_support_of_a_proposal_is_the_mean_probability_of_its_cluster_among_
     assert decide(SupportPolicy(0.7), measured(*rows)).action == "abstain"
 
 
-def test_an_agent_alone_or_one_whom_nobody_judges_has_no_support():
+def test_an_agent_alone_has_no_support_and_the_first_response_is_that_of_the_lowest_index():
     alone = propose("a", pay(5))
     assert measured(alone).proposal_support == {}
     rows = [alone, propose("b", pay(5))]
     assert measured(*rows, weights={"a": 1.0, "b": 0.0}).proposal_support == {"b": 1.0}
     assert decide(SupportPolicy(0.0), measured(alone, proposer="a")).action == "abstain"
     assert decide(SupportPolicy(0.0), measured(rows[1], propose("c", pay(5)), proposer="a")).action == "abstain"
-
-
-def test_the_first_response_is_that_of_the_lowest_index_whatever_the_order_of_rows():
     rows = [propose("a", pay(6), index=1), propose("a", pay(5)), propose("b", pay(5))]
     assert measured(*rows).proposals["a"] == canonical_action(pay(5))
 
@@ -78,18 +75,15 @@ def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writ
     assert json.dumps(measured(*rows).writings) == json.dumps({canonical_action(pay(5)): pay(5)})
 
 
-def test_what_is_contested_counts_votes_against_the_judged_proposal():
-    rows = [propose("a", pay(900, "Bob")), propose("b", pay(5, "Bob")), propose("c", pay(5))]
-    found = measured(*rows, proposer="a").contested
-    assert list(found["arguments"]) == ["amount", "to"]  # two votes against 900, one against Bob
-
-
-def test_the_judged_proposal_needs_the_support_of_the_others():
+def test_the_judged_proposal_needs_the_support_of_the_others_and_what_is_contested_counts_against_it():
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
     assert decide(SupportPolicy(0.5), measured(*rows, proposer="a")).action == "answer"
     withheld = decide(SupportPolicy(0.6, otherwise="escalate"), measured(*rows, proposer="a"))
     assert withheld.action == "escalate"
     assert withheld.reason == "the other agents support the proposal with 0.50, less than 0.6"
+    rows = [propose("a", pay(900, "Bob")), propose("b", pay(5, "Bob")), propose("c", pay(5))]
+    found = measured(*rows, proposer="a").contested
+    assert list(found["arguments"]) == ["amount", "to"]  # two votes against 900, one against Bob
 
 
 def test_a_judged_proposal_that_does_not_lead_or_ties_is_answered_with_itself_only():
@@ -158,15 +152,10 @@ def test_a_tool_and_calling_nothing_have_thresholds_of_their_own():
     assert decide(policy, measured(*two_of_three([], log), proposer="a")).action == "abstain"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"min_support": 1.1}, r"must be a number in \[0, 1\]"),
-        ({"tools": {"f": -1}}, r"must be a number in \[0, 1\]"),
-        ({"min_votes": 0}, '"min_votes" of SupportPolicy must be'),
-        ({"min_votes": 1.5}, '"min_votes" of SupportPolicy must be'),
-    ],
-)
-def test_refuses(options, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        SupportPolicy(**options)
+def test_refuses():
+    for shares in ({"min_support": 1.1}, {"tools": {"f": -1}}):
+        with pytest.raises(ValueError, match=r"must be a number in \[0, 1\]"):
+            SupportPolicy(**shares)
+    for min_votes in (0, 1.5):
+        with pytest.raises((ValueError, TypeError), match='"min_votes" of SupportPolicy must be'):
+            SupportPolicy(min_votes=min_votes)

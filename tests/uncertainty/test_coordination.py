@@ -37,7 +37,7 @@ def test_greedy_never_moves_the_weights_and_ends_at_the_second_iteration(group):
     assert result.initial_coe == collaborative_entropy(distributions, weights=weights).total
 
 
-def test_softmax_first_iteration_by_hand():
+def test_softmax_first_iteration_and_the_factor_of_the_weights_by_hand():
     result = coordinate([[0.36, 0.64], [0.9, 0.1]], solver="softmax", max_iterations=1)
     # p^1.5: (0.216, 0.512) / 0.728 and (0.9^1.5, 0.1^1.5) normalised; factors 1 - SE / log 2
     first = np.array([0.216, 0.512]) / 0.728
@@ -46,9 +46,6 @@ def test_softmax_first_iteration_by_hand():
     assert result.distributions == pytest.approx(np.array([first, second]))
     assert result.weights == pytest.approx(factors / factors.sum())
     assert result.coe == collaborative_entropy(result.distributions, weights=result.weights).total
-
-
-def test_the_factor_of_the_weights_by_hand():
     # 1 - SE / log(3): of (1/2, 1/2, 0), and 1 of the certain row
     result = coordinate([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], solver=lambda rows: rows, max_iterations=1)
     factor = 1 - LOG_2 / math.log(3)

@@ -8,13 +8,10 @@ from hypothesis import strategies as st
 from coe_agents.uncertainty import cluster_distributions
 
 
-def test_frequencies_by_hand():
+def test_frequencies_and_log_probabilities_by_hand():
     # agent 0 said 0, 0, 2, agent 1 said 1
     expected = np.array([[2 / 3, 0.0, 1 / 3], [0.0, 1.0, 0.0]])
     assert cluster_distributions([0, 1, 0, 2], [0, 1, 0, 0]) == pytest.approx(expected)
-
-
-def test_nothing_underflows():
     # exp(-5000) is 0 in doubles; 1 : e^-1 all the same
     distributions = cluster_distributions([0, 1, 1], [0, 0, 1], log_probs=[-5000.0, -5001.0, -9000.0])
     assert distributions[0, 0] == pytest.approx(1 / (1 + math.exp(-1)))
@@ -22,6 +19,9 @@ def test_nothing_underflows():
     in_turns = cluster_distributions([0, 0, 1], [0, 1, 0], log_probs=[-5000.0, 0.0, -5000.0])
     assert in_turns.tolist() == [[0.5, 0.5], [1.0, 0.0]]
     assert cluster_distributions([0, 1], [0, 0], log_probs=[-1.0, -math.inf]).tolist() == [[1.0, 0.0]]
+    logs = np.log([0.75, 0.25])
+    both = cluster_distributions([[0, 1], [1, 0]], [0, 0], log_probs=logs)
+    assert both == pytest.approx(np.array([[[0.75, 0.25]], [[0.25, 0.75]]]))
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
@@ -37,12 +37,6 @@ def test_batch_equals_single(seed, weighted):
         own = None if logs is None else logs[index]
         single = cluster_distributions(labels[index], agents, log_probs=own, n_clusters=4)
         assert batch[index] == pytest.approx(single, abs=1e-15)
-
-
-def test_one_row_of_log_probs_serves_all_questions():
-    logs = np.log([0.75, 0.25])
-    both = cluster_distributions([[0, 1], [1, 0]], [0, 0], log_probs=logs)
-    assert both == pytest.approx(np.array([[[0.75, 0.25]], [[0.25, 0.75]]]))
 
 
 THREE = [0, 1, 0], [0, 0, 1]

@@ -67,10 +67,13 @@ def test_clusters_on_a_line(pair):
     assert wasserstein_distance(*pair, ground_metric=np.abs(x[:, None] - x)) == pytest.approx(exact, abs=1e-6)
 
 
-def test_transport_may_shift_through_a_cluster_without_the_triangle_inequality():
+def test_transport_may_shift_through_a_cluster_and_a_ground_metric_goes_with_wasserstein_only():
     # moving 1/2 from a to b and 1/2 from b to c costs 1; leaving b alone and moving a to c would cost 5
     ground = [[0.0, 1.0, 10.0], [1.0, 0.0, 1.0], [10.0, 1.0, 0.0]]
     assert wasserstein_distance([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], ground_metric=ground) == pytest.approx(1.0)
+    for divergence, name in ((squared, "squared"), ("js", "js")):
+        with pytest.raises(ValueError, match=f"with divergence \"wasserstein\"; got '{name}'. Omit it"):
+            collaborative_entropy([[1.0, 0.0]], divergence=divergence, ground_metric=1 - np.eye(2))
 
 
 def test_rounding_makes_no_negative_divergence_and_the_smallest_probability_overflows_nothing():
@@ -112,7 +115,7 @@ def squared(p, q):
     return float(np.square(p - q).sum())
 
 
-def test_a_function_by_hand():
+def test_a_function_by_hand_whose_rounding_is_no_negative_divergence():
     # the mean is (3/4, 1/4): 2/16 and 18/16 of the two agents, 3/4 * 1/8 + 1/4 * 9/8 = 3/8
     opposite, weights = [[1.0, 0.0], [0.0, 1.0]], [0.75, 0.25]
     assert collaborative_entropy(opposite, weights=weights, divergence=squared).epistemic == pytest.approx(0.375)
@@ -121,18 +124,9 @@ def test_a_function_by_hand():
     # the agent's row comes first, the mean second
     by_name, by_function = (collaborative_entropy(opposite, divergence=one) for one in ("kl", kl_divergence))
     assert by_function == by_name
-
-
-def test_rounding_of_a_function_is_no_negative_divergence():
     assert collaborative_entropy([[1.0], [1.0]], divergence=lambda p, q: -1e-9).epistemic == 0.0
     with pytest.raises(ValueError, match=r"at least 0; got -1\.1e-09 from '<lambda>'\. Correct it"):
         collaborative_entropy([[1.0], [1.0]], divergence=lambda p, q: -1.1e-9)
-
-
-def test_a_ground_metric_goes_with_wasserstein_only():
-    for divergence, name in ((squared, "squared"), ("js", "js")):
-        with pytest.raises(ValueError, match=f"with divergence \"wasserstein\"; got '{name}'. Omit it"):
-            collaborative_entropy([[1.0, 0.0]], divergence=divergence, ground_metric=1 - np.eye(2))
 
 
 def kl(p, q):

@@ -13,7 +13,7 @@ from tests.uncertainty.strategies import row
 LOG_2 = math.log(2)
 
 
-def test_by_hand_and_of_each_agent():
+def test_by_hand_of_each_agent_and_certainty_is_positive_zero():
     # 1/2 log 2 + 2 * 1/4 log 4 = (1/2 + 1) log 2
     assert entropy([0.5, 0.25, 0.25]) == pytest.approx(1.5 * LOG_2, abs=1e-15)
     assert isinstance(entropy([0.5, 0.5]), float)
@@ -21,9 +21,6 @@ def test_by_hand_and_of_each_agent():
     assert semantic_entropy(np.full((4, 3, 2), 0.5)).shape == (4, 3)
     assert semantic_entropy([0.5, 0.5]) == pytest.approx(LOG_2)
     assert isinstance(semantic_entropy([0.5, 0.5]), float)
-
-
-def test_certainty_is_positive_zero():
     certain = entropy([0.0, 1.0, 0.0])
     assert certain == 0.0
     assert math.copysign(1.0, certain) == 1.0

@@ -106,19 +106,18 @@ def test_the_numbering_of_clusters_changes_nothing(logs):
     assert (moved.total, moved.aleatoric, moved.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
 
 
-TRUSTED_ALONE = (  # whose U_E of 0 comes out as 2e-16 in another order of sums
-    np.array([0, 1, 0, 0, 0]),
-    np.array([0, 0, 1, 1, 1]),
-    np.array([0.0, -3.0, 0.0, 0.0, 0.0]),
-    np.array([1.0, 0.0]),
-)
+def drawn(*values):
+    return tuple(map(np.array, values))
 
-TRUSTED_ALONE_TOO = (np.array([1, 0, 2, 1, 1]), np.array([0, 1, 1, 0, 1]), np.array([-0.7, -0.7, -0.7, -3.0, 0.0]))
+
+# U_E of 0 comes out as 2e-16 in another order of sums
+TRUSTED_ALONE = drawn([0, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0.0, -3.0, 0.0, 0.0, 0.0], [1.0, 0.0])
+TRUSTED_ALONE_TOO = drawn([1, 0, 2, 1, 1], [0, 1, 1, 0, 1], [-0.7, -0.7, -0.7, -3.0, 0.0], [0.0, 1.0])
 
 
 @given(questions(), st.sampled_from(["kl", "js", "hellinger", "wasserstein"]), st.sampled_from([1, 2, 30]))
 @example(TRUSTED_ALONE, "kl", 1)
-@example((*TRUSTED_ALONE_TOO, np.array([0.0, 1.0])), "kl", 2)
+@example(TRUSTED_ALONE_TOO, "kl", 2)
 def test_the_hull_surrounds_the_estimate(question, divergence, n_resamples):
     labels, agents, logs, weights = question
     options = {"log_probs": logs, "weights": weights, "divergence": divergence}
@@ -141,13 +140,19 @@ def test_disagreement_has_a_bound(divergence, most):
     assert found.total[1] > most + 0.05  # each may be less sure than it seems
 
 
-def test_unanimity_has_a_width_that_closes():
+def test_unanimity_has_a_width_that_closes_and_improbable_responses_make_no_nan():
     highs = [coe_interval([0] * 3 * n, [0, 1, 2] * n).total for n in (1, 3, 5, 10, 30)]
     assert [low for low, _ in highs] == [0.0] * 5
     assert all(more < fewer for (_, fewer), (_, more) in pairwise(highs))
     # agents that say something else once in ten have entropy 0.325, and do not in 15 responses in one of five cases
     assert 0.325 < highs[2][1] < math.log(2)
     assert highs[4][1] < 0.15
+    # a resample of the last two alone would be 0 / 0 outside the log domain
+    logs = [0.0, -math.inf, -2000.0, -2000.0]
+    hull = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=logs, n_resamples=500)
+    assert 0.0 == hull.total[0] < hull.total[1] < math.log(5)
+    assert hull.estimate.total == 0.0
+    assert coe_interval([0, 1], [0, 0], log_probs=[0.0, -math.inf]).estimate.total == 0.0
 
 
 def test_the_posterior_by_the_book():
@@ -264,23 +269,10 @@ def test_the_concentration_of_many_responses_underflows_nothing():
     assert intervals._split(evidence, "kl")(rows)[1] == pytest.approx([expected], abs=0.06)
 
 
-def test_improbable_responses_make_no_nan():
-    # a resample of the last two alone would be 0 / 0 outside the log domain
-    logs = [0.0, -math.inf, -2000.0, -2000.0]
-    hull = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=logs, n_resamples=500)
-    assert 0.0 == hull.total[0] < hull.total[1] < math.log(5)
-    assert hull.estimate.total == 0.0
-    assert coe_interval([0, 1], [0, 0], log_probs=[0.0, -math.inf]).estimate.total == 0.0
-
-
-@pytest.mark.parametrize(
-    ("labels", "options", "error", "message"),
-    [
-        ([[0, 1]], {}, ValueError, r'"labels" must have shape \(n_responses,\); got \(1, 2\)'),
-        ([0, 1], {"confidence": 1.0}, ValueError, r'"confidence" must be a number above 0 and below 1; got 1'),
-        ([0, 1], {"n_resamples": 0}, ValueError, r'"n_resamples" must be an integer of at least 1'),
-    ],
-)
-def test_refuses(labels, options, error, message):
-    with pytest.raises(error, match=message):
-        coe_interval(labels, [0, 1], **options)
+def test_refuses():
+    with pytest.raises(ValueError, match=r'"labels" must have shape \(n_responses,\); got \(1, 2\)'):
+        coe_interval([[0, 1]], [0, 1])
+    with pytest.raises(ValueError, match='"confidence" must be a number above 0 and below 1; got 1'):
+        coe_interval([0, 1], [0, 1], confidence=1.0)
+    with pytest.raises(ValueError, match='"n_resamples" must be an integer of at least 1'):
+        coe_interval([0, 1], [0, 1], n_resamples=0)

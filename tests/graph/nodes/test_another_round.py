@@ -70,13 +70,8 @@ def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():
     decision = ask(graph(*agents, strategies={"conflict": only_c}))["decision"]
     assert (seen[0].question, seen[0].round, seen[0].n_responses) == ("Q?", 1, {"a": 1, "b": 1, "c": 1})
     assert seen[0].measurement.regime == "conflict"
-    assert agents[2].requests[1] == {
-        "question": "Q?",
-        "messages": [{"role": "user", "content": "Really?"}],
-        "round": 1,
-        "n_samples": 7,
-        "temperature": 0.5,
-    }
+    asked = {"question": "Q?", "messages": [{"role": "user", "content": "Really?"}], "round": 1}
+    assert agents[2].requests[1] == {**asked, "n_samples": 7, "temperature": 0.5}
     assert len(agents[0].requests) == 1
     assert decision["trajectory"][1]["strategy"] == "only_c"
     assert decision["agents"]["c"]["n_responses"] == 2

@@ -179,7 +179,7 @@ def test_what_fits_several_alternatives_differently_or_none_is_refused(stated):
     assert action(dry, tool) != action(wet, tool)
 
 
-def test_an_alternative_that_is_closed_has_no_other_fields():
+def test_an_alternative_that_is_closed_or_misfits_beside_a_doubt_is_ruled_out():
     closed = {"additionalProperties": False}
     mail = {"properties": {"to": {}, "dry_run": {"default": True}}}
     sms = {"properties": {"to": {}, "number": {}, "dry_run": {"default": False}}}
@@ -189,9 +189,6 @@ def test_an_alternative_that_is_closed_has_no_other_fields():
     assert '"dry_run":false' in action(text, schema(x={"anyOf": [{**mail, **closed}, sms]}))
     parts = {"allOf": [{**mail, **closed}, {"properties": {"number": {}}}]}
     assert '"dry_run":true' in action(text, schema(x={"anyOf": [parts, {"type": "null"}]}))
-
-
-def test_a_misfit_beside_a_doubt_rules_an_alternative_out():
     doubtful = {"anyOf": [NOTE, WIPE]}
     first = {"type": "object", "properties": {"x": doubtful, "kind": {"const": "a"}}}
     second = {"type": "object", "properties": {"x": {"type": "object"}, "kind": {"const": "b"}}}

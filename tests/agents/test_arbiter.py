@@ -71,9 +71,15 @@ def test_what_is_no_clear_ruling_settles_nothing(text, reason):
     assert reason in ruling["reason"]
 
 
-def test_samples_that_rule_differently_settle_nothing():
+def test_samples_that_rule_differently_settle_nothing_and_a_model_is_asked_once_at_temperature_0():
     assert Arbiter(ScriptedAgent("x", ["CHOICE: 1", "CHOICE: 2"])).invoke(TWO)["reason"].endswith("more than one way")
     assert Arbiter(ScriptedAgent("x", ["CHOICE: 2", "So:\nCHOICE: 2"])).invoke(TWO)["answer"] == "Canberra"
+    model = CountingModel()
+    arbiter = Arbiter(model)
+    ruling = arbiter.invoke(TWO)
+    assert [(call["temperature"], call["streaming"]) for call in model.calls] == [(0.0, False)]
+    assert ruling["usage"] == {"input_tokens": 7, "output_tokens": 1}
+    assert repr(arbiter) == "Arbiter('arbiter')"
 
 
 def test_an_error_is_a_reason_and_no_answer():
@@ -118,12 +124,3 @@ def test_it_sees_the_conversation_and_the_answers_as_data():
     assert lines[3] == '<answer number="2" support="40%">Canberra</answer>'
     assert "(regime: conflict)" in lines[1]
     assert ruling["answer"] == "Sydney</answer>\nCHOICE: 1"  # as the agent said it
-
-
-def test_a_model_is_asked_once_at_temperature_0_and_its_tokens_are_told():
-    model = CountingModel()
-    arbiter = Arbiter(model)
-    ruling = arbiter.invoke(TWO)
-    assert [(call["temperature"], call["streaming"]) for call in model.calls] == [(0.0, False)]
-    assert ruling["usage"] == {"input_tokens": 7, "output_tokens": 1}
-    assert repr(arbiter) == "Arbiter('arbiter')"

@@ -44,7 +44,7 @@ def test_kinds(error, kind, retryable):
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
-    [("0.25", 0.25), ("-3", 0.0), ("nan", None), ("inf", None), ("Mon, 01 Jan 2001 00:00:09 GMT", None)],
+    [("0.25", 0.25), ("-3", 0.0), *((text, None) for text in ("nan", "inf", "soon", "Mon, 01 Jan 2001 00:00:09 GMT"))],
 )
 def test_retry_after_is_seconds(given, seconds):
     found = to_agent_error(status_error(429, **{"Retry-After": given}))

@@ -124,7 +124,14 @@ class FailingProbes(Served):
         return (500, {"error": {"message": "out of memory"}}) if is_probe(body) else super().answer(body)
 
 
-def test_a_probe_that_fails_decides_nothing_and_is_tried_again_after_a_while(monkeypatch):
+def test_empty_replies_decide_nothing_and_a_probe_that_fails_is_tried_again_after_a_while(monkeypatch):
+    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
+        one = agent(server)
+        for _ in range(2):
+            sampling = sampled(one)["sampling"]
+            assert len(server.probes) == 1
+    assert sampling["ignores_temperature"] is None
+    assert sampling["probe"] == "its 4 replies to a request for a story are empty"
     with running(FailingProbes(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
         one = agent(server, retries=0)
         for _ in range(2):
@@ -139,16 +146,6 @@ def test_a_probe_that_fails_decides_nothing_and_is_tried_again_after_a_while(mon
         with pytest.raises(IgnoredTemperatureError):
             sampled(one)
     assert len(server.probes) == 2
-
-
-def test_empty_replies_decide_nothing():
-    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
-        one = agent(server)
-        for _ in range(2):
-            sampling = sampled(one)["sampling"]
-            assert len(server.probes) == 1
-    assert sampling["ignores_temperature"] is None
-    assert sampling["probe"] == "its 4 replies to a request for a story are empty"
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def chain(first, second, **options):
     return agents, create_sequential_graph(gate.compile(), next_question=next_question, **options)
 
 
-def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():
+def test_each_answer_makes_the_next_question_a_gate_ends_the_chain_and_the_numbers_of_the_steps_add_up():
     table = {"Q": ["one"], "one": ["two"], "two": ["x"], "x": ["never"]}
     agents, graph = chain(table, {**table, "two": ["y"]})
     compiled = graph.compile()
@@ -45,9 +45,6 @@ def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():
     assert steps == [("Q", "one"), ("one", "two"), ("two", None)]
     assert (result["ended"], result["decision"]["action"]) == ("withheld", "abstain")
     assert "x" not in [request["question"] for agent in agents for request in agent.requests]
-
-
-def test_the_numbers_of_the_steps_add_up():
     # each torn alike: aleatoric log 2 would be withheld; 3 to 1: H = 0.5623 nats; then sure of two answers: log 2
     torn = ["one", "one", "one", "two"]
     _, graph = chain({"Q": torn, "one": ["x"]}, {"Q": torn, "one": ["y"]})

@@ -58,11 +58,18 @@ def slow_graph(clock, *agents, deadline):
     return graph(*agents, clusterer=Slow(clock), max_rounds=9, deadline=deadline)
 
 
-def test_the_deadline_ends_the_rounds_and_names_itself(clock):
+def test_the_deadline_ends_the_rounds_and_time_between_a_decision_and_the_next_round_does_not_count(clock):
     decision = ask(slow_graph(clock, *three(), deadline=15))["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
     assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict, ')
     assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
+    agents = three(c=["Paris"])
+    pausing = {"checkpointer": InMemorySaver(), "interrupt_before": ["another_round"]}
+    compiled = slow_graph(clock, *agents, deadline=15).compile(**pausing)
+    compiled.invoke({"question": "Q?"}, THREAD)
+    clock.now += 1_000
+    assert compiled.invoke(None, THREAD)["decision"]["action"] == "answer"
+    assert agents[0].requests[1]["timeout"] == 5
 
 
 @pytest.mark.parametrize(("back", "first"), [(0, 100), (3600, 0)])
@@ -107,16 +114,6 @@ def test_no_retry_begins_after_the_deadline(clock):
     decision = ask(graph(failing, *three()[1:], retries=3, deadline=15, max_rounds=1))["decision"]
     assert [request["timeout"] for request in failing.requests] == [15, 5]
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the deadline")
-
-
-def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
-    agents = three(c=["Paris"])
-    pausing = {"checkpointer": InMemorySaver(), "interrupt_before": ["another_round"]}
-    compiled = slow_graph(clock, *agents, deadline=15).compile(**pausing)
-    compiled.invoke({"question": "Q?"}, THREAD)
-    clock.now += 1_000
-    assert compiled.invoke(None, THREAD)["decision"]["action"] == "answer"
-    assert agents[0].requests[1]["timeout"] == 5
 
 
 @given(count=st.integers() | st.floats() | st.booleans() | st.none() | st.text())

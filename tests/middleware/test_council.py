@@ -41,7 +41,7 @@ def test_what_the_group_vouches_for_goes_on_untouched():
     assert (state["council"]["action"], state["council"]["calls"]) == ("answer", [])
 
 
-def test_all_participants_are_shown_the_same():
+def test_all_participants_are_shown_the_same_but_for_tools_that_run_at_the_drivers_provider():
     seen = []
 
     def drive(messages):
@@ -59,6 +59,11 @@ def test_all_participants_are_shown_the_same():
     assert [tool["function"]["name"] for tool in first["tools"]] == ["transfer_money", "balance"]
     assert set(first["tools"][0]["function"]["parameters"]["properties"]) == {"to", "amount"}
     assert [message.text for message in seen[0]] == ["Be careful.", "Send 10 to Ann."]
+    bank, agents = Bank(), members(AGREE)
+    bank.tools = [*bank.tools, {"type": "web_search"}]
+    council_agent(agents, bank, says(call(**TEN)), DONE).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == ["transfer_money", "balance"]
 
 
 @pytest.mark.parametrize(
@@ -75,14 +80,6 @@ def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_di
 
     run_council([Noting("a", ScriptedDriver(script=[says(call(**TEN)), DONE]), **own)], says(call(**TEN)), DONE)
     assert {name: requests[0][name] for name in ("n_samples", "timeout") if name in requests[0]} == usual
-
-
-def test_a_tool_that_runs_at_the_drivers_provider_is_not_shown_to_members():
-    bank, agents = Bank(), members(AGREE)
-    bank.tools = [*bank.tools, {"type": "web_search"}]
-    council_agent(agents, bank, says(call(**TEN)), DONE).invoke(PAY, THREAD)
-    assert bank.transfers == [("Ann", 10.0)]
-    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == ["transfer_money", "balance"]
 
 
 def test_the_decision_is_plain_data():
@@ -164,14 +161,12 @@ def test_members_without_a_weight_make_no_majority(policy):
     assert run_council(agents, says(call(**TEN)), policy=policy, max_blocked=1)[1] == []
 
 
-def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn():
+def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn_and_one_that_fails_closes_the_gate():
     agents = members([[call(**BOB)]], [[call(**BOB)]])
     state, _ = run_council(agents, says(call(**ANN)), max_blocked=1, clusterer=ActionMatch())
     contested = state["council"]["contested"]["arguments"]
     assert contested["to"] > contested["amount"] == 0  # in the order of the tool's schema
 
-
-def test_a_failing_clusterer_closes_the_gate():
     class Broken(ActionMatch):
         def cluster(self, responses, questions):
             raise RuntimeError("secret text")

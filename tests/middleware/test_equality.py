@@ -168,7 +168,7 @@ def test_models_that_are_members_parse_by_the_tool_not_by_its_schema():
     assert state["council"]["failed_agents"] == {}
 
 
-def test_a_validator_that_raises_anything_fails_the_proposal():
+def test_a_validator_that_raises_anything_fails_the_proposal_and_none_changes_what_was_proposed():
     class Broken(BaseModel):
         text: str
 
@@ -182,8 +182,6 @@ def test_a_validator_that_raises_anything_fails_the_proposal():
     assert '"act" refuses the arguments: KeyError' in state["council"]["reason"]
     assert set(state["council"]["failed_agents"]) == {"member0", "member1"}
 
-
-def test_a_validator_cannot_change_what_was_proposed():
     class Popping(BaseModel):
         text: str = ""
 

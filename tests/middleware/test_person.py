@@ -187,7 +187,7 @@ def test_a_person_is_not_asked_what_the_group_is_sure_of(said, transfers):
     assert bank.transfers == transfers
 
 
-def test_a_call_that_a_person_edited_at_a_council_runs_as_edited():
+def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_ones_is_withheld():
     compiled, _, bank = asking_council(says(call(), call(id="c2", **ANN)))
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(edit(**BOB), APPROVE), THREAD, interrupt_before=["tools"])
@@ -197,9 +197,6 @@ def test_a_call_that_a_person_edited_at_a_council_runs_as_edited():
     state = compiled.invoke(None, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
     assert (state["messages"][1].tool_calls[0]["args"], state["messages"][1].tool_calls[0]["id"]) == (BOB, "c1")
-
-
-def test_a_text_beside_calls_that_a_person_rejected_is_withheld_with_them():
     compiled, _, bank = asking_council(says(call(), text="I paid."), tools=["transfer_money"])
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(REJECT), THREAD, interrupt_before=["model"])

@@ -13,20 +13,10 @@ from coe_agents.policy.measurement import AgentMeasurement
 from tests.policy.measurements import measured
 
 AGENTS = {name: CalibratedAgent(3, 4, "frequency") for name in ("a", "b")}
-CALIBRATION = Calibration(
-    risk=0.2,
-    confidence=0.9,
-    threshold=0.3,
-    n_questions=50,
-    n_answered=20,
-    n_wrong=1,
-    bound=0.18,
-    agents=AGENTS,
-    clusterer="NormalizedMatch",
-    correctness="reference",
-    date="2026-01-01T00:00:00+00:00",
-    uncertainties=(0.0, 0.3, 1.25),
-)
+FOUND = {"threshold": 0.3, "n_questions": 50, "n_answered": 20, "n_wrong": 1, "bound": 0.18}
+ASKED = {"agents": AGENTS, "clusterer": "NormalizedMatch", "correctness": "reference"}
+DRAWN = {"date": "2026-01-01T00:00:00+00:00", "uncertainties": (0.0, 0.3, 1.25)}
+CALIBRATION = Calibration(risk=0.2, confidence=0.9, **FOUND, **ASKED, **DRAWN)
 GATE = LearnedGate(("a", "b"), (0.75, 0.25), 1.5, (0.5, -0.5), -1.0)
 LEARNED = replace(CALIBRATION, gate=GATE, fit="folds")
 HUGE = 10**400

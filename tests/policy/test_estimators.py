@@ -14,6 +14,7 @@ from coe_agents.uncertainty import cluster_distributions, collaborative_entropy,
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
+DIVERGENCES = ("js", "hellinger", "wasserstein")
 
 
 @pytest.fixture
@@ -86,9 +87,7 @@ def plain_figures(one):
     """What is computed for several questions at once, from this question's rows alone; the oracle."""
     pooled = one.log_probs if all(one.counts_by_probability) else None
     return {
-        "coe_js": collaborative_entropy(one.distributions, divergence="js").total,
-        "coe_hellinger": collaborative_entropy(one.distributions, divergence="hellinger").total,
-        "coe_wasserstein": collaborative_entropy(one.distributions, divergence="wasserstein").total,
+        **{f"coe_{name}": collaborative_entropy(one.distributions, divergence=name).total for name in DIVERGENCES},
         "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
         "pooled_semantic_entropy": entropy(cluster_distributions(one.labels, 0 * one.agents, log_probs=pooled)),
     }

@@ -67,11 +67,8 @@ def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
 
 
 def test_the_solver_of_the_coordination_is_the_one_named():
-    said = [
-        response(name, text, index=i)
-        for name, texts in {"a": "xxxyy", "b": "yyyyx"}.items()
-        for i, text in enumerate(texts)
-    ]
+    own = {"a": "xxxyy", "b": "yyyyx"}
+    said = [response(name, text, index=i) for name, texts in own.items() for i, text in enumerate(texts)]
     labels = [0 if r["text"] == "x" else 1 for r in said]
     found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, divergence="js", coordination="softmax", n_resamples=0)
     own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], divergence="js", solver="softmax")

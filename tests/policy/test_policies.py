@@ -92,7 +92,7 @@ def test_the_quorum_is_a_majority_unless_given(n_agents, least):
     assert quorum(n_agents, 1) == 1
 
 
-def test_regime_table_has_safe_defaults_and_says_which_thresholds_it_can_never_reach():
+def test_regimes_have_safe_defaults_and_thresholds_of_their_own_some_of_which_are_never_reached():
     policy = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
     actions = {regime: decide(policy, measurement(regime=regime)).action for regime in policy.actions}
     assert actions == {"consensus": "answer", "conflict": "another_round", "ambiguous": "abstain", "unknown": "abstain"}
@@ -100,6 +100,14 @@ def test_regime_table_has_safe_defaults_and_says_which_thresholds_it_can_never_r
     assert RegimePolicy(0.5, 0.7).unreachable(n_agents=2) == ("conflict", "unknown")
     assert RegimePolicy(0.5, 0.7).unreachable(n_agents=3) == ()
     assert RegimePolicy(0.5, math.log(2)).unreachable(n_agents=2) == ("conflict", "unknown")
+    assert regime_thresholds(ThresholdPolicy(0.5)) == (0.5, 0.3)
+    assert regime_thresholds(RegimePolicy(0.4, 0.7)) == (0.4, 0.7)
+
+    class Half:
+        epistemic_threshold = 0.2
+
+    with pytest.raises(TypeError, match=r'both thresholds or neither; got Half with "epistemic_threshold" only'):
+        regime_thresholds(Half())
 
 
 @pytest.mark.parametrize(
@@ -117,17 +125,6 @@ def test_regime_table_has_safe_defaults_and_says_which_thresholds_it_can_never_r
 def test_unknown_names_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_the_thresholds_of_regimes_are_the_policys_own_if_it_has_both():
-    assert regime_thresholds(ThresholdPolicy(0.5)) == (0.5, 0.3)
-    assert regime_thresholds(RegimePolicy(0.4, 0.7)) == (0.4, 0.7)
-
-    class Half:
-        epistemic_threshold = 0.2
-
-    with pytest.raises(TypeError, match=r'both thresholds or neither; got Half with "epistemic_threshold" only'):
-        regime_thresholds(Half())
 
 
 def forecast(*, total=(0.0, 1.0), aleatoric=(0.0, 0.0), epistemic=(0.0, 0.0), lead=1.0):

@@ -96,7 +96,7 @@ def test_a_judged_proposal_that_does_not_lead_or_ties_is_answered_with_itself_on
     assert decide(SupportPolicy(0.1), measured(*rows[:1], *rows[2:], proposer="a")).action == "abstain"
 
 
-def test_a_vote_is_the_strict_majority_of_an_agents_own_responses():
+def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_one_supports_nothing():
     rows = [propose("a", pay(5)), *(propose("b", pay(amount), index=i) for i, amount in enumerate([5, 5, 6]))]
     rows += [propose("c", pay(amount), index=i) for i, amount in enumerate([5, 6])]
     rows += [propose("d", pay(5)), propose("e", pay(6))]
@@ -104,9 +104,6 @@ def test_a_vote_is_the_strict_majority_of_an_agents_own_responses():
     votes = measured(*rows, weights=weights, proposer="a").votes
     five, six = canonical_action(pay(5)), canonical_action(pay(6))
     assert votes == {"a": five, "b": five, "c": None, "e": six}  # c is split, and d has no weight
-
-
-def test_a_failed_response_supports_nothing_and_contests_nothing():
     good = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5))]
     failed = [create_response("c", "", index=1, error="down"), create_response("d", "", error="down")]
     found = measure([*good, *failed], [0, 0, 0, 1, 2], clusterer=ActionMatch(), proposer="a")

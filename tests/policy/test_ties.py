@@ -83,12 +83,8 @@ def test_renaming_and_reordering_change_no_figure_and_no_forecast(group, seed, d
 
 
 def measured(weights=None, **texts):
-    responses = [
-        create_response(name, text, index=index)
-        for name, own in texts.items()
-        for index, text in enumerate(own.split())
-    ]
-    return measure(responses, labels_of(responses), weights=weights, n_resamples=0)
+    said = [create_response(name, text, index=i) for name, own in texts.items() for i, text in enumerate(own.split())]
+    return measure(said, labels_of(said), weights=weights, n_resamples=0)
 
 
 def test_only_trust_breaks_a_tie():

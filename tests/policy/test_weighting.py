@@ -11,16 +11,13 @@ GIVEN = [("b", "x", -2.0, 4), ("a", "x", -3.0, 1), ("b", "y", -6.0, 2)]
 SAID = [create_response(name, text, logprob=log, n_tokens=n) for name, text, log, n in GIVEN]
 
 
-def test_agents_are_numbered_as_they_appear_and_weights_sum_to_1():
+def test_agents_are_numbered_as_they_appear_and_weights_and_shares_sum_to_1():
     names, places, weights = weighed_agents(SAID, None)
     assert (names, places.tolist(), weights.tolist()) == (["b", "a"], [0, 1, 0], [0.5, 0.5])
     assert weighed_agents(SAID, {"a": 0.25, "b": 0.75, "absent": 5.0})[2].tolist() == [0.75, 0.25]
     assert weighed_agents(SAID, {"a": 0.0, "b": 0.5})[2].tolist() == [1.0, 0.0]
     with pytest.raises(ValueError, match=r"got \['b', 'a'\]\. Raise one"):
         weighed_agents(SAID, {"a": 0.0, "b": 0.0})
-
-
-def test_log_probabilities_are_normalised_by_length_and_shares_sum_to_1_without_underflow():
     # -2/4, -3/1, -6/2
     logs, by_probability = log_probabilities(SAID, "auto")
     assert logs.tolist() == [-0.5, -3.0, -3.0]

@@ -46,6 +46,12 @@ def test_what_leads_is_named_where_the_numbers_do_not_show_it_and_who_did_not_an
         'two of three agents say "Paris", one did not answer'
     )
     assert who_says_what(measured(a=["Paris"]), n_agents=13) == 'one of 13 agents says "Paris", twelve did not answer'
+    split = measured(a=["Paris"] * 7 + ["Lyon"] * 3, b=["Paris"])
+    assert who_says_what(split) == 'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
+    assert RegimePolicy().decide(split, round=0, max_rounds=1).reason.startswith("on average each is confident, ")
+    assert who_says_what(measured(a=["I don't know."] * 4 + ["Lyon"], b=[""] * 4 + ["Lyon"])).startswith(
+        "one of two agents mostly says nothing, one mostly declines to answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,15 +75,6 @@ def test_coe_in_words():
     assert coe_in_words(other) == "CoE 0.562 under js, rescaled to 0.778,"
     assert coe_in_words(other, with_parts=True) == (
         "CoE 0.562 (aleatoric 0.347 within models, epistemic 0.216 between models under js), rescaled to 0.778,"
-    )
-
-
-def test_an_agent_mostly_says_what_four_of_five_responses_say():
-    split = measured(a=["Paris"] * 7 + ["Lyon"] * 3, b=["Paris"])
-    assert who_says_what(split) == 'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
-    assert RegimePolicy().decide(split, round=0, max_rounds=1).reason.startswith("on average each is confident, ")
-    assert who_says_what(measured(a=["I don't know."] * 4 + ["Lyon"], b=[""] * 4 + ["Lyon"])).startswith(
-        "one of two agents mostly says nothing, one mostly declines to answer"
     )
 
 

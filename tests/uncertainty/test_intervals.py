@@ -181,21 +181,6 @@ def test_the_posterior_by_the_book():
 FEW_LABELS, FEW_AGENTS = np.array([1, 2, 2, 2, 0, 0, 1, 2]), np.repeat([0, 1], 4)
 
 
-def test_the_evidence_by_hand():
-    evidence = intervals._evidence(FEW_LABELS, FEW_AGENTS, None, np.array([0.3, 0.7]))
-    # the highest counts of the clusters are 2, 1 and 3; two columns are of unseen clusters
-    assert evidence.n_clusters == 3
-    assert evidence.rows.tolist() == [[0.25, 0.0, 0.75, 0.0, 0.0], [0.25, 0.5, 0.25, 0.0, 0.0]]
-    assert (evidence.effective.tolist(), evidence.weights.tolist()) == ([4.0, 4.0], [0.3, 0.7])
-    assert evidence.table.owners.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert evidence.table.labels.tolist() == [0, 2, 2, 2, 0, 1, 1, 2]
-    assert evidence.table.scores.tolist() == [0.0] * 8
-    # the agent with more on its first cluster comes second, and takes its weight along
-    moved = intervals._evidence(FEW_LABELS, 1 - FEW_AGENTS, None, np.array([0.7, 0.3]))
-    assert moved.rows.tolist() == evidence.rows.tolist()
-    assert moved.weights.tolist() == [0.3, 0.7]
-
-
 def test_the_evidence_of_weighed_responses_by_hand():
     labels, agents = np.array([0, 1, 1, 0, 1]), np.array([0, 0, 0, 0, 1])
     logs = np.array([-2.0, -1.0, -1.0 - math.log(2), -math.inf, -700.0])

@@ -81,6 +81,7 @@ LISTED = {"type": "array", "items": {"properties": {"unit": UNIT}}}
         ({"x": LISTED}, {"x": [{}]}, {"x": [EUR]}),
         ({"x": {"anyOf": [LISTED, {"type": "string"}]}}, {"x": [{}]}, {"x": [EUR]}),
         ({"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}}, {}, {"x": {"a": 1}}),  # as it is stated
+        ({"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}}, {"x": {"a": 1}}, {"x": {"a": 1, "b": 2}}),
     ],
 )
 def test_a_default_is_filled_in_wherever_the_schema_states_it(properties, given, filled):

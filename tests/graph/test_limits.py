@@ -25,6 +25,7 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     late = ask(graph(*three(), max_rounds=9, token_budget=35))["decision"]
     assert late["n_rounds"] == 2
     assert "; too few tokens are left: 11 are left of a token_budget of 35, and a response of each" in late["reason"]
+    assert late["reason"].endswith(" agent takes about 12")
     assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
 
 

@@ -258,7 +258,7 @@ def test_media_reach_only_members_that_are_decision_models(state):
     assert "must hold no media" in found["failed_members"]["Shown"]
 
 
-def test_what_cannot_be_answered_is_refused():
+def test_what_cannot_be_answered_is_refused_and_an_older_langchain_core_is_named():
     group = CoEDecisionModel([says(0.1)])
     for options, questions, match in (
         ({}, {"place": Box(instructions="Where?")}, 'question "place" must be a Noul, a Choice or a Score'),
@@ -274,9 +274,6 @@ def test_what_cannot_be_answered_is_refused():
             CoEDecisionModel(members)
     only = Choice(instructions="?", criteria={"only": None})
     assert CoEDecisionModel([Shown()]).decide("x", {"c": only})["c"]["probabilities"] == {"only": 1.0}
-
-
-def test_an_older_langchain_core_is_named():
     code = "import sys; sys.modules['langchain_core.decisions'] = None; import coe_agents.decisions"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip().endswith('needs langchain-core 1.8 or later; pip install "langchain-core>=1.8"')

@@ -22,11 +22,10 @@ def two_by_two(names="abcd"):
     [
         (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
         (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),
-        (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
         (Deciding(Decision("answer")), "abstain"),
         (Deciding(Decision("answer", "Metz"), otherwise="escalate"), "escalate"),
     ],
-    ids=["escalate", "no round is left", "regimes", "own", "own, another answer"],
+    ids=["escalate", "no round is left", "own", "own, another answer"],
 )
 def test_a_tie_is_not_answered_whatever_the_policy(policy, action):
     decision = decide(*two_by_two(), policy=policy)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.policy import Measurement, ThresholdPolicy, measure
+from coe_agents.policy import Measurement, RegimePolicy, ThresholdPolicy, measure
 from coe_agents.policy.measurement import forecast
 from coe_agents.testing import create_response
 
@@ -87,6 +87,10 @@ def measured(weights=None, **texts):
     return measure(said, labels_of(said), weights=weights, n_resamples=0)
 
 
+OURS = [(ThresholdPolicy(float("inf"), otherwise=action), action) for action in ("abstain", "escalate")]
+OURS += [(RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain")]
+
+
 def test_only_trust_breaks_a_tie():
     tied = measured(a="Paris", b="Lyon")
     assert (tied.tied, tied.leading, tied.answer) == (("Lyon", "Paris"), 1, "Lyon")  # by text, whoever says it
@@ -94,7 +98,11 @@ def test_only_trust_breaks_a_tie():
     assert measured(a="Paris Lyon", b="Lyon Nice", c="Nice Paris").tied == ("Lyon", "Nice", "Paris")
     trusted = measured(a="Paris", b="Lyon", weights={"a": 0.6, "b": 0.4})
     assert (trusted.tied, trusted.answer, trusted.regime) == ((), "Paris", "conflict")
-    assert ThresholdPolicy(float("inf")).decide(trusted, round=0, max_rounds=1).action == "answer"
+    for policy, action in OURS:
+        decision = policy.decide(tied, round=0, max_rounds=1)
+        assert (decision.action, decision.answer) == (action, None)
+        assert decision.reason.startswith("2 answers share the lead, and a tie is never answered")
+        assert policy.decide(trusted, round=0, max_rounds=1).action == "answer"
     assert measured(a="Paris", b="Lyon", c="Nice", weights={"a": 0.3, "b": 0.3, "c": 0.4}).tied == ()
     assert measured(a="Paris", b="Lyon", c="Nice", weights={"a": 0.4, "b": 0.4, "c": 0.2}).tied == ("Lyon", "Paris")
     # summed in another order, 0.1 + 0.2 differs from 0.3 in its last bit

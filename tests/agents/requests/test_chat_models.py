@@ -4,10 +4,7 @@ from coe_agents.agents._requests.chat_models import address_of, prepare
 
 
 def test_an_address_tells_no_secret():
-    for given, shown in (
-        ("http://host:1/v1/", "http://host:1/v1"),
-        ("https://me:secret@host/v1?key=x", "https://host/v1"),
-    ):
+    for given, shown in (("http://a/v1/", "http://a/v1"), ("https://me:secret@a/v1?key=x", "https://a/v1")):
         assert address_of(ChatOpenAI(model="m", base_url=given, api_key="none")) == shown
 
 

@@ -33,14 +33,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=4,
 )
-CALLS = st.lists(
-    st.builds(
-        lambda name, args: {"name": name, "args": args},
-        st.sampled_from("abc"),
-        st.dictionaries(st.text(max_size=4), JSON, max_size=3),
-    ),
-    max_size=3,
-)
+ARGUMENTS = st.dictionaries(st.text(max_size=4), JSON, max_size=3)
+CALLS = st.lists(st.fixed_dictionaries({"name": st.sampled_from("abc"), "args": ARGUMENTS}), max_size=3)
 
 
 @given(CALLS, st.randoms(use_true_random=False))
@@ -55,24 +49,13 @@ def test_it_is_one_line_that_is_read_back_and_depends_on_no_order_of_calls_or_ke
     assert canonical_action(rng.sample(shuffled, len(shuffled))) == action
 
 
+EQUAL = [(1, 1.0), ((1, 2), [1.0, 2.0]), ({"x": 1, "y": 2}, {"y": 2, "x": 1}), (-0.0, 0)]
+NUMBERS = [(0.1 + 0.2, 0.3), (4.9e-10, 0), (1, "1"), (1, True), ([1, 2], [2, 1]), ([10**30], [10**30 + 1])]
+TEXTS = [(None, "null"), ("New York", "new york"), ("if x:\n    a()\nb()", "if x:\n    a()\n    b()"), ("a,b", "a b")]
+
+
 @pytest.mark.parametrize(
-    ("a", "b", "equal"),
-    [
-        (1, 1.0, True),
-        (0.1 + 0.2, 0.3, False),
-        (4.9e-10, 0, False),
-        (1, "1", False),
-        (1, True, False),
-        (None, "null", False),
-        ("New York", "new york", False),
-        ("if x:\n    a()\nb()", "if x:\n    a()\n    b()", False),
-        ("a,b", "a b", False),
-        ([1, 2], [2, 1], False),
-        ((1, 2), [1.0, 2.0], True),
-        ({"x": 1, "y": 2}, {"y": 2, "x": 1}, True),
-        ([10**30], [10**30 + 1], False),
-        (-0.0, 0, True),
-    ],
+    ("a", "b", "equal"), [*((*pair, True) for pair in EQUAL), *((*pair, False) for pair in NUMBERS + TEXTS)]
 )
 def test_values(a, b, equal):
     assert same(call(x=a), call(x=b)) is equal
@@ -88,6 +71,7 @@ def test_repetitions_and_the_order_of_an_array_count_and_ids_and_dots_in_names_d
 
 UNIT = {"type": "string", "default": "EUR"}
 EUR = {"unit": "EUR"}
+LISTED = {"type": "array", "items": {"properties": {"unit": UNIT}}}
 
 
 @pytest.mark.parametrize(
@@ -95,12 +79,8 @@ EUR = {"unit": "EUR"}
     [
         ({"unit": UNIT}, {}, EUR),
         ({"x": {"type": "dict", "properties": {"unit": UNIT}}}, {"x": {}}, {"x": EUR}),
-        ({"x": {"type": "array", "items": {"properties": {"unit": UNIT}}}}, {"x": [{}]}, {"x": [EUR]}),
-        (
-            {"x": {"anyOf": [{"type": "array", "items": {"properties": {"unit": UNIT}}}, {"type": "string"}]}},
-            {"x": [{}]},
-            {"x": [EUR]},
-        ),
+        ({"x": LISTED}, {"x": [{}]}, {"x": [EUR]}),
+        ({"x": {"anyOf": [LISTED, {"type": "string"}]}}, {"x": [{}]}, {"x": [EUR]}),
         ({"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}}, {}, {"x": {"a": 1}}),  # as it is stated
         ({"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}}, {"x": {"a": 1}}, {"x": {"a": 1, "b": 2}}),
     ],
@@ -125,17 +105,19 @@ def test_defaults_come_through_references_patterns_and_all_of():
     assert json.loads(written)[0]["args"] == {"x": EUR, "p1": EUR, "other": EUR, "y": 0}
 
 
-def test_a_reference_may_go_through_a_list_and_escape_its_names():
+def test_references_go_through_lists_and_escaped_names_and_may_not_turn_in_circles():
     parts = [{"properties": {"a": {"default": 1}}}, {"properties": {"b": {"default": 2}}}]
-    properties = {
-        "x": {"$ref": "#/$defs/list/1"},
-        "y": {"$ref": "#/$defs/~0~1"},
-        "z": {"$ref": "#/$defs/list/2"},
-        "w": {"$ref": "#/$defs/list/b/c"},
-    }
+    places = {"x": "list/1", "y": "~0~1", "z": "list/2", "w": "list/b/c"}
+    properties = {name: {"$ref": f"#/$defs/{place}"} for name, place in places.items()}
     tool = {"name": "f", "parameters": {"$defs": {"list": parts, "~/": parts[0]}, "properties": properties}}
     written = json.loads(action({"x": {}, "y": {}, "z": {}, "w": {}}, tool))[0]["args"]
     assert written == {"x": {"b": 2}, "y": {"a": 1}, "z": {}, "w": {}}
+    node = {"type": "object", "properties": {"unit": {"default": 1}, "next": {"$ref": "#/$defs/node"}}}
+    tool = {"name": "f", "parameters": {"properties": {"x": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}}
+    assert same(call(x={"next": {}}), call(x={"next": {"unit": 1}, "unit": 1}), tool)
+    own = {"$ref": "#/properties/x"}
+    for stated in (own, {"$ref": "#/nowhere"}, *({key: [own, own]} for key in ("anyOf", "oneOf", "allOf"))):
+        assert same(call(x=1), call(x=1.0), schema(x=stated))
 
 
 @pytest.mark.parametrize(("listed", "given"), [([1], 1), (1, [1]), ({"a": 1}, 1), (True, 1)])
@@ -199,7 +181,7 @@ def test_what_fits_several_alternatives_differently_or_none_is_refused(stated):
     assert action(dry, tool) != action(wet, tool)
 
 
-def test_an_alternative_that_is_closed_has_no_other_fields():
+def test_an_alternative_that_is_closed_or_misfits_beside_a_doubt_is_ruled_out():
     closed = {"additionalProperties": False}
     mail = {"properties": {"to": {}, "dry_run": {"default": True}}}
     sms = {"properties": {"to": {}, "number": {}, "dry_run": {"default": False}}}
@@ -209,9 +191,6 @@ def test_an_alternative_that_is_closed_has_no_other_fields():
     assert '"dry_run":false' in action(text, schema(x={"anyOf": [{**mail, **closed}, sms]}))
     parts = {"allOf": [{**mail, **closed}, {"properties": {"number": {}}}]}
     assert '"dry_run":true' in action(text, schema(x={"anyOf": [parts, {"type": "null"}]}))
-
-
-def test_a_misfit_beside_a_doubt_rules_an_alternative_out():
     doubtful = {"anyOf": [NOTE, WIPE]}
     first = {"type": "object", "properties": {"x": doubtful, "kind": {"const": "a"}}}
     second = {"type": "object", "properties": {"x": {"type": "object"}, "kind": {"const": "b"}}}
@@ -229,15 +208,6 @@ def test_alternatives_are_told_apart_by_their_constants_and_their_types(one, oth
     either = schema(x={"oneOf": options})
     assert '"d":1' in action({"x": {"k": given}}, either)
     assert '"d":2' in action({"x": {"k": other}}, either)
-
-
-def test_references_and_alternatives_are_followed_and_may_not_turn_in_circles():
-    node = {"type": "object", "properties": {"unit": {"default": 1}, "next": {"$ref": "#/$defs/node"}}}
-    tool = {"name": "f", "parameters": {"properties": {"x": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}}
-    assert same(call(x={"next": {}}), call(x={"next": {"unit": 1}, "unit": 1}), tool)
-    own = {"$ref": "#/properties/x"}
-    for stated in (own, {"$ref": "#/nowhere"}, *({key: [own, own]} for key in ("anyOf", "oneOf", "allOf"))):
-        assert same(call(x=1), call(x=1.0), schema(x=stated))
 
 
 def test_what_takes_too_much_work_to_read_is_refused():
@@ -272,7 +242,7 @@ def test_schemas_of_providers(where):
     assert same(call(), call(unit="EUR"), tools)
 
 
-def test_a_parser_says_what_is_compared_and_may_change_what_it_is_given():
+def test_a_parser_says_what_is_compared_and_may_change_what_it_is_given_but_numbers_are_finite():
     def parse(args):
         args["x"] = float(args["x"])
         return args
@@ -282,6 +252,9 @@ def test_a_parser_says_what_is_compared_and_may_change_what_it_is_given():
     assert calls == [call(x="10")]
     with pytest.raises(ValueError, match="must be finite"):
         canonical_action([call(x="nan")], parsers={"f": parse})
+    for number in (math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match="numbers must be finite; got"):
+            canonical_action([call(x=[number])])
 
 
 def test_the_items_of_an_array_are_read_by_their_places_and_the_rest_by_items():
@@ -293,12 +266,6 @@ def test_the_items_of_an_array_are_read_by_their_places_and_the_rest_by_items():
 
 
 # what is refused
-
-
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_numbers_are_finite(number):
-    with pytest.raises(ValueError, match="numbers must be finite; got"):
-        canonical_action([call(x=[number])])
 
 
 def test_size_depth_and_work_are_bounded():

@@ -9,20 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy as scipy_entropy
 
-from coe_agents.actions import (
-    ActionMatch,
-    AnyOrder,
-    Ignore,
-    Meaning,
-    Text,
-    Within,
-    canonical_action,
-    contested,
-)
+from coe_agents.actions import ActionMatch, AnyOrder, Ignore, Meaning, Text, Within, canonical_action, contested
 from coe_agents.actions.contested import _Split
 from coe_agents.clustering import NormalizedMatch
 
-LOG2 = math.log(2)
+LOG2, LOG3 = math.log(2), math.log(3)
 
 
 def call(name="pay", **args):
@@ -55,7 +46,9 @@ def find(proposals, mass=None, agents=None, clusterer=None, **options):
 # The parts of the entropy
 
 
-WITHIN = {"a": Within(absolute=0.1)}
+WITHIN, LOOSE = {"a": Within(absolute=0.1)}, {"note": Ignore(), "tags": AnyOrder()}
+NEAR = [[call(a=1, b=1)], [call(a=1.1, b=5)], [call(a=1.2, b=5)]]
+TAGGED = [[call(note="x", tags=[1, 2])], [call(note="y", tags=[2, 1])], [call(tags=[3])]]
 ORDERED = {"name": "pay", "parameters": {"properties": {"to": {}, "sum": {}, "bank": {}}}}
 TWO = [[call(to="ann", bank="x")], [call(to="bob", bank="y")]]
 
@@ -76,20 +69,8 @@ TWO = [[call(to="ann", bank="x")], [call(to="bob", bank="y")]]
         ([[call()], [call(x=None)]], None, 0, {"x": LOG2}, 0),
         # a: 1.1 joins 1, and 1.2 does not; b: 1 | 5, 5. Together three groups, log 3. As actions the second and the
         # third are equal: log 3 - 2/3 log 2
-        (
-            [[call(a=1, b=1)], [call(a=1.1, b=5)], [call(a=1.2, b=5)]],
-            ActionMatch(compare=WITHIN),
-            0,
-            {"a": math.log(3) - 2 / 3 * LOG2, "b": 2 / 3 * LOG2},
-            -2 / 3 * LOG2,
-        ),
-        (
-            [[call(note="x", tags=[1, 2])], [call(note="y", tags=[2, 1])], [call(tags=[3])]],
-            ActionMatch(compare={"note": Ignore(), "tags": AnyOrder()}),
-            0,
-            {"note": 0, "tags": math.log(3) - 2 / 3 * LOG2},
-            0,
-        ),
+        (NEAR, ActionMatch(compare=WITHIN), 0, {"a": LOG3 - 2 / 3 * LOG2, "b": 2 / 3 * LOG2}, -2 / 3 * LOG2),
+        (TAGGED, ActionMatch(compare=LOOSE), 0, {"note": 0, "tags": LOG3 - 2 / 3 * LOG2}, 0),
     ],
 )
 def test_the_parts_of_the_entropy(proposals, clusterer, tool, arguments, rest):
@@ -208,7 +189,7 @@ def test_with_tolerances_the_rest_makes_up_the_total_and_order_and_names_change_
 # What is contested
 
 
-def test_what_is_contested_is_plain_data():
+def test_what_is_contested_is_plain_data_that_can_be_stored():
     found = find([[call(to="Ann", sum=5)], [call(to="Ann", sum=900)], [call(to="Ann", sum=5)]])
     assert found == {
         "tool": 0.0,
@@ -217,6 +198,10 @@ def test_what_is_contested_is_plain_data():
         "candidates": {"pay.sum": [{"value": 5, "agents": ["a", "c"]}, {"value": 900, "agents": ["b"]}]},
         "rest": pytest.approx(0, abs=1e-12),
     }
+    proposals = [[call(**{"to\ud800": "x\udfff"})], [call(**{"to\ud800": {"deep": [1, None, True]}})]]
+    found = find(proposals, values=proposals)
+    json.dumps(found, ensure_ascii=False).encode()
+    assert found["candidates"]["pay.to?"][0]["value"] == "x?"
 
 
 CENTS = ActionMatch(compare={"sum": Within(absolute=0.01)})
@@ -276,10 +261,3 @@ def test_nothing_is_contested_in_one_action_nor_by_agents_without_weight_nor_in_
     assert find([[call(sum=5)], [call(sum=6)]], [1.0, 0.0]) is None
     assert find([[], []]) is None
     assert contested(["Paris", "Lyon", "[]"], [0.4, 0.4, 0.2], "abc", [0, 1, 2]) is None
-
-
-def test_what_models_write_is_plain_data_that_can_be_stored():
-    proposals = [[call(**{"to\ud800": "x\udfff"})], [call(**{"to\ud800": {"deep": [1, None, True]}})]]
-    found = find(proposals, values=proposals)
-    json.dumps(found, ensure_ascii=False).encode()
-    assert found["candidates"]["pay.to?"][0]["value"] == "x?"

@@ -56,11 +56,16 @@ def test_any_argument_fits_a_schema_that_says_so_or_states_none(schema):
     assert check(schema)
 
 
-def test_a_tool_without_arguments_takes_none():
+def test_a_tool_without_arguments_takes_none_and_one_told_from_another_by_a_dot_only_is_not_called():
     closed = {"additionalProperties": False}
     for schema in ({"properties": {}}, closed, {**closed, "patternProperties": {"^y": {}, "[": {}}}):
         with pytest.raises(ValueError, match="the argument 'x', which it does not have"):
             check(schema)
+    tools = [{"name": name, "parameters": {}} for name in ("files.drop", "files_drop", "list", "list")]
+    for name in ("files.drop", "files_drop"):
+        with pytest.raises(ValueError, match="the name of another tool is equal"):
+            check_proposal([{"name": name, "args": {}}], tools=tools)
+    check_proposal([{"name": "list", "args": {}}], tools=tools)
 
 
 def test_what_is_declared_under_a_condition_is_declared_and_its_defaults_are_not_filled_in():
@@ -82,21 +87,10 @@ def test_what_is_declared_under_a_condition_is_declared_and_its_defaults_are_not
         check(schema, "y")
 
 
-def test_a_tool_that_is_told_from_another_by_a_dot_only_is_not_called():
-    tools = [{"name": name, "parameters": {}} for name in ("files.drop", "files_drop", "list", "list")]
-    for name in ("files.drop", "files_drop"):
-        with pytest.raises(ValueError, match="the name of another tool is equal"):
-            check_proposal([{"name": name, "args": {}}], tools=tools)
-    check_proposal([{"name": "list", "args": {}}], tools=tools)
-
-
-def test_an_action_in_words():
+def test_an_action_in_words_and_the_tools_that_it_calls_each_once():
     action = canonical_action([*call(to="Ann", sum=5), {"name": "log", "args": {}}])
     assert describe_action(action) == 'bank_pay(sum=5, to="Ann") and log()'
     assert describe_action("[]") == "no call"
-
-
-def test_the_tools_that_a_text_calls_each_once():
     assert called_tools(canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])) == ["a", "bank_pay"]
     assert called_tools("[]") == []
     assert called_tools('[{"args": {}, "exact": ["x"], "name": "f"}]') == ["f"]

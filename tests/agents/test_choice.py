@@ -109,18 +109,14 @@ def test_no_reply_that_is_a_choice_is_an_error():
         choice_probability(CountingModel(per_call=0), ASKED, TRUTH)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((CountingModel(), "Is it?", TRUTH), TypeError, '"messages" must be a sequence of messages; got str'),
-        ((CountingModel(), ASKED, "True"), TypeError, '"choices" must be a sequence'),
-        ((CountingModel(), ASKED, ["True", " "]), ValueError, "none empty"),
-        ((CountingModel(), ASKED, ["not", "Nothing"]), ValueError, '"not" begins "Nothing"'),
-    ],
-)
-def test_arguments_are_checked(arguments, error, message):
-    with pytest.raises(error, match=message):
-        choice_probability(*arguments)
+def test_arguments_are_checked():
+    with pytest.raises(TypeError, match='"messages" must be a sequence of messages; got str'):
+        choice_probability(CountingModel(), "Is it?", TRUTH)
+    with pytest.raises(TypeError, match='"choices" must be a sequence'):
+        choice_probability(CountingModel(), ASKED, "True")
+    for choices, message in ((["True", " "], "none empty"), (["not", "Nothing"], '"not" begins "Nothing"')):
+        with pytest.raises(ValueError, match=message):
+            choice_probability(CountingModel(), ASKED, choices)
     for methods in ([], ["guess"]):
         with pytest.raises(ValueError, match="methods"):
             choice_probability(CountingModel(), ASKED, TRUTH, methods=methods)

@@ -15,7 +15,7 @@ def listed(top, drawn=None):
     return Generation(text="", generation_info={"logprobs": {"content": [{**first, "top_logprobs": entries}]}})
 
 
-def test_tokens_count_for_the_choice_that_they_begin_in_any_case_and_behind_a_space():
+def test_tokens_count_for_the_choice_that_they_begin_in_any_case_but_case_counts_first():
     top = {"True": 0.4, " True": 0.1, "▁true": 0.05, "Fal": 0.2, "false.": 0.1, "Perhaps": 0.05, "": 0.02}
     top |= {"Truely": 0.03, "Untrue": 0.02, " ": 0.01}
     found = read_first_token(listed(top), TRUTH)
@@ -23,16 +23,13 @@ def test_tokens_count_for_the_choice_that_they_begin_in_any_case_and_behind_a_sp
     assert found.seen == pytest.approx({"True": 0.55, "False": 0.3})
     assert found.ambiguous == 0
     assert found.probabilities(TRUTH) == pytest.approx({"True": 0.55 / 0.85, "False": 0.3 / 0.85})
-
-
-def test_case_counts_first():
     # "no" is the beginning of "north" as written; only "No" is that of "Noon", and "NO" of both
     found = read_first_token(listed({"no": 0.5, "No": 0.3, "NO": 0.2}), ("north", "Noon"))
     assert found.seen == pytest.approx({"north": 0.5, "Noon": 0.3})
     assert found.ambiguous == pytest.approx(0.2)
 
 
-def test_a_choice_that_is_not_seen_gets_the_most_that_it_can_have():
+def test_a_choice_that_is_not_seen_gets_the_most_that_it_can_have_and_what_is_open_is_not_settled():
     # the least listed is 0.004, and 1 - 0.9 - 0.09 - 0.004 = 0.006 is left: at most 0.004
     found = read_first_token(listed({"True": 0.9, "Maybe": 0.09, "Well": 0.004}), TRUTH)
     assert found.unlisted == pytest.approx(0.004)
@@ -40,9 +37,6 @@ def test_a_choice_that_is_not_seen_gets_the_most_that_it_can_have():
     assert found.probabilities(TRUTH)["False"] == pytest.approx(0.004 / 0.904)
     # 1 - 0.9 - 0.0999 = 0.0001 is left, less than the least listed
     assert read_first_token(listed({"True": 0.9, "Maybe": 0.0999}), TRUTH).unlisted == pytest.approx(0.0001)
-
-
-def test_what_is_left_open_is_not_settled():
     assert not read_first_token(listed({"True": 0.5, "Maybe": 0.3}), TRUTH).is_settled(TRUTH)  # False: up to 0.2
     assert not read_first_token(listed({"Maybe": 0.9, "Well": 0.1}), TRUTH).is_settled(TRUTH)  # neither
     options = ("Option A", "Option B")
@@ -70,18 +64,8 @@ def test_no_list_or_a_broken_one_says_nothing(info):
     assert read_first_token(Generation(text="True", generation_info=info), TRUTH) is None
 
 
-@pytest.mark.parametrize(
-    ("reply", "choice"),
-    [
-        ("True", "True"),
-        ('"True", because it is the capital', "True"),
-        ("<think>It may be false.</think>True", "True"),
-        ("", None),
-        ("True or False?", None),
-        ("That is not true.", None),
-        ("True believers think so.", None),
-        ("true-ish", None),
-    ],
-)
-def test_a_reply_is_read_only_where_it_states_one_choice(reply, choice):
-    assert read_choice(reply, TRUTH) == choice
+def test_a_reply_is_read_only_where_it_states_one_choice():
+    for reply in ("True", '"True", because it is the capital', "<think>It may be false.</think>True"):
+        assert read_choice(reply, TRUTH) == "True"
+    for reply in ("", "True or False?", "That is not true.", "True believers think so.", "true-ish"):
+        assert read_choice(reply, TRUTH) is None, reply

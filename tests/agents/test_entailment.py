@@ -23,15 +23,10 @@ def says(reply):
     return ChatEntailment(FakeListChatModel(responses=[reply]))
 
 
-@pytest.mark.parametrize(
-    ("reply", "row"),
-    [
-        ("entailment", ENTAILMENT),
-        ("**Entailment**.", ENTAILMENT),
-        ("Answer: contradiction", CONTRADICTION),
-        ("Neutral, since neither follows.", NEUTRAL),
-    ],
-)
+LABELS = {"**Entailment**.": ENTAILMENT, "Answer: contradiction": CONTRADICTION, "Neutral, since neither.": NEUTRAL}
+
+
+@pytest.mark.parametrize(("reply", "row"), LABELS.items())
 def test_the_label_that_a_reply_states_gets_1(reply, row, caplog):
     judge = says(reply)
     assert judge.predict([PAIR]).tolist() == [row]
@@ -58,16 +53,7 @@ def test_a_judge_without_a_verdict_on_any_of_three_pairs_fails_the_question():
         graph.invoke({"question": "Which city?"})
 
 
-def test_log_probabilities_become_the_row():
-    top = {"ent": math.log(0.5), "Ne": math.log(0.25), "contr": math.log(0.125), "Well": math.log(0.125)}
-    with answering(lambda body: completion("ent", top=top)) as server:
-        rows = ChatEntailment(server.chat()).predict([PAIR])
-    assert rows == pytest.approx(np.array([[1, 2, 4]]) / 7)
-    (body,) = server.requests
-    assert body["messages"] == [{"role": "user", "content": prompts.entailment(*PAIR)}]
-
-
-def test_where_the_model_would_say_something_else_its_reply_is_read():
+def test_log_probabilities_become_the_row_but_where_the_model_would_say_something_else_its_reply_is_read():
     # the labels hold 0.4 together; entailment is the likeliest of them, and the reply is what counts
     top = {"The": math.log(0.6), "entailment": math.log(0.2), "neutral": math.log(0.1), "contradiction": math.log(0.1)}
 
@@ -77,6 +63,12 @@ def test_where_the_model_would_say_something_else_its_reply_is_read():
     with answering(answer) as server:
         assert ChatEntailment(server.chat()).predict([PAIR]).tolist() == [CONTRADICTION]
     assert len(server.requests) == 2
+    top = {"ent": math.log(0.5), "Ne": math.log(0.25), "contr": math.log(0.125), "Well": math.log(0.125)}
+    with answering(lambda body: completion("ent", top=top)) as server:
+        rows = ChatEntailment(server.chat()).predict([PAIR])
+    assert rows == pytest.approx(np.array([[1, 2, 4]]) / 7)
+    (body,) = server.requests
+    assert body["messages"] == [{"role": "user", "content": prompts.entailment(*PAIR)}]
 
 
 def test_equal_pairs_are_asked_once_and_each_gets_its_row():

@@ -6,19 +6,8 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from coe_agents import errors
 from coe_agents.agents.error_mapping import refused_option, to_agent_error
-from coe_agents.errors import (
-    AgentConnectionError,
-    AgentError,
-    AgentTimeoutError,
-    AuthenticationError,
-    ContextOverflowError,
-    InvalidReplyError,
-    InvalidRequestError,
-    ModelNotFoundError,
-    RateLimitError,
-    ServerError,
-)
 
 
 def status_error(status: int, message: str = "no", **headers: str) -> httpx.HTTPStatusError:
@@ -33,17 +22,17 @@ class GatewayError(Exception):
 @pytest.mark.parametrize(
     ("error", "kind", "retryable"),
     [
-        (httpx.ConnectError("refused"), AgentConnectionError, True),
-        (TimeoutError(), AgentTimeoutError, True),
-        (status_error(401), AuthenticationError, False),
-        (status_error(404), ModelNotFoundError, False),
-        (status_error(408), AgentTimeoutError, True),
-        (status_error(400, "prompt is too long"), ContextOverflowError, False),
-        (status_error(400), InvalidRequestError, False),
-        (status_error(429), RateLimitError, True),
-        (GatewayError("overloaded"), ServerError, True),
-        (json.JSONDecodeError("bad", "{", 0), InvalidReplyError, True),
-        (ValueError("a mistake"), AgentError, False),
+        (httpx.ConnectError("refused"), errors.AgentConnectionError, True),
+        (TimeoutError(), errors.AgentTimeoutError, True),
+        (status_error(401), errors.AuthenticationError, False),
+        (status_error(404), errors.ModelNotFoundError, False),
+        (status_error(408), errors.AgentTimeoutError, True),
+        (status_error(400, "prompt is too long"), errors.ContextOverflowError, False),
+        (status_error(400), errors.InvalidRequestError, False),
+        (status_error(429), errors.RateLimitError, True),
+        (GatewayError("overloaded"), errors.ServerError, True),
+        (json.JSONDecodeError("bad", "{", 0), errors.InvalidReplyError, True),
+        (ValueError("a mistake"), errors.AgentError, False),
     ],
 )
 def test_kinds(error, kind, retryable):
@@ -55,14 +44,7 @@ def test_kinds(error, kind, retryable):
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
-    [
-        ("0.25", 0.25),
-        ("-3", 0.0),
-        ("nan", None),
-        ("inf", None),
-        ("soon", None),
-        ("Mon, 01 Jan 2001 00:00:09 GMT", None),
-    ],
+    [("0.25", 0.25), ("-3", 0.0), *((text, None) for text in ("nan", "inf", "soon", "Mon, 01 Jan 2001 00:00:09 GMT"))],
 )
 def test_retry_after_is_seconds(given, seconds):
     found = to_agent_error(status_error(429, **{"Retry-After": given}))
@@ -73,7 +55,7 @@ def test_secrets_and_endless_messages_are_not_told():
     found = to_agent_error(status_error(500, "token abcd-efgh-ijkl " + "x" * 10_000), secrets={"abcd-efgh-ijkl"})
     assert "abcd" not in str(found)
     assert len(str(found)) < 500
-    ours = AgentError("the key abcd-efgh-ijkl", hint="abcd-efgh-ijkl")
+    ours = errors.AgentError("the key abcd-efgh-ijkl", hint="abcd-efgh-ijkl")
     assert "abcd" not in str(to_agent_error(ours, secrets={"abcd-efgh-ijkl"}))
 
 

@@ -124,7 +124,14 @@ class FailingProbes(Served):
         return (500, {"error": {"message": "out of memory"}}) if is_probe(body) else super().answer(body)
 
 
-def test_a_probe_that_fails_decides_nothing_and_is_tried_again_after_a_while(monkeypatch):
+def test_empty_replies_decide_nothing_and_a_probe_that_fails_is_tried_again_after_a_while(monkeypatch):
+    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
+        one = agent(server)
+        for _ in range(2):
+            sampling = sampled(one)["sampling"]
+            assert len(server.probes) == 1
+    assert sampling["ignores_temperature"] is None
+    assert sampling["probe"] == "its 4 replies to a request for a story are empty"
     with running(FailingProbes(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
         one = agent(server, retries=0)
         for _ in range(2):
@@ -139,16 +146,6 @@ def test_a_probe_that_fails_decides_nothing_and_is_tried_again_after_a_while(mon
         with pytest.raises(IgnoredTemperatureError):
             sampled(one)
     assert len(server.probes) == 2
-
-
-def test_empty_replies_decide_nothing():
-    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
-        one = agent(server)
-        for _ in range(2):
-            sampling = sampled(one)["sampling"]
-            assert len(server.probes) == 1
-    assert sampling["ignores_temperature"] is None
-    assert sampling["probe"] == "its 4 replies to a request for a story are empty"
 
 
 @pytest.fixture
@@ -193,17 +190,12 @@ def test_an_unreadable_cache_is_as_none(cached, content):
             file.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    ("options", "overrides"),
-    [
-        ({"n_samples": 2}, {}),  # two may well be equal
-        ({"n_samples": 1, "temperature": 0.0}, {}),
-        ({}, {"temperature": 0.0}),
-        ({}, {"choices": ["approve", "reject"]}),
-        ({}, {"is_review": True}),
-        ({"on_greedy": "trust"}, {}),
-    ],
-)
+# two responses may well be equal
+OPTIONS = [{"n_samples": 2}, {"n_samples": 1, "temperature": 0.0}, {"on_greedy": "trust"}]
+OVERRIDES = [{"temperature": 0.0}, {"choices": ["approve", "reject"]}, {"is_review": True}]
+
+
+@pytest.mark.parametrize(("options", "overrides"), [*((one, {}) for one in OPTIONS), *(({}, one) for one in OVERRIDES)])
 def test_where_equal_responses_are_no_reason_to_ask(options, overrides):
     with running(greedy()) as server:
         sampling = sampled(agent(server, **options), **overrides)["sampling"]

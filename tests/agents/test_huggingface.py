@@ -16,9 +16,8 @@ def _online(monkeypatch):
 
 
 def agent(server: Served, *, model_id: str | None = "served", **options) -> ModelAgent:
-    chat = huggingface.ChatHuggingFace(
-        llm=huggingface.HuggingFaceEndpoint(endpoint_url=server.url, task="text-generation")
-    )
+    endpoint = huggingface.HuggingFaceEndpoint(endpoint_url=server.url, task="text-generation")
+    chat = huggingface.ChatHuggingFace(llm=endpoint)
     if model_id is not None:
         chat.model_id = model_id  # given to the constructor, it is replaced by the address
     return ModelAgent("a", chat, **{"n_samples": 3, "temperature": 0.7, "max_tokens": 9, "seed": 1, **options})
@@ -38,18 +37,12 @@ def test_an_endpoint_gives_all_samples_in_one_request_with_log_probabilities():
     assert reply["usage"] == {"input_tokens": 11, "output_tokens": 6}
 
 
-def test_an_endpoint_that_refuses_or_ignores_options_is_sampled_without():
+def test_options_that_are_refused_are_left_out_and_the_name_that_is_sent_is_in_the_hint():
     with served(refuses=("logprobs",), ignores_n=True) as server:
         reply = agent(server).sample(REQUEST)
     assert reply["sampling"]["rung"] == "each"
     assert len({sent["seed"] for sent in server.requests[2:]}) == 3
-
-
-def test_the_name_that_is_sent_unless_told_is_said_in_the_hint():
-    with (
-        failing("404") as server,
-        pytest.raises(ModelNotFoundError, match='sends the name "dummy" until its `model_id`'),
-    ):
+    with failing("404") as server, pytest.raises(ModelNotFoundError, match='sends the name "dummy" until its `mod'):
         agent(server, model_id=None).sample(REQUEST)
     assert server.requests[0]["model"] == "dummy"
 
@@ -57,9 +50,7 @@ def test_the_name_that_is_sent_unless_told_is_said_in_the_hint():
 def test_a_pipeline_is_refused_with_what_to_use_instead():
     pipeline = huggingface.HuggingFacePipeline(pipeline=None, model_id="Qwen/Qwen2.5-0.5B-Instruct")
     chat = huggingface.ChatHuggingFace(llm=pipeline, tokenizer=object())
-    with pytest.raises(
-        ValueError, match=r'got a HuggingFacePipeline, .*ChatTransformers\("Qwen/Qwen2.5-0.5B-Instruct"\)'
-    ):
+    with pytest.raises(ValueError, match=r'a HuggingFacePipeline, .*ChatTransformers\("Qwen/Qwen2.5-0.5B-Instruct"\)'):
         ModelAgent("a", chat)
     with pytest.raises(ValueError, match=r'ChatTransformers\("owner/name"\)'):  # by name, before it is loaded
         ModelAgent("a", "huggingface:owner/name")

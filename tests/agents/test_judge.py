@@ -18,16 +18,10 @@ def by_answer(body):
     return completion("correct" if "Paris" in shown.partition("</answer>")[0] else "incorrect")
 
 
-@pytest.mark.parametrize(
-    ("reply", "verdict"),
-    [
-        ("correct", True),
-        ("Incorrect.", False),
-        ("<think>incorrect?</think>The answer is correct.", True),
-        ("correct or incorrect", None),
-        ("", None),
-    ],
-)
+REPLIES = {"Incorrect.": False, "<think>incorrect?</think>The answer is correct.": True, "correct or incorrect": None}
+
+
+@pytest.mark.parametrize(("reply", "verdict"), [("correct", True), *REPLIES.items(), ("", None)])
 def test_a_reply_is_read_strictly(reply, verdict, caplog):
     criterion = ChatJudge(FakeListChatModel(responses=[reply]))
     with caplog.at_level(logging.WARNING):
@@ -49,14 +43,12 @@ def test_each_answer_is_put_to_it_once_with_its_references():
     assert {body["temperature"] for body in server.requests} == {0}
 
 
-def test_what_declines_is_wrong_unasked():
+def test_what_declines_is_wrong_unasked_and_a_reply_that_was_cut_off_is_no_verdict():
     with answering(by_answer) as server:
         declined = [Prediction("Q?", text, ("Paris",)) for text in ("I don't know.", "")]
         assert ChatJudge(server.chat()).judge([*declined, Prediction("Q?", "I don't know.")]) == [False, False, None]
     assert server.requests == []
 
-
-def test_a_reply_that_was_cut_off_is_no_verdict():
     def cut(body):
         status, reply = completion("correct")
         reply["choices"][0]["finish_reason"] = "length"

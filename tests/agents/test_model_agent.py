@@ -77,13 +77,10 @@ def test_there_is_one_system_message():
     assert model.calls[1]["messages"][0] == SystemMessage("Be brief.")
 
 
-def test_a_name_and_provider_is_resolved_at_the_first_use():
+def test_a_model_is_made_at_the_first_use_and_one_that_cannot_be_made_does_not_tell_its_key(monkeypatch):
     agent = ModelAgent("a", "mistralai:model")
     with pytest.raises(ImportError, match="mistralai"):
         agent.sample(REQUEST)
-
-
-def test_a_model_that_cannot_be_made_does_not_tell_its_key(monkeypatch):
     monkeypatch.setattr(chat_models, "create_model", partial(chat_models.create_model, api_key="sk-0123456789", n=0))
     agent = ModelAgent("a", "openai:m")
     with pytest.raises(ValueError, match="the model cannot be made; the model: Value error, n must be") as caught:

@@ -55,9 +55,8 @@ async def coroutine():
 
 
 def azure(server):
-    return AzureChatOpenAI(
-        azure_endpoint=server.url, api_version="1", azure_deployment="d", azure_ad_token_provider=rotating()
-    )
+    options = {"azure_endpoint": server.url, "api_version": "1", "azure_deployment": "d"}
+    return AzureChatOpenAI(**options, azure_ad_token_provider=rotating())
 
 
 @pytest.mark.parametrize(

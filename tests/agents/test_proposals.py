@@ -69,11 +69,8 @@ def test_an_invalid_proposal_is_a_failure_of_that_response_and_never_no_call(sai
     assert reply["sampling"]["n_empty"] == 0
 
 
-def test_an_agent_whose_proposals_are_all_invalid_has_failed():
+def test_an_agent_without_a_valid_proposal_has_failed_and_a_model_that_takes_no_tools_is_refused():
     with pytest.raises(InvalidReplyError, match="no proposal is valid"):
         agent(*INVALID.values()).sample(REQUEST)
-
-
-def test_a_model_that_takes_no_tools_is_refused_when_the_agent_is_made():
     with pytest.raises(TypeError, match=r'must take tools \("bind_tools"\); got FakeListChatModel'):
         ModelAgent("a", FakeListChatModel(responses=["x"]), tools=[pay])

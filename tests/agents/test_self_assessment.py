@@ -15,15 +15,12 @@ def agent(server, **options):
     return ModelAgent("a", server.chat(), n_samples=3, system_prompt="Be brief.", retries=0, **options)
 
 
-async def test_a_served_model_is_asked_for_its_first_token_without_the_system_prompt():
+async def test_a_served_model_is_asked_for_its_first_token_and_one_that_chooses_neither_is_none_and_logged(caplog):
     top = {"True": math.log(0.6), "False": math.log(0.2), "Maybe": math.log(0.1)}
     with answering(lambda body: completion("True", top=top)) as server:
         assert await ask_p_false(agent(server), *ASKED) == pytest.approx(0.25)  # 0.2 / (0.6 + 0.2)
     (body,) = server.requests
     assert body["messages"] == [{"role": "user", "content": prompts.self_check(*ASKED)}]
-
-
-async def test_a_model_that_chooses_neither_is_none_and_is_logged(caplog):
     vague = ModelAgent("vague", FakeListChatModel(responses=["It depends."]))
     with caplog.at_level(logging.WARNING):
         assert await ask_p_false(vague, *ASKED) is None

@@ -61,16 +61,13 @@ def seeded_sampler(seeds, *, temperature, top_p=1.0):
     return SeededSampler(seeds, DrawSettings(temperature, top_p, n_top=0, n_new=1, stop=(), max_batch=len(seeds)))
 
 
-def test_the_sampler_follows_the_law():
+def test_the_sampler_follows_the_law_and_top_p_keeps_the_smallest_set_that_reaches_it():
     """Counts over 4,000 draws against softmax(logits / T), by chi-squared; the seeds are fixed, so it cannot flake."""
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
     sampler = seeded_sampler(range(4000), temperature=2.0)
     sampler(torch.zeros(4000, 1), logits.repeat(4000, 1))
     counts = torch.bincount(torch.tensor([row[0].id for row in sampler.drawn]), minlength=4)
     assert chisquare(counts, 4000 * (logits / 2).softmax(-1)).pvalue > 0.01
-
-
-def test_top_p_keeps_the_smallest_set_that_reaches_it():
     # probabilities 0.6, 0.3, 0.1: top_p 0.7 keeps the first two
     logits = torch.tensor([0.6, 0.3, 0.1]).log()
     sampler = seeded_sampler(range(500), temperature=1.0, top_p=0.7)
@@ -108,27 +105,21 @@ def test_options_that_cannot_work_are_refused(chat, options):
         sampled(chat, **options)
 
 
-def test_pickled_weights_are_refused(tmp_path):
+def test_pickled_or_missing_weights_are_refused_and_a_tokenizer_without_a_chat_template_is_said(tmp_path):
     folder = shutil.copytree(FOLDER, tmp_path / "pickled")
     (folder / "model.safetensors").unlink()
     torch.save({}, folder / "pytorch_model.bin")
     with pytest.raises(ModelLoadError, match="safetensors"):
         ChatTransformers(str(folder)).load()
-
-
-def test_a_tokenizer_without_a_chat_template_is_said(tmp_path):
-    folder = shutil.copytree(FOLDER, tmp_path / "base")
-    (folder / "chat_template.jinja").unlink()
-    with pytest.raises(ModelLoadError, match="no chat template"):
-        ChatTransformers(str(folder)).load()
-    template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    assert ChatTransformers(str(folder), chat_template=template, max_tokens=2).invoke("x").content is not None
-
-
-def test_a_checkpoint_with_missing_weights_is_refused_and_not_filled_with_chance(tmp_path):
     folder = shutil.copytree(FOLDER, tmp_path / "holed")
     weights = load_file(folder / "model.safetensors")
     del weights["model.layers.0.mlp.up_proj.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelLoadError, match=r"weights are missing: model\.layers\.0\.mlp\.up_proj"):
         ChatTransformers(str(folder)).load()
+    folder = shutil.copytree(FOLDER, tmp_path / "base")
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(ModelLoadError, match="no chat template"):
+        ChatTransformers(str(folder)).load()
+    template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    assert ChatTransformers(str(folder), chat_template=template, max_tokens=2).invoke("x").content is not None

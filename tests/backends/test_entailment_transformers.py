@@ -50,21 +50,18 @@ def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
     assert rows == pytest.approx(TransformersEntailment(str(FOLDER)).predict(pairs), abs=1e-5)
 
 
-def test_label_order_is_read_by_name(tmp_path):
+def test_label_order_is_read_by_name_and_a_model_that_is_not_there_is_said(tmp_path):
     here = TransformersEntailment(str(FOLDER)).predict(PAIRS)
     there = TransformersEntailment(relabelled(tmp_path, ["Entailment", "NEUTRAL", "contradiction"])).predict(PAIRS)
     assert there == pytest.approx(here[:, ::-1])
+    with pytest.raises(ModelLoadError, match="cannot be loaded"):
+        TransformersEntailment(str(tmp_path / "none")).load()
 
 
 @pytest.mark.parametrize("labels", [["LABEL_0", "LABEL_1", "LABEL_2"], ["entailment", "entailment", "neutral"]])
 def test_labels_that_cannot_be_told_apart_are_refused_by_name(tmp_path, labels):
     with pytest.raises(LabelError, match=", ".join(labels)):
         TransformersEntailment(relabelled(tmp_path, labels)).predict(PAIRS)
-
-
-def test_a_model_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(ModelLoadError, match="cannot be loaded"):
-        TransformersEntailment(str(tmp_path / "none")).load()
 
 
 def test_positions_that_an_architecture_never_uses_do_not_count(tmp_path):

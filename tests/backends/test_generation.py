@@ -4,15 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import (
-    AutoTokenizer,
-    FalconH1Config,
-    FalconH1ForCausalLM,
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-)
+import transformers
 
 from coe_agents.backends import generation
 from coe_agents.backends.generation import DrawSettings, Row, draw_rows
@@ -22,14 +14,19 @@ from coe_agents.tinyworld import model_folder
 
 SIZES = {"vocab_size": 100, "hidden_size": 32, "num_attention_heads": 2}
 LAYERS = SIZES | {"intermediate_size": 64, "num_key_value_heads": 1}
+GEMMA = {**LAYERS, "num_hidden_layers": 6, "head_dim": 16, "sliding_window": 8}
+FALCON = {
+    **LAYERS,
+    "num_hidden_layers": 2,
+    "mamba_d_ssm": 32,
+    "mamba_n_heads": 4,
+    "mamba_d_head": 8,
+    "mamba_d_state": 8,
+}
 MODELS = {
-    "learned positions": lambda: GPT2LMHeadModel(GPT2Config(**SIZES, num_hidden_layers=2, max_position_embeddings=128)),
-    "a sliding window": lambda: Gemma3ForCausalLM(
-        Gemma3TextConfig(**LAYERS, num_hidden_layers=6, head_dim=16, sliding_window=8)
-    ),
-    "recurrent layers": lambda: FalconH1ForCausalLM(
-        FalconH1Config(**LAYERS, num_hidden_layers=2, mamba_d_ssm=32, mamba_n_heads=4, mamba_d_head=8, mamba_d_state=8)
-    ),
+    "learned positions": ("GPT2LMHeadModel", "GPT2Config", {**SIZES, "num_hidden_layers": 2}),
+    "a sliding window": ("Gemma3ForCausalLM", "Gemma3TextConfig", GEMMA),
+    "recurrent layers": ("FalconH1ForCausalLM", "FalconH1Config", FALCON),
 }
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], [7, 8, 9], [3]]
 ENDS = list(range(90, 100))  # of 100 tokens: rows end at all lengths, and leave the batch
@@ -38,9 +35,10 @@ SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=30, stop=(), 
 
 def small(ends, name="learned positions"):
     torch.manual_seed(0)
-    model = MODELS[name]().eval()
+    create, configure, options = MODELS[name]
+    model = getattr(transformers, create)(getattr(transformers, configure)(**options)).eval()
     model.generation_config.eos_token_id = None
-    return Loaded(model, AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ends)
+    return Loaded(model, transformers.AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ends)
 
 
 def drawn(loaded, rows):

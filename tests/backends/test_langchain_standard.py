@@ -15,6 +15,27 @@ from coe_agents.tinyworld import model_folder
 from tests.backends.hermes import FIRST_TOOL, TEMPLATE, scripted
 
 FOLDER = str(model_folder("tiny-llama"))
+
+
+def write(name, **arguments):
+    return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) + "\n</tool_call>"
+
+
+JOKE = write(FIRST_TOOL, setup="Why?", punchline="Because.")
+REPLIES = {
+    "test_agent_loop": [write("get_weather", location="San Francisco, CA"), "It is sunny."],
+    "test_bind_runnables_as_tools": [write("greeting_generator", answer_style="Pirate")],
+    "test_structured_output_optional_param": [JOKE],
+    "test_tool_calling": [write("magic_function", input=3)],
+    "test_tool_calling_async": [write("magic_function", input=3)],
+    "test_tool_calling_with_no_arguments": [write("magic_function_no_args")],
+    "test_tool_choice": [write("magic_function", input=3)],
+    "test_unicode_tool_call_integration": [
+        write("unicode_customer", customer_name="你好啊集团", description=""),
+        write("unicode_customer", customer_name="こんにちは株式会社", description=""),
+    ],
+}
+"""What a model that calls tools would reply in those of LangChain's tests that the embedded models cannot pass."""
 UNSUPPORTED = {
     ChatModelUnitTests: {
         "no setting is read from the environment": ["test_init_from_env"],
@@ -22,30 +43,14 @@ UNSUPPORTED = {
         "the weights are no part of it, so it is not serialized": ["test_serdes"],
     },
     ChatModelIntegrationTests: {
-        "the embedded models know none of these tools; below, replies that a test has written pass": [
-            "test_agent_loop",
-            "test_bind_runnables_as_tools",
-            "test_structured_output_optional_param",
-            "test_tool_calling",
-            "test_tool_calling_async",
-            "test_tool_calling_with_no_arguments",
-            "test_tool_choice",
-            "test_unicode_tool_call_integration",
-        ],
+        "the embedded models know none of these tools; below, replies that a test has written pass": [*REPLIES],
         "no grammar constrains what it draws: JSON is what the model writes": ["test_json_mode"],
         "it takes text only": [
-            "test_anthropic_inputs",
-            "test_audio_inputs",
-            "test_image_inputs",
-            "test_image_tool_message",
-            "test_pdf_inputs",
-            "test_pdf_tool_message",
+            *(f"test_{kind}_inputs" for kind in ("anthropic", "audio", "image", "pdf")),
+            *(f"test_{kind}_tool_message" for kind in ("image", "pdf")),
         ],
         "one object is one model in memory: `model` in a call is refused (below)": [
-            "test_ainvoke_with_model_override",
-            "test_astream_with_model_override",
-            "test_invoke_with_model_override",
-            "test_stream_with_model_override",
+            f"test_{form}_with_model_override" for form in ("ainvoke", "astream", "invoke", "stream")
         ],
         "it gives a response whole, not in pieces": [
             "test_astream",
@@ -88,27 +93,6 @@ class TestIntegration(ChatModelIntegrationTests):
     chat_model_class = ChatTransformers
     chat_model_params: ClassVar = {"model": FOLDER, "max_tokens": 24, "temperature": 0, "chat_template": TEMPLATE}
     supports_model_override = False
-
-
-def write(name, **arguments):
-    return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) + "\n</tool_call>"
-
-
-JOKE = write(FIRST_TOOL, setup="Why?", punchline="Because.")
-REPLIES = {
-    "test_agent_loop": [write("get_weather", location="San Francisco, CA"), "It is sunny."],
-    "test_bind_runnables_as_tools": [write("greeting_generator", answer_style="Pirate")],
-    "test_structured_output_optional_param": [JOKE],
-    "test_tool_calling": [write("magic_function", input=3)],
-    "test_tool_calling_async": [write("magic_function", input=3)],
-    "test_tool_calling_with_no_arguments": [write("magic_function_no_args")],
-    "test_tool_choice": [write("magic_function", input=3)],
-    "test_unicode_tool_call_integration": [
-        write("unicode_customer", customer_name="你好啊集团", description=""),
-        write("unicode_customer", customer_name="こんにちは株式会社", description=""),
-    ],
-}
-"""What a model that calls tools would reply in those of LangChain's tests that the embedded models cannot pass."""
 
 
 class TestWrittenReplies(ChatModelIntegrationTests):

@@ -24,16 +24,22 @@ def called(reply):
     return [(call["name"], call["args"]) for call in reply.calls]
 
 
-def test_calls_are_read_in_their_order_and_the_text_around_them_is_content():
+def test_calls_are_read_in_their_order_also_with_arguments_in_a_text_and_what_is_around_is_content():
     reply = read(f"\nI pay her.\n{PAY}\n{ASK}Done. ")
     assert called(reply) == [("pay", {"to": "Ann", "amount": 5}), ("ask", {})]
     assert len({call["id"] for call in reply.calls}) == 2
     assert (reply.content, reply.invalid) == ("\nI pay her.\nDone.", [])
+    found = called(read('<tool_call>{"name": "pay", "arguments": "{\\"to\\": \\"Ann\\"}"}</tool_call>'))
+    assert found == [("pay", {"to": "Ann"})]
+    assert read('<tool_call>{"name": "pay", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}</tool_call>').invalid
 
 
-def test_a_reply_without_calls_is_text_to_the_letter():
+def test_a_reply_without_calls_is_text_to_the_letter_unless_it_is_cut_within_the_opening_tag():
     for text in ("  2 < 3 \n", "", "a </tool_call> b", "<tool_ca"):
         assert read(text) == (text, (), ())
+    reply = read("So: <tool_ca", "length")
+    assert (reply.content, [each["args"] for each in reply.invalid]) == ("So:", ["<tool_ca"])
+    assert read("2 <", "length") == ("2 <", (), ())
 
 
 @pytest.mark.slow
@@ -79,12 +85,6 @@ def test_a_call_that_is_not_closed_is_invalid_even_if_its_json_is_whole(n_left, 
     assert "cut off" in reply.invalid[0]["error"]
 
 
-def test_a_reply_that_is_cut_within_the_opening_tag_holds_an_invalid_call():
-    reply = read("So: <tool_ca", "length")
-    assert (reply.content, [each["args"] for each in reply.invalid]) == ("So:", ["<tool_ca"])
-    assert read("2 <", "length") == ("2 <", (), ())
-
-
 @pytest.mark.parametrize("text", ['{"name": "pay", "arguments": {"to": "Ann"', '{"name": "pay", "name": "ask"}', "{}"])
 def test_langchain_cannot_complete_an_invalid_call_in_a_stream(text):
     """`AIMessageChunk` completes JSON that is cut off; what is invalid must stay so."""
@@ -93,22 +93,14 @@ def test_langchain_cannot_complete_an_invalid_call_in_a_stream(text):
         parse_partial_json(args)
 
 
-def test_arguments_may_be_json_in_a_text():
-    assert called(read('<tool_call>{"name": "pay", "arguments": "{\\"to\\": \\"Ann\\"}"}</tool_call>')) == [
-        ("pay", {"to": "Ann"})
-    ]
-    assert read('<tool_call>{"name": "pay", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}</tool_call>').invalid
-
-
 def test_a_call_in_a_thought_is_only_considered():
     reply = read(f"<think>Perhaps {PAY}?</think>No. {ASK}")
     assert called(reply) == [("ask", {})]
     assert reply.content == f"<think>Perhaps {PAY}?</think>No."
     assert read(f"<think>Perhaps {PAY}", "length").calls == ()
     assert called(read(f"Perhaps {PAY}?</think>{ASK}", is_thinking=True)) == [("ask", {})]
-    assert called(read('<tool_call>{"name": "w", "arguments": {"x": "</think>"}}</tool_call>')) == [
-        ("w", {"x": "</think>"})
-    ]
+    quoting = read('<tool_call>{"name": "w", "arguments": {"x": "</think>"}}</tool_call>')
+    assert called(quoting) == [("w", {"x": "</think>"})]
 
 
 def tokenizer_with(*added, is_special):

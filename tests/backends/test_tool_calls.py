@@ -26,29 +26,19 @@ def test_the_choice_of_a_tool_is_read_as_langchain_and_openai_write_it(given, ch
 
 @pytest.mark.parametrize("choice", ["none", "lend", False, {"function": None}, ["pay"]])
 def test_a_choice_that_cannot_be_honoured_is_refused(choice):
-    message = (
-        r'"tool_choice" must be "auto", "any" or the name of a tool in \[.pay.\]; got .*\. For a reply without calls'
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r'must be "auto", "any" or the name of a tool in \[.pay.\]; got .*\. For a r'):
         BoundTools.read([pay], choice)
 
 
-@pytest.mark.parametrize(
-    ("tools", "message"),
-    [
-        ([], r'"tools" must be a sequence of at least one tool; got \[\]\. Omit it'),
-        ({"name": "pay"}, r'"tools" must be a sequence of at least one tool; got .*\. Omit it'),
-        ("pay", r'"tools" must be a sequence of at least one tool; got .pay.\. Omit it'),
-        ([{"type": "web_search"}], r'each of "tools" must be a function; got .*web_search.*\. Omit tools that'),
-    ],
-)
-def test_tools_that_cannot_be_called_are_refused(tools, message):
-    with pytest.raises(ValueError, match=message):
-        BoundTools.read(tools, None)
+def test_tools_that_cannot_be_called_are_refused():
+    for tools in ([], {"name": "pay"}, "pay"):
+        with pytest.raises(ValueError, match=r'"tools" must be a sequence of at least one tool; got .*\. Omit it'):
+            BoundTools.read(tools, None)
+    with pytest.raises(ValueError, match=r'each of "tools" must be a function; got .*web_search.*\. Omit tools that'):
+        BoundTools.read([{"type": "web_search"}], None)
 
 
 def test_a_call_that_could_not_be_read_is_the_assistants_text():
     invalid = invalid_tool_call(name=None, args="<tool_call>{", id="1", error="")
-    assert to_template_messages([AIMessage("So.", invalid_tool_calls=[invalid])]) == [
-        {"role": "assistant", "content": "So.\n<tool_call>{"}
-    ]
+    (shown,) = to_template_messages([AIMessage("So.", invalid_tool_calls=[invalid])])
+    assert shown == {"role": "assistant", "content": "So.\n<tool_call>{"}

@@ -34,18 +34,11 @@ def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
         assert shares["contradicts"] == 0.0  # which overlap never sees
 
 
-def test_reasoning_is_no_part_of_a_draft_and_supports_nothing():
-    said = {
-        "a": ["<think>Maybe Rome?</think>Ada died in London."],
-        "b": ["<think>Ada died in London.</think>I don't know."],
-    }
+def test_reasoning_is_no_part_of_a_draft_and_names_and_order_of_agents_change_nothing():
+    said = {"a": ["<think>Rome?</think>Ada died in London."], "b": ["<think>Ada died in London.</think>I don't know."]}
     (found,) = Claims().decide([responses(said)])
-    assert [(claim["text"], claim["start"], claim["support_between"]) for claim in found["claims"]] == [
-        ("Ada died in London.", 0, 0.0)
-    ]
-
-
-def test_names_and_order_of_agents_change_nothing():
+    (claim,) = found["claims"]
+    assert (claim["text"], claim["start"], claim["support_between"]) == ("Ada died in London.", 0, 0.0)
     renamed = dict(zip("zyx", reversed(SAID.values()), strict=True))
     one, other = Claims().decide([responses(SAID), list(reversed(responses(renamed)))])
     assert one["answer"] == other["answer"]
@@ -67,18 +60,15 @@ def test_where_nothing_is_left_there_is_no_answer(said, reason):
     assert "3 claims and 2 responses are 6 pairs to judge, more than 1" in found["reason"]
 
 
-@pytest.mark.parametrize(
-    ("actions", "left"),
-    [
-        (["drop", "drop", "keep", "keep"], "[...] C is. D is."),
-        (["keep", "drop", "keep", "mark"], "A is one. [...] C is. D is. [not confirmed]"),
-        (["keep", "keep", "drop", "drop"], "A is one, and two. [...]"),
-    ],
-)
-def test_an_answer_shows_where_something_was_left_out(actions, left):
+def test_an_answer_shows_where_something_was_left_out():
     text = "A is one, and two. C is. D is."
     places, claims = [(0, 18), (0, 18), (19, 24), (25, 30)], ["A is one.", "A is two.", "C is.", "D is."]
-    assert compose(text, places, claims, actions) == left
+    for actions, left in (
+        ("drop drop keep keep", "[...] C is. D is."),
+        ("keep drop keep mark", "A is one. [...] C is. D is. [not confirmed]"),
+        ("keep keep drop drop", "A is one, and two. [...]"),
+    ):
+        assert compose(text, places, claims, actions.split()) == left
 
 
 class Counting:

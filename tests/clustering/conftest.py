@@ -6,8 +6,8 @@ from coe_agents.testing import TableEntailment
 @pytest.fixture
 def same_start() -> TableEntailment:
     """Entailment, in both directions, where the last words start alike; else contradiction."""
-    return TableEntailment(
-        lambda premise, hypothesis: (
-            "entailment" if premise.split()[-1][0] == hypothesis.split()[-1][0] else "contradiction"
-        )
-    )
+
+    def verdict(*texts):
+        return "entailment" if len({text.split()[-1][0] for text in texts}) == 1 else "contradiction"
+
+    return TableEntailment(verdict)

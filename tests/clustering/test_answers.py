@@ -86,8 +86,6 @@ def test_what_holds_no_reasoning_is_never_emptied(text):
 TAGS = ("<think>", "</think>", "</s>", "\\boxed{", "{", "\\", "#### ", "#### x\n", " ", "\n", "1,111", "a")
 MARKERS = ('"answer": "', '\\"answer": "\\"', "answer:", "Answer: \n", "the answer to the answer is ", "assistant\n")
 OTHERS = ("**answer** ", "I don't know. ", "not provided in the ")
-
-
 MARKED = ("Rome</s>", r"\fbox{Rome}", "#### Rome", "Respuesta: Rome", "答え：Rome", "Rome Probability=0.9")
 
 

@@ -97,7 +97,7 @@ def test_variants_are_one_and_the_first_of_them_is_shown_to_the_model(same_start
     assert len(apart.pairs) == 6
 
 
-def test_a_threshold_replaces_the_most_probable_label():
+def test_a_threshold_replaces_the_most_probable_label_and_a_tie_speaks_against_a_match():
     class Sure:
         def predict(self, pairs):
             return np.tile([0.1, 0.3, 0.6], (len(pairs), 1))
@@ -105,8 +105,6 @@ def test_a_threshold_replaces_the_most_probable_label():
     assert BidirectionalEntailment(Sure(), threshold=0.6).cluster([["a", "b"]], [""]) == [[0, 0]]
     assert BidirectionalEntailment(Sure(), threshold=0.7).cluster([["a", "b"]], [""]) == [[0, 1]]
 
-
-def test_a_tie_speaks_against_a_match():
     class Torn:
         def predict(self, pairs):
             return np.tile([0.0, 0.5, 0.5], (len(pairs), 1))

@@ -78,10 +78,7 @@ def test_a_long_response_is_taken_for_an_answer():
     assert answer_kind("I don't know. " * 1_000) == "answer"
 
 
-@given(
-    st.sampled_from(wording.ANSWERS),
-    st.sampled_from(["Paris", "the yen", "Na", "79", "Unknown Pleasures", "Don Adams"]),
-)
+@given(st.sampled_from(wording.ANSWERS), st.sampled_from(["the yen", "Na", "79", "Unknown Pleasures", "Don Adams"]))
 def test_no_wording_of_an_answer_is_a_refusal(pattern, answer):
     assert answer_kind(pattern.format(a=answer)) == "answer"
 

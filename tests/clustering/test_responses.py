@@ -20,14 +20,11 @@ class Remembering:
         return [[0] * len(texts) for texts in responses] if self.labels is None else self.labels
 
 
-def test_refusals_share_a_cluster_and_empties_another_without_being_asked_about():
+def test_all_questions_go_to_the_clusterer_in_one_call_without_refusals_and_empties_which_share_clusters():
     clusterer = Remembering()
     texts = ["", "Paris", "I don't know.", "It is Paris.", " ", "I’m not sure.", "<think>hm</think>"]
     assert cluster_responses(texts, question="Which city?", clusterer=clusterer) == [0, 1, 2, 1, 0, 2, 0]
     assert clusterer.calls == [([["Paris", "It is Paris."]], ["Which city?"])]
-
-
-def test_all_questions_go_to_the_clusterer_in_one_call_and_those_without_answers_not_at_all():
     clusterer = Remembering()
     batch = [["a", "b"], ["I don't know.", ""], [], ["c"]]
     assert cluster_many(batch, questions=["1", "2", "3", "4"], clusterer=clusterer) == [[0, 0], [0, 1], [], [0]]
@@ -75,14 +72,11 @@ def test_a_greedy_clusterer_finds_the_same_in_every_order(texts, random):
     assert list(dict.fromkeys(again)) == list(range(len(set(again))))
 
 
-def test_the_commonest_answer_comes_first_then_the_shortest_then_by_text():
+def test_the_commonest_answer_comes_first_then_the_shortest_and_equal_ones_share_a_cluster():
     clusterer = WithinOne()
     texts = ["03", "5", "2", "04", "9", "04"]
     assert cluster_responses(texts, question="", clusterer=clusterer) == [0, 0, 1, 0, 2, 0]
     assert clusterer.calls == [[["04", "04", "2", "5", "9", "03"]]]  # 4 takes 5 and 3 before 2 does
-
-
-def test_equal_answers_share_a_cluster_whatever_the_clusterer_says():
     labels = cluster_responses(["a", "b", "a"], question="", clusterer=Remembering([[0, 1, 2]]))
     assert labels == [0, 1, 0]
 

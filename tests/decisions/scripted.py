@@ -6,13 +6,7 @@ import pytest
 
 pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
 
-from langchain_core.decisions import (
-    BaseDecisionModel,
-    ChoiceAnswer,
-    ClassifierResponse,
-    NoulAnswer,
-    ScoreAnswer,
-)
+from langchain_core.decisions import BaseDecisionModel, ChoiceAnswer, ClassifierResponse, NoulAnswer, ScoreAnswer
 from langchain_core.messages import AIMessage, HumanMessage
 from langsmith.run_helpers import get_tracing_context
 from pydantic import Field

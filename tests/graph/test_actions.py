@@ -25,9 +25,8 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
     (call,) = decision["calls"]
     assert (call["name"], call["args"]["amount"]) == ("pay", 5)
     assert [{key: made[key] for key in ("name", "args", "id")} for made in message.tool_calls] == [call]
-    assert decision["contested"]["candidates"] == {
-        "pay.amount": [{"value": 5, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
-    }
+    amounts = [{"value": 5, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
+    assert decision["contested"]["candidates"] == {"pay.amount": amounts}
     assert 'two of three agents propose "pay(amount=5' in decision["reason"]
 
 
@@ -80,15 +79,12 @@ def test_the_tools_of_a_turn_are_shown_to_every_agent_and_bypass_the_clusterer_o
     assert "tools" not in agents[0].requests[1]  # of a later turn
 
 
-def test_a_text_is_never_read_as_an_action():
+def test_a_text_is_never_read_as_an_action_and_what_would_run_is_what_is_compared():
     texts = ["[]", '[{"name":"pay","args":{"to":"ann","amount":5}}]', "Done.", ""]
     result = ask(group(Plain("a", texts), ScriptedAgent("b", ["Done."]), ScriptedAgent("c", [pay(5)])))
     assert result["labels"] == [0, 1, 2, 3, 4, 5]
     assert result["responses"][0]["answer"] == "(no proposal: '[]')"
     assert [row["calls"] for row in result["responses"]] == [None, None, None, None, [], pay(5)]
-
-
-def test_what_would_run_is_what_is_compared_whatever_an_agent_says():
     lying = Rewriting("a", [pay(900)], answer='[{"args":{"amount":5,"to":"ann"},"name":"pay"}]')
     result = ask(group(lying, ScriptedAgent("b", [pay(5)]), ScriptedAgent("c", [pay(5)])))
     assert result["labels"] == [0, 1, 1]
@@ -114,19 +110,16 @@ def test_tools_that_do_not_fit(tools, error, message):
     assert agent.requests == []
 
 
-def test_choices_and_tools_exclude_each_other():
-    with pytest.raises(ValueError, match='"choices" or "tools", not both'):
-        ask(group(ScriptedAgent("a", ["x"])), choices=["yes", "no"])
-    assert ask(group(ScriptedAgent("a", ["yes"])), choices=["yes", "no"], tools=[])["decision"]["answer"] == "yes"
-
-
-def test_the_tools_of_the_graph_are_those_of_turns_that_name_none():
+def test_the_tools_of_the_graph_are_those_of_turns_that_name_none_and_choices_exclude_them():
     agent = ScriptedAgent("a", [pay(5)])
     graph = group(agent, tools=[PAY])
     for given in ({}, {"tools": [LOG]}, {"tools": []}, {"choices": ["yes", "no"]}):
         graph.invoke({"question": "Pay Ann 5", **given}, THREAD)
     shown = [[tool["function"]["name"] for tool in request.get("tools", [])] for request in agent.requests]
     assert shown == [["pay"], ["log"], [], []]
+    with pytest.raises(ValueError, match='"choices" or "tools", not both'):
+        ask(group(ScriptedAgent("a", ["x"])), choices=["yes", "no"])
+    assert ask(group(ScriptedAgent("a", ["yes"])), choices=["yes", "no"], tools=[])["decision"]["answer"] == "yes"
 
 
 class Acting(ScriptedAgent):

@@ -55,11 +55,8 @@ def test_a_person_is_shown_the_case():
         "asked": ASKED,
         "problem": None,
     }
-    assert set(result["__interrupt__"][0].response_schema["discriminator"]["mapping"]) == {
-        "approve",
-        "answer",
-        "reject",
-    }
+    mapping = result["__interrupt__"][0].response_schema["discriminator"]["mapping"]
+    assert set(mapping) == {"approve", "answer", "reject"}
 
 
 def edit(answer, candidates):
@@ -172,15 +169,11 @@ def test_agent_chat_ui_is_shown_a_review():
     assert lines[4:6] == ["1. `Lyon` (67%)", "2. `![x](http://x)' # Paris` (33%)"]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {"decisions": []},
-        {"decisions": [{"type": "edit", "edited_action": {"name": "other", "args": {"answer": "Metz"}}}]},
-        {"decisions": [edit("Lyon", "2. Paris (33%)")]},
-        "approve",
-    ],
-)
+OTHER = {"type": "edit", "edited_action": {"name": "other", "args": {"answer": "Metz"}}}
+FALSE = edit("Lyon", "2. Paris (33%)")
+
+
+@pytest.mark.parametrize("reply", [*({"decisions": given} for given in ([], [OTHER], [FALSE])), "approve"])
 def test_agent_chat_ui_is_told_what_was_wrong(reply):
     compiled = saved("agent_chat_ui")
     compiled.invoke(QUESTION, THREAD)

@@ -35,22 +35,16 @@ def chain(first, second, **options):
     return agents, create_sequential_graph(gate.compile(), next_question=next_question, **options)
 
 
-def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():
+def test_each_answer_makes_the_next_question_a_gate_ends_the_chain_and_the_numbers_of_the_steps_add_up():
     table = {"Q": ["one"], "one": ["two"], "two": ["x"], "x": ["never"]}
     agents, graph = chain(table, {**table, "two": ["y"]})
     compiled = graph.compile()
     result, other = compiled.invoke({"question": "Q"}), asyncio.run(compiled.ainvoke({"question": "Q"}))
     assert result["steps"] == other["steps"]
-    assert [(step["question"], step["answer"]) for step in result["steps"]] == [
-        ("Q", "one"),
-        ("one", "two"),
-        ("two", None),
-    ]
+    steps = [(step["question"], step["answer"]) for step in result["steps"]]
+    assert steps == [("Q", "one"), ("one", "two"), ("two", None)]
     assert (result["ended"], result["decision"]["action"]) == ("withheld", "abstain")
     assert "x" not in [request["question"] for agent in agents for request in agent.requests]
-
-
-def test_the_numbers_of_the_steps_add_up():
     # each torn alike: aleatoric log 2 would be withheld; 3 to 1: H = 0.5623 nats; then sure of two answers: log 2
     torn = ["one", "one", "one", "two"]
     _, graph = chain({"Q": torn, "one": ["x"]}, {"Q": torn, "one": ["y"]})
@@ -63,10 +57,18 @@ def test_the_numbers_of_the_steps_add_up():
     assert result["coe"] == pytest.approx(result["aleatoric"] + result["epistemic"])
 
 
-def test_a_chain_without_end_is_bounded():
-    _, graph = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
-    result = graph.compile().invoke({"question": "Q"})
+def test_a_chain_without_end_is_bounded_and_a_conversation_goes_in_and_comes_out():
+    _, endless = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
+    result = endless.compile().invoke({"question": "Q"})
     assert (len(result["steps"]), result["ended"]) == (3, "max_steps")
+    gate = graph(*saying("Lagos", "Lagos")).compile()
+    asks = {"next_question": lambda _, answer: f"Where is {answer}?", "max_steps": 2}
+    chained = create_sequential_graph(gate, **asks).compile()
+    result = chained.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
+    texts = [(message.type, message.text) for message in result["messages"]]
+    assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
+    with pytest.raises(ValueError, match="the input must hold"):
+        chained.invoke({"messages": [("ai", "Hello.")]})
 
 
 def test_a_person_behind_a_gate_goes_on_with_the_chain():
@@ -77,14 +79,3 @@ def test_a_person_behind_a_gate_goes_on_with_the_chain():
     result = chained.invoke(Command(resume={"type": "answer", "answer": "two"}), THREAD)
     assert [step["answer"] for step in result["steps"]] == ["two", "end"]
     assert [request["question"] for request in agents[0].requests] == ["Q", "two"]  # nobody is asked twice
-
-
-def test_a_conversation_goes_in_and_comes_out():
-    gate = graph(*saying("Lagos", "Lagos")).compile()
-    asks = {"next_question": lambda _, answer: f"Where is {answer}?", "max_steps": 2}
-    chained = create_sequential_graph(gate, **asks).compile()
-    result = chained.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
-    texts = [(message.type, message.text) for message in result["messages"]]
-    assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
-    with pytest.raises(ValueError, match="the input must hold"):
-        chained.invoke({"messages": [("ai", "Hello.")]})

@@ -18,9 +18,10 @@ def ask(graph, given=ASKED, thread="1"):
     return graph.invoke(given, {"configurable": {"thread_id": thread}})
 
 
-@pytest.mark.parametrize(
-    "clusterer", [NormalizedMatch(), BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))]
-)
+MERGING = BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))
+
+
+@pytest.mark.parametrize("clusterer", [NormalizedMatch(), MERGING])
 def test_each_response_counts_as_what_its_raw_text_is(clusterer):
     replies = ["Approve.", 'Reject: it holds "Answer: approve"', '{"verdict": "reject"}', "approve it"]
     agents = [ScriptedAgent("a", replies), Rewriting("b", replies, answer="approve")]

@@ -24,16 +24,13 @@ def decide(graph, **context):
     return graph.invoke(ASKED, context=context)["decision"]
 
 
-def test_a_threshold_is_that_of_the_run():
+def test_thresholds_and_bounds_are_those_of_the_run():
     graph = build()  # two of three agree: CoE is the entropy of (2/3, 1/3), 0.637
     assert decide(graph)["action"] == "abstain"
     decision = decide(graph, max_coe=0.64)
     assert (decision["action"], decision["answer"]) == ("answer", "Bamako")
     assert decision["reason"].endswith("CoE 0.637 is at most 0.64 nats")
     assert decide(graph)["action"] == "abstain"
-
-
-def test_the_bounds_are_those_of_the_run():
     again = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
     graph = build(*split_agents(), policy=again, max_rounds=2)
     assert decide(graph)["n_rounds"] == 2
@@ -61,15 +58,12 @@ def test_what_cannot_work_is_refused_before_any_agent_is_asked(context, error, s
     assert not any(agent.requests for agent in agents)
 
 
-def test_a_threshold_that_the_policy_does_not_have_is_refused():
+def test_a_threshold_that_the_policy_lacks_and_agents_that_could_not_decide_alone_are_refused():
     with pytest.raises(ValueError, match='"max_coe" of the context needs a policy whose threshold it is; got Regime'):
         build(policy=RegimePolicy(0.5, 0.3)).invoke(ASKED, context={"max_coe": 0.4})
     own = Deciding(Decision("abstain"), aleatoric_threshold=0.5, epistemic_threshold=0.5)
     with pytest.raises(ValueError, match="got Deciding, with none to change"):
         build(policy=own).invoke(ASKED, context={"aleatoric_threshold": 0.4})
-
-
-def test_agents_that_could_not_decide_alone_are_refused():
     heard = ScriptedAgent("a", ["x"], weight=0), ScriptedAgent("b", ["x"])
     with pytest.raises(ValueError, match="one with a weight above 0"):
         build(*heard).invoke(ASKED, context={"agents": ["a"]})
@@ -82,20 +76,17 @@ class Theirs(TypedDict, total=False):
     decision: dict
 
 
+# a context of another kind may mean something else by the name
 @pytest.mark.parametrize(
-    ("schema", "context", "action"),
-    [
-        (CoEContext, {"max_coe": 0.64}, "answer"),
-        (dict, {"max_coe": 0.64}, "abstain"),  # of another kind, which may mean something else by the name
-        (None, None, "abstain"),
-    ],
+    ("schema", "context"), [(CoEContext, {"max_coe": 0.64}), (dict, {"max_coe": 0.64}), (None, None)]
 )
-def test_as_a_subgraph_it_uses_the_parents_context_only_if_it_is_of_its_kind(schema, context, action):
+def test_as_a_subgraph_it_uses_the_parents_context_only_if_it_is_of_its_kind(schema, context):
     options = {"context_schema": schema} if schema is CoEContext else {}
     parent = StateGraph(Theirs, **options)
     parent.add_node("ask", build())
     parent.add_edge(START, "ask")
-    assert parent.compile().invoke(ASKED, context=context)["decision"]["action"] == action
+    decision = parent.compile().invoke(ASKED, context=context)["decision"]
+    assert decision["action"] == ("answer" if schema is CoEContext else "abstain")
 
 
 def test_a_resumed_run_keeps_the_agents_that_its_context_named():

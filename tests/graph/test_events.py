@@ -27,20 +27,13 @@ def of(events, name):
     return [event for event in events if event["event"] == name]
 
 
-@pytest.mark.parametrize(
-    ("reason", "shown"),
-    [
-        ("the leading answers tie: 'Paris', 'Lyon'", False),
-        ('they prefer "It is a long answer that is …"', False),
-        ("CoE 0.693 is too high", True),
-    ],
-)
-def test_no_event_quotes_a_response(reason, shown):
+@pytest.mark.parametrize("reason", ["a tie: 'Paris', 'Lyon'", '"It is a long answer that is …"', "CoE is too high"])
+def test_no_event_quotes_a_response(reason):
     policy = Deciding(Decision("abstain", None, reason))
     compiled = graph(*saying("Paris", "Lyon", "It is a long answer that is cut"), policy=policy).compile()
     (decided,) = of(told(compiled), "decided")
-    assert (decided["reason"] == reason) is shown
-    assert shown or decided["reason"] == "the decision has the reason, which quotes a response"
+    quoted = "the decision has the reason, which quotes a response"
+    assert decided["reason"] == (reason if reason.startswith("CoE") else quoted)
     assert compiled.invoke({"question": "Q?"})["decision"]["reason"].endswith(reason)
 
 

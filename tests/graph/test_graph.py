@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
@@ -29,7 +30,7 @@ def test_agreement_is_answered_with_its_numbers():
     assert [(r["agent"], r["index"]) for r in result["responses"]] == [(n, i) for n in "abc" for i in range(2)]
 
 
-def test_fewer_agents_than_needed_abstain_however_sure():
+def test_fewer_agents_than_needed_or_agents_without_an_answer_abstain_however_sure():
     agents = [trio()[0], ScriptedAgent("b", OSError("gone")), ScriptedAgent("c", OSError("gone"))]
     decision = decide(*agents)
     assert decision["action"] == "abstain"
@@ -38,13 +39,9 @@ def test_fewer_agents_than_needed_abstain_however_sure():
     agents[0].weight = 0.0
     untrusted = decide(*agents, min_agents=1)
     assert (untrusted["action"], untrusted["reason"]) == ("abstain", "no agent with a weight above 0 answered")
-
-
-@pytest.mark.parametrize("said", ["I don't know.", ""])
-def test_what_is_no_answer_is_not_answered_however_sure(said):
-    decision = decide(*(ScriptedAgent(name, [said, said]) for name in "abc"), policy=ANSWER_ALL)
-    assert decision["coe"] == 0
-    assert decision["action"] == "abstain"
+    for said in ("I don't know.", ""):
+        unanswered = decide(*(ScriptedAgent(name, [said, said]) for name in "abc"), policy=ANSWER_ALL)
+        assert (unanswered["coe"], unanswered["action"]) == (0, "abstain")
 
 
 def test_another_round_asks_again_and_ends_at_the_bound():
@@ -79,19 +76,15 @@ def test_a_new_turn_on_a_thread_starts_clean():
     assert third["decision"]["tokens"]["a"]["output_tokens"] == 4
 
 
-@pytest.mark.parametrize(
-    ("turns", "seen"),
-    [
-        ([("user", "Context.")], ["Context.", "Q?"]),
-        ([("user", "Q?")], ["Q?"]),
-        ([("user", "Capital of France?"), ("ai", "Paris")], ["Capital of France?", "Paris", "Q?"]),
-        ([("system", "Country: Germany.")], ["Country: Germany.", "Q?"]),
-    ],
-)
-def test_a_question_with_a_conversation_joins_it(turns, seen):
-    agent = ScriptedAgent("a", ["x"])
-    ask(graph(agent), messages=turns)
-    assert [m["content"] for m in agent.requests[0]["messages"]] == seen
+FRANCE = [("user", "Capital of France?"), ("ai", "Paris")]
+
+
+@pytest.mark.parametrize("turns", [[("user", "Context.")], FRANCE, [("system", "Country: Germany.")], []])
+def test_a_question_with_a_conversation_joins_it(turns):
+    for given in (turns, [*turns, ("user", "Q?")]):  # which may end with it
+        agent = ScriptedAgent("a", ["x"])
+        ask(graph(agent), messages=given)
+        assert [m["content"] for m in agent.requests[0]["messages"]] == [text for _, text in [*turns, ("user", "Q?")]]
 
 
 @pytest.mark.parametrize("given", [{}, {"question": "  "}, {"question": 3}, {"messages": [("ai", "x")]}])
@@ -101,13 +94,10 @@ def test_nothing_asked_is_an_error(given):
 
 
 def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of():
+    agents = [ScriptedAgent("a", ["x"]), ScriptedAgent("d", ["x"])]
+    policy = CalibratedPolicy(replace(CALIBRATION, clusterer="BidirectionalEntailment"))
     with pytest.warns(UserWarning, match="the calibrated risk does not hold") as caught:
-        create_coe_graph(
-            [ScriptedAgent("a", ["x"]), ScriptedAgent("d", ["x"])],
-            clusterer=NormalizedMatch(),
-            policy=CalibratedPolicy(replace(CALIBRATION, clusterer="BidirectionalEntailment")),
-            divergence="js",
-        )
+        create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, divergence="js")
     (message,) = [str(warning.message) for warning in caught]
     assert "clusterer NormalizedMatch differs from BidirectionalEntailment at calibration" in message
     assert "divergence js differs from kl" in message
@@ -128,65 +118,70 @@ def test_weights_replace_those_of_the_agents():
         graph(ScriptedAgent("a", ["x"], weight=0.0))
 
 
-def test_a_policy_that_returns_something_else_is_an_error():
+def test_an_answer_of_the_policys_own_passes_the_same_gate_and_what_is_no_decision_is_an_error():
+    for decided, answer in (
+        (("answer", "Lyon"), "Lyon"),
+        (("answer", "I don't know."), None),
+        (("abstain", "Paris"), None),
+    ):
+        decision = decide(*trio(), policy=Deciding(Decision(*decided)))
+        assert (decision["action"], decision["answer"]) == ("answer" if answer else "abstain", answer)
     with pytest.raises(TypeError, match="of Deciding returns must be a Decision; got str"):
         decide(*trio(), policy=Deciding("answer"))
 
 
 @pytest.mark.parametrize(
-    ("decided", "action", "answer"),
+    ("agents", "options", "error", "message"),
     [
-        (Decision("answer", "Lyon", "told"), "answer", "Lyon"),
-        (Decision("answer", "I don't know.", "told"), "abstain", None),
-        (Decision("abstain", "Paris", "told"), "abstain", None),
+        ([], {}, ValueError, "at least one agent"),
+        (["a"], {"history": "none"}, ValueError, r'"history" must be one of conversation, question; got .none.'),
+        (["a", "a"], {}, ValueError, "got 'a' twice"),
+        (["cluster"], {}, ValueError, "got 'cluster'"),
+        (["a"], {"min_agents": 2}, ValueError, r'"min_agents" must be an integer in .1, 1.'),
+        (
+            ["b", "\ud800"],
+            {},
+            ValueError,
+            r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename',
+        ),
+        ([3], {}, TypeError, r'a name of "agents" must be a string; got 3\. Rename'),
+        ([CountingModel()], {}, TypeError, "Wrap a chat model"),
+        (
+            ["a"],
+            {"clusterer": NormalizedMatch},
+            TypeError,
+            r'"clusterer" must be .*, not a class; got Norm.*\. Call it',
+        ),
+        (
+            ["a"],
+            {"strategies": {"conflict": Debate}},
+            TypeError,
+            r"a strategy must be .*, not a class; got Debate\. Call",
+        ),
+        (["a"], {"canonicalize": "short"}, TypeError, r'"canonicalize" must be a function .*; got .short.\. Pass'),
+        (["a"], {"divergence": lambda p, q: 1.0}, ValueError, "must return"),
+        (["a"], {"divergence": lambda p, q: None}, TypeError, "must return"),
     ],
 )
-def test_an_answer_of_the_policys_own_passes_the_same_gate(decided, action, answer):
-    decision = decide(*trio(), policy=Deciding(decided))
-    assert (decision["action"], decision["answer"]) == (action, answer)
-
-
-@pytest.mark.parametrize(
-    ("agents", "options", "message"),
-    [
-        ([], {}, "at least one agent"),
-        (["a"], {"history": "none"}, r'"history" must be one of conversation, question; got .none.'),
-        (["a", "a"], {}, "got 'a' twice"),
-        (["cluster"], {}, "got 'cluster'"),
-        (["a"], {"min_agents": 2}, r'"min_agents" must be an integer in .1, 1.'),
-    ],
-)
-def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, message):
-    with pytest.raises(ValueError, match=message):
-        graph(*(ScriptedAgent(name, ["x"]) for name in agents), **options)
-
-
-def test_a_bare_model_is_refused_with_what_to_do():
-    with pytest.raises(TypeError, match="Wrap a chat model"):
-        graph(CountingModel())
-
-
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"clusterer": NormalizedMatch}, r'"clusterer" must be an object, not a class; got NormalizedMatch\. Call it'),
-        ({"strategies": {"conflict": Debate}}, r"a strategy must be an object, not a class; got Debate\. Call it"),
-        ({"canonicalize": "short"}, r'"canonicalize" must be a function .*; got \'short\'\. Pass'),
-    ],
-)
-def test_wrong_parts_are_refused_before_any_agent_is_paid_for(parts, message):
-    with pytest.raises(TypeError, match=message):
-        graph(*trio(), **parts)
-
-
-@pytest.mark.parametrize("name", ["\ud800", "a\udcff"])
-def test_an_agents_name_is_text_that_can_be_encoded(name):
-    with pytest.raises(ValueError, match=r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename'):
-        graph(ScriptedAgent("b", ["Paris"]), ScriptedAgent(name, ["Paris"]))
-    with pytest.raises(TypeError, match=r'a name of "agents" must be a string; got 3\. Rename'):
-        graph(ScriptedAgent(3, ["Paris"]))
+def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, error, message):
+    made = [one if isinstance(one, CountingModel) else ScriptedAgent(one, ["x"]) for one in agents]
+    with pytest.raises(error, match=message):
+        graph(*made, **options)
 
 
 def test_a_regime_out_of_reach_is_said_at_build_time():
     with pytest.warns(UserWarning, match="can never see the regimes conflict, unknown"):
         graph(*trio()[:2], policy=RegimePolicy(0.5, 0.8))
+
+
+def test_a_divergence_may_be_a_function():
+    def squared(p, q):
+        return float(np.square(p - q).sum() / 2)
+
+    agents = [ScriptedAgent(name, [text] * 5) for name, text in (("a", "yes"), ("b", "no"))]
+    decision = decide(*agents, policy=RegimePolicy(0.5, 0.3), divergence=squared)
+    # each row is (1, 0) against (1/2, 1/2): (1/4 + 1/4) / 2
+    assert (decision["epistemic"], decision["divergence"], decision["regime"]) == (0.25, "squared", "conflict")
+    assert decision["interval"][0] <= decision["coe"] <= decision["interval"][1]
+    # rescaled by log 2 / 0.25, so that thresholds in nats keep their meaning
+    assert "rescaled to 0.693" in decision["reason"]

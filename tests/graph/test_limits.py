@@ -20,19 +20,16 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     # a round costs 3 agents x (3 + 1) tokens
     decision = ask(graph(*three(), max_rounds=9, token_budget=24))["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
-    assert decision["reason"].startswith(
-        'two of three agents say "Paris", one says "Lyon"; conflict, each is confident, '
-    )
+    assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict, each is conf')
     assert decision["reason"].endswith("; no tokens are left: 24 are used of a token_budget of 24")
     late = ask(graph(*three(), max_rounds=9, token_budget=35))["decision"]
     assert late["n_rounds"] == 2
-    assert late["reason"].endswith(
-        "; too few tokens are left: 11 are left of a token_budget of 35, and a response of each agent takes about 12"
-    )
+    assert "; too few tokens are left: 11 are left of a token_budget of 35, and a response of each" in late["reason"]
+    assert late["reason"].endswith(" agent takes about 12")
     assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
 
 
-def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_which_the_policy_sees():
+def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_or_of_the_callers():
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 3) for name in "ab"]
     policy = Deciding(Decision("another_round"), otherwise="escalate")
     # two responses of each agent take 2 x (3 + 2) tokens: 15 are left, and twice as many responses would take 20
@@ -42,9 +39,6 @@ def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_which_the_pol
     assert sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values()) <= 25
     assert [measurement.tokens_left for *_, measurement in policy.seen] == [15, 3]
     assert (decision["action"], decision["n_rounds"]) == ("escalate", 2)
-
-
-def test_a_callers_budget_makes_a_round_smaller_too():
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 4) for name in "ab"]
     again = Deciding(Decision("another_round"))
     asked = graph(*agents, policy=again, max_rounds=2, strategies={"ambiguous": "resample"}).compile()
@@ -65,11 +59,18 @@ def slow_graph(clock, *agents, deadline):
     return graph(*agents, clusterer=Slow(clock), max_rounds=9, deadline=deadline)
 
 
-def test_the_deadline_ends_the_rounds_and_names_itself(clock):
+def test_the_deadline_ends_the_rounds_and_time_between_a_decision_and_the_next_round_does_not_count(clock):
     decision = ask(slow_graph(clock, *three(), deadline=15))["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
     assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict, ')
     assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
+    agents = three(c=["Paris"])
+    pausing = {"checkpointer": InMemorySaver(), "interrupt_before": ["another_round"]}
+    compiled = slow_graph(clock, *agents, deadline=15).compile(**pausing)
+    compiled.invoke({"question": "Q?"}, THREAD)
+    clock.now += 1_000
+    assert compiled.invoke(None, THREAD)["decision"]["action"] == "answer"
+    assert agents[0].requests[1]["timeout"] == 5
 
 
 @pytest.mark.parametrize(("back", "first"), [(0, 100), (3600, 0)])
@@ -96,9 +97,8 @@ async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):
     started = time.monotonic()
     decision = (await compiled.ainvoke({"question": "Q?"}))["decision"]
     assert time.monotonic() - started < 50
-    assert decision["failed_agents"] == {
-        "a": "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
-    }
+    why = "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
+    assert decision["failed_agents"] == {"a": why}
     assert decision["reason"] == (
         "1 of 2 agents answered, but 2 must; missing: a; no time is left: 10.00 s are used of a deadline of 0.1 s"
     )
@@ -115,17 +115,6 @@ def test_no_retry_begins_after_the_deadline(clock):
     decision = ask(graph(failing, *three()[1:], retries=3, deadline=15, max_rounds=1))["decision"]
     assert [request["timeout"] for request in failing.requests] == [15, 5]
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the deadline")
-
-
-def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
-    agents = three(c=["Paris"])
-    compiled = slow_graph(clock, *agents, deadline=15).compile(
-        checkpointer=InMemorySaver(), interrupt_before=["another_round"]
-    )
-    compiled.invoke({"question": "Q?"}, THREAD)
-    clock.now += 1_000
-    assert compiled.invoke(None, THREAD)["decision"]["action"] == "answer"
-    assert agents[0].requests[1]["timeout"] == 5
 
 
 @given(count=st.integers() | st.floats() | st.booleans() | st.none() | st.text())

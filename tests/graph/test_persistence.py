@@ -34,11 +34,8 @@ def place(request, tmp_path):
 
 
 def asked_again():
-    agents = [
-        ScriptedAgent("a", ["Paris", "Lyon"], ["Paris"]),
-        ScriptedAgent("b", ["Paris"]),
-        ScriptedAgent("c", ConnectionError("refused")),
-    ]
+    down = ScriptedAgent("c", ConnectionError("refused"))
+    agents = [ScriptedAgent("a", ["Paris", "Lyon"], ["Paris"]), ScriptedAgent("b", ["Paris"]), down]
     return graph(*agents, policy=Deciding(Decision("another_round"), Decision("answer")), max_rounds=2)
 
 

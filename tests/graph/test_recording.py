@@ -1,6 +1,5 @@
 import asyncio
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 
@@ -140,7 +139,7 @@ def test_what_a_person_ruled_outlasts_a_replay(said):
         assert cases(store) == [ruled]
 
 
-def test_a_store_that_fails_does_not_cost_the_answer():
+def test_a_store_that_fails_does_not_cost_the_answer_and_a_graph_without_one_asks_nobody():
     class Failing(InMemoryStore):
         def put(self, *args, **kwargs):
             raise OSError("the disk is full")
@@ -151,31 +150,16 @@ def test_a_store_that_fails_does_not_cost_the_answer():
     for run in (audited.invoke, lambda given: asyncio.run(audited.ainvoke(given))):
         with pytest.warns(UserWarning, match="could not be recorded: OSError: the disk is full"):
             assert run(asked)["decision"]["answer"] == "Paris"
-
-
-def test_a_graph_without_a_store_asks_nobody():
     with pytest.raises(ConfigurationError, match="compiled without a store"):
         create(AGREE).compile().invoke({"question": "Which?"})
 
 
-CASE = {
-    "id": "1",
-    "kind": "audit",
-    "status": "ruled",
-    "time": "2026-01-31T12:00:00.000+00:00",
-    "seen_probability": 0.1,
-    "question": "Which?",
-    "conversation": [],
-    "answer": "Lyon",
-    "reason": "",
-    "responses": [
-        create_response(agent, text, index=index)
-        for agent, texts in (("a", ["Lyon", "lyon."]), ("b", ["Paris", "Lyon"]), ("c", ["Nice", "Paris"]))
-        for index, text in enumerate(texts)
-    ]
-    + [create_response("d", "", error="it failed")],
-    "labels": [0, 0, 1, 0, 2, 1],
-}
+SAID = {"a": ["Lyon", "lyon."], "b": ["Paris", "Lyon"], "c": ["Nice", "Paris"]}
+RESPONSES = [create_response(name, text, index=i) for name, texts in SAID.items() for i, text in enumerate(texts)]
+KNOWN = {"id": "1", "kind": "audit", "status": "ruled", "time": "2026-01-31T12:00:00.000+00:00"}
+ASKED = {"seen_probability": 0.1, "question": "Which?", "conversation": [], "answer": "Lyon", "reason": ""}
+FAILED = create_response("d", "", error="it failed")
+CASE = KNOWN | ASKED | {"responses": [*RESPONSES, FAILED], "labels": [0, 0, 1, 0, 2, 1]}
 WAITING = CASE | {"status": "pending", "ruling": None}
 
 
@@ -198,11 +182,8 @@ def test_what_a_ruling_says_about_each_response(correct, answer, verdicts):
     rows = list(sample_rows(case))
     assert [row["correct"] for row in rows] == [*verdicts, None]
     assert {row["seen_probability"] for row in rows} == {0.1}
-    assert Counter(tuple(row["references"]) for row in rows) == {
-        tuple(filter(None, ["Lyon" if correct else answer])): 7
-    }
-    line = case_row(case)
-    assert line == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"]}
+    assert [row["references"] for row in rows] == [[*filter(None, ["Lyon" if correct else answer])]] * 7
+    assert case_row(case) == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"]}
 
 
 def test_a_person_who_abstains_says_nothing():
@@ -253,16 +234,10 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
     assert cases(store) == [kept]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"x": 1},
-        CASE | {"time": 5},
-        CASE | {"ruling": {"correct": "yes", "answer": None, "time": ""}},
-        CASE | {"responses": ["Lyon"]},
-        CASE | {"labels": [0] * 8},
-    ],
-)
+WRONG = [{"time": 5}, {"ruling": {"correct": "yes", "answer": None, "time": ""}}, {"labels": [0] * 8}]
+
+
+@pytest.mark.parametrize("value", [{"x": 1}, CASE | {"responses": ["Lyon"]}, *(CASE | each for each in WRONG)])
 def test_what_is_no_case_is_named(value):
     store = InMemoryStore()
     store.put(NAMESPACE, "mine", CASE | {"id": "mine", "ruling": {"correct": True, "answer": None, "time": ""}})

@@ -35,7 +35,7 @@ def test_one_of_another_version_is_refused_and_says_what_to_do(monkeypatch, wrot
     assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"
 
 
-def test_one_of_another_version_is_refused_before_an_agent_is_asked(monkeypatch):
+def test_one_of_another_version_or_that_asks_an_agent_under_its_old_name_is_refused_before_any_is_asked(monkeypatch):
     agents = saying("x", "y")
     paused = interrupted(InMemorySaver(), agents)
     with monkeypatch.context() as before:
@@ -44,9 +44,6 @@ def test_one_of_another_version_is_refused_before_an_agent_is_asked(monkeypatch)
     with pytest.raises(CheckpointError, match="a version whose state is 1"):
         paused.invoke(None, THREAD)
     assert [agent.requests for agent in agents] == [[], []]
-
-
-def test_one_that_asks_an_agent_under_its_old_name_is_refused_before_another_is_asked():
     saver = InMemorySaver()
     interrupted(saver, saying("x", "y")).invoke({"question": "Capital?"}, THREAD)
     agents = [*saying("x"), ScriptedAgent("new", ["y"])]

@@ -7,7 +7,8 @@ from coe_agents import CoECouncil, SupportPolicy
 from coe_agents.actions import canonical_action
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, PAY, SURE, THREAD, UNSURE, Bank, agent, call, judges, says
+from tests.middleware.agents import SURE, THREAD, UNSURE, Bank, agent, judges
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, says
 
 
 class Member:
@@ -42,14 +43,9 @@ def council_agent(agents, bank, *messages, driver=None, before=(), saver=True, s
     options.setdefault("policy", SupportPolicy(0.6))
     response_format = options.pop("response_format", None)
     model = driver or ScriptedDriver(script=[*messages])
-    return create_agent(
-        model,
-        bank.tools,
-        middleware=[*before, CoECouncil(agents, **options)],
-        checkpointer=InMemorySaver() if saver is True else saver or None,
-        system_prompt=system_prompt,
-        response_format=response_format,
-    )
+    asked = {"system_prompt": system_prompt, "response_format": response_format}
+    asked["checkpointer"] = InMemorySaver() if saver is True else saver or None
+    return create_agent(model, bank.tools, middleware=[*before, CoECouncil(agents, **options)], **asked)
 
 
 def run_council(agents, *messages, given=PAY, **options):

@@ -42,16 +42,8 @@ from coe_agents.middleware.verdict import create_unmeasured, fingerprint
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
 
-KINDS = (
-    "council block verify",
-    "council block choose",
-    "council interrupt verify",
-    "council interrupt choose",
-    "gate block",
-    "gate interrupt",
-    "verdicts",
-    "verdicts trust",
-)
+COUNCILS = [f"council {asks} {mode}" for asks in ("block", "interrupt") for mode in ("verify", "choose")]
+KINDS = (*COUNCILS, "gate block", "gate interrupt", "verdicts", "verdicts trust")
 EVIL = 666.0
 """An amount that nobody proposes or vouches for, but an attacker and, at times, a person."""
 N_MEMBERS = 3
@@ -135,13 +127,10 @@ class World:
         self.started, self.interrupted, self.invocations = Counter(), Counter(), set()
         meddler = Meddler(self)
         gate = [*self._gate(), meddler] if inner else [meddler, *self._gate()]
-        self.agent = create_agent(
-            ScriptedDriver(script=self.drive),
-            self._tools(),
-            middleware=[Observer(self), *others, *gate],
-            checkpointer=InMemorySaver(),
-            store=self.store,
-        )
+        middleware = [Observer(self), *others, *gate]
+        kept = {"checkpointer": InMemorySaver(), "store": self.store}
+        driver = ScriptedDriver(script=self.drive)
+        self.agent = create_agent(driver, self._tools(), middleware=middleware, **kept)
 
     def _gate(self):
         interrupts = "interrupt" if "interrupt" in self.kind else "block"
@@ -569,16 +558,9 @@ class GateMachine(RuleBasedStateMachine):
         is_plain = meddling is None and not failing and not self.is_limited
         if not is_plain:
             self.untouched.discard(thread)
-        [outcome] = world.run(
-            {"messages": [HumanMessage("Pay.")]},
-            at(thread),
-            plan=[Turn(calls, votes)],
-            meddling=meddling,
-            failing=failing,
-            patient=is_plain,
-            sync=sync,
-            **({"interrupt_before": ["tools"]} if stop else {}),
-        )
+        asked = {"plan": [Turn(calls, votes)], "meddling": meddling, "failing": failing, "patient": is_plain}
+        stops = {"interrupt_before": ["tools"]} if stop else {}
+        [outcome] = world.run({"messages": [HumanMessage("Pay.")]}, at(thread), sync=sync, **asked, **stops)
         if is_plain and not stop and not world.asks and thread in self.untouched:
             assert isinstance(outcome, dict), outcome
             if world.is_council or world.kind == "gate block":  # nobody is asked about what is let pass
@@ -711,14 +693,8 @@ class GateMachine(RuleBasedStateMachine):
             return
         sends = [Send("tools", [one]) for one in calls]
         with_state = [{"__type": "tool_call_with_context", "tool_call": one, "state": seen} for one in calls]
-        targets = {
-            "tools": "tools",
-            "send": sends,
-            "send half": sends[:1],
-            "send state": [Send("tools", one) for one in with_state],
-            "model": "model",
-            "after": nodes[back % len(nodes)],
-        }
+        targets = {"tools": "tools", "send": sends, "send half": sends[:1], "model": "model"}
+        targets |= {"send state": [Send("tools", one) for one in with_state], "after": nodes[back % len(nodes)]}
         command = {"goto": targets[to]} if to in targets else {}
         if replying and (reply := self.reply(thread, at(thread), replying)):
             command["resume"] = reply.resume

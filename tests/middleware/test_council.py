@@ -16,7 +16,8 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, LOOKS, PAY, THREAD, Bank, call, replies, says
+from tests.middleware.agents import THREAD, Bank
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members, run_council
 from tests.policy.test_calibrated import CALIBRATION
 
@@ -40,7 +41,7 @@ def test_what_the_group_vouches_for_goes_on_untouched():
     assert (state["council"]["action"], state["council"]["calls"]) == ("answer", [])
 
 
-def test_all_participants_are_shown_the_same():
+def test_all_participants_are_shown_the_same_but_for_tools_that_run_at_the_drivers_provider():
     seen = []
 
     def drive(messages):
@@ -58,15 +59,16 @@ def test_all_participants_are_shown_the_same():
     assert [tool["function"]["name"] for tool in first["tools"]] == ["transfer_money", "balance"]
     assert set(first["tools"][0]["function"]["parameters"]["properties"]) == {"to", "amount"}
     assert [message.text for message in seen[0]] == ["Be careful.", "Send 10 to Ann."]
+    bank, agents = Bank(), members(AGREE)
+    bank.tools = [*bank.tools, {"type": "web_search"}]
+    council_agent(agents, bank, says(call(**TEN)), DONE).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == ["transfer_money", "balance"]
 
 
 @pytest.mark.parametrize(
     ("own", "usual"),
-    [
-        ({}, {"n_samples": 1, "timeout": 30.0}),
-        ({"timeout": 5.0}, {"n_samples": 1}),
-        ({"n_samples": 2}, {"timeout": 30}),
-    ],
+    [({}, {"n_samples": 1, "timeout": 30}), ({"timeout": 5}, {"n_samples": 1}), ({"n_samples": 2}, {"timeout": 30})],
 )
 def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_differ(own, usual):
     requests = []
@@ -80,14 +82,6 @@ def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_di
     assert {name: requests[0][name] for name in ("n_samples", "timeout") if name in requests[0]} == usual
 
 
-def test_a_tool_that_runs_at_the_drivers_provider_is_not_shown_to_members():
-    bank, agents = Bank(), members(AGREE)
-    bank.tools = [*bank.tools, {"type": "web_search"}]
-    council_agent(agents, bank, says(call(**TEN)), DONE).invoke(PAY, THREAD)
-    assert bank.transfers == [("Ann", 10.0)]
-    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == ["transfer_money", "balance"]
-
-
 def test_the_decision_is_plain_data():
     usage = {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}
     said = AIMessage("", tool_calls=[call(**TEN)], usage_metadata=usage)
@@ -97,10 +91,8 @@ def test_the_decision_is_plain_data():
     assert decision["support"] == pytest.approx({"driver": 1 / 3, "member0": 0.0, "member2": 1 / 3})
     assert (decision["action"], decision["votes"], decision["n_asked"]) == ("abstain", ["member2"], 3)
     assert decision["failed_agents"] == {"member1": "RuntimeError: down"}
-    assert decision["contested"]["candidates"]["transfer_money.amount"] == [
-        {"value": 10, "agents": ["driver", "member2"]},
-        {"value": 9, "agents": ["member0"]},
-    ]
+    amounts = [{"value": 10, "agents": ["driver", "member2"]}, {"value": 9, "agents": ["member0"]}]
+    assert decision["contested"]["candidates"]["transfer_money.amount"] == amounts
     assert decision["tokens"]["driver"] == {"input_tokens": 9, "output_tokens": 2}
     assert decision["tokens"]["member0"] == {"input_tokens": 5, "output_tokens": 1}
     whose = (decision["proposer"], decision["calls"], decision["decided_by"], decision["mode"])
@@ -121,16 +113,13 @@ def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
         assert state["messages"][-1].text == "Done."
 
 
-def test_a_text_that_is_withheld_is_replaced_by_a_refusal():
+def test_a_text_that_is_withheld_is_replaced_by_a_refusal_and_texts_that_differ_are_one_action():
     state, _ = run_council(members([[call(**TEN)]], [[call(**TEN)]]), AIMessage("I have paid."))
     assert [message.type for message in state["messages"]] == ["human", "ai"]
     assert state["messages"][-1].text == (
         "I will not answer this: the models do not agree on whether to call a tool: the other agents support the "
         "proposal with 0.00, less than 0.6."
     )
-
-
-def test_texts_that_differ_are_one_action():
     assert run_council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text == "Hi."
 
 
@@ -141,9 +130,6 @@ def test_only_calls_of_the_named_tools_are_judged_and_only_then_the_members_are_
     assert [len(agent.requests) for agent in agents] == [1]
     assert [reply.status for reply in replies(state)] == ["success", "error"]
     assert state["messages"][-1].text == "Done."
-
-
-def test_a_misspelt_tool_is_refused():
     with pytest.raises(ValueError, match="it has no transfer_mony"):
         run_council(members(AGREE), says(call(**TEN)), tools=["transfer_mony"])
 
@@ -175,22 +161,19 @@ def test_members_without_a_weight_make_no_majority(policy):
     assert run_council(agents, says(call(**TEN)), policy=policy, max_blocked=1)[1] == []
 
 
-def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn():
+def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn_and_one_that_fails_closes_the_gate():
     agents = members([[call(**BOB)]], [[call(**BOB)]])
     state, _ = run_council(agents, says(call(**ANN)), max_blocked=1, clusterer=ActionMatch())
     contested = state["council"]["contested"]["arguments"]
     assert contested["to"] > contested["amount"] == 0  # in the order of the tool's schema
 
-
-def test_a_failing_clusterer_closes_the_gate():
     class Broken(ActionMatch):
         def cluster(self, responses, questions):
             raise RuntimeError("secret text")
 
     for options in ({}, {"policy": None, "adaptive": True}):
-        state, transfers = run_council(
-            members(AGAINST, AGAINST), says(call(**TEN)), clusterer=Broken(), max_blocked=1, **options
-        )
+        options |= {"clusterer": Broken(), "max_blocked": 1}
+        state, transfers = run_council(members(AGAINST, AGAINST), says(call(**TEN)), **options)
         assert transfers == []
         assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
 
@@ -251,9 +234,7 @@ UNFIT = {
     "no id": AIMessage("", tool_calls=[call(id=None, **TEN)]),
     "an empty id": AIMessage("", tool_calls=[call(id="", **TEN)]),
     "unreadable, without an id": AIMessage("", invalid_tool_calls=[unreadable(id_=None)]),
-    "unreadable, with the id of another": AIMessage(
-        "", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable("balance")]
-    ),
+    "one good, one with its id": AIMessage("", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable("balance")]),
     "not a number": AIMessage("", tool_calls=[call(to="Ann", amount=float("nan"))]),
 }
 

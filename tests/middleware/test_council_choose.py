@@ -10,7 +10,7 @@ from langchain_core.messages.tool import invalid_tool_call
 
 from coe_agents import ModelAgent, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, Weather, call, says, weather
+from tests.middleware.calls import ANN, BOB, DONE, Weather, call, says, weather
 from tests.middleware.council import Member, members, run_council
 
 EVE = says(call(to="Eve", amount=99))
@@ -19,7 +19,7 @@ EVE = says(call(to="Eve", amount=99))
 choosing = partial(run_council, mode="choose", policy=SupportPolicy(0.0))
 
 
-def test_the_message_of_a_member_goes_on_unchanged():
+def test_the_message_of_a_member_goes_on_unchanged_or_the_drivers_own_if_it_is_among_those():
     blocks = [{"type": "reasoning", "reasoning": "Bob it is."}, {"type": "text", "text": "I pay Bob."}]
     said = AIMessage(blocks, id="theirs", tool_calls=[call(id="t1", **BOB)], response_metadata={"model": "m"})
     agents = [ModelAgent(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name in "ab"]
@@ -28,9 +28,6 @@ def test_the_message_of_a_member_goes_on_unchanged():
     first = state["messages"][1]
     assert (first.id, first.content, first.tool_calls) == ("theirs", blocks, said.tool_calls)
     assert first.response_metadata["model"] == "m"
-
-
-def test_the_drivers_own_message_goes_on_if_it_is_among_those_that_most_propose():
     said = AIMessage("mine", id="mine", tool_calls=[call(**ANN)])
     state, transfers = choosing(members([[call(**ANN)], "Done."], [[call(**BOB)], "Done."]), said, DONE)
     assert state["messages"][1].id == "mine"

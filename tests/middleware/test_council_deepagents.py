@@ -12,7 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import CoECouncil, SupportPolicy
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, PAY, THREAD, call, replies, says
+from tests.middleware.agents import THREAD
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
 from tests.middleware.council import members
 
 pytestmark = pytest.mark.clients

@@ -9,11 +9,13 @@ from langchain_core.outputs import ChatGenerationChunk
 
 from coe_agents import ModelAgent
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import DONE, PAY, THREAD, Bank, call, says
+from tests.middleware.agents import THREAD, Bank
+from tests.middleware.calls import DONE, PAY, call, says
 from tests.middleware.council import Member, council_agent
 from tests.waiting import until
 
 TEN = {"to": "Ann", "amount": 10}
+GATED = {"tools": ["transfer_money"]}
 
 
 class Streaming(ScriptedDriver):
@@ -52,9 +54,7 @@ async def streamed(agent, mode):
     return [part async for part in agent.astream(PAY, THREAD, stream_mode=["messages", "custom"])]
 
 
-@pytest.mark.parametrize(
-    ("mode", "options"), [("stream", {}), ("astream", {"tools": ["transfer_money"]}), ("astream", {"adaptive": True})]
-)
+@pytest.mark.parametrize(("mode", "options"), [("stream", {}), ("astream", GATED), ("astream", {"adaptive": True})])
 async def test_a_message_is_streamed_only_after_it_was_vouched_for_and_whole(mode, options):
     script = [says(call(**TEN), text="I will pay now."), AIMessage("It is done.")]
     agent = council_agent(model_members(script, script), Bank(), driver=Streaming(script=script), **options)
@@ -70,9 +70,8 @@ async def test_a_message_is_streamed_only_after_it_was_vouched_for_and_whole(mod
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 async def test_nothing_of_a_withheld_text_or_of_the_members_is_streamed(mode):
     theirs = [says(call(**TEN), text="SECRET of a member")]
-    agent = council_agent(
-        model_members(theirs, theirs), Bank(), driver=Streaming(script=[AIMessage("SECRET of the driver")])
-    )
+    driver = Streaming(script=[AIMessage("SECRET of the driver")])
+    agent = council_agent(model_members(theirs, theirs), Bank(), driver=driver)
     parts = await streamed(agent, mode)
     shown = [part[0] for kind, part in parts if kind == "messages"]
     assert [message.text.partition(":")[0] for message in shown] == ["I will not answer this"]

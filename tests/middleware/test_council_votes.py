@@ -1,7 +1,5 @@
 """Votes: what of a group's proposals opens the gate, whoever fails, and how many members are asked."""
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +11,8 @@ from coe_agents.actions import ActionMatch, Within, canonical_action
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import ANN, BOB, DONE, LOOKS, PAY, THREAD, Bank, call, replies, says
+from tests.middleware.agents import THREAD, Bank
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members
 
 GATED = ["transfer_money"]
@@ -32,30 +31,20 @@ def ruled(ways, agents=None, **options):
     return bool(bank.transfers), decision
 
 
-@pytest.mark.parametrize(
-    ("ways", "options", "runs"),
-    [
-        ("aa", {}, True),
-        ("ad", {}, False),  # a strict majority of two is both
-        ("aaf", {}, True),
-        ("aff", {}, False),
-        ("aaff", {}, False),
-        ("aadff", {}, False),
-        ("aaf", {"policy": SupportPolicy(1.0)}, False),
-        ("aaddd", {"policy": SupportPolicy(0.6)}, False),
-        ("aadff", {"policy": SupportPolicy(0.6)}, False),
-        ("aaaff", {"policy": SupportPolicy(0.6)}, True),
-        ("aff", {"policy": ThresholdPolicy(0.5)}, False),
-        ("addd", {"min_votes": 1}, True),  # the rivals' lead, or their tie with the driver, blocks nothing
-        ("aaddd", {"min_votes": 2}, True),
-        ("aaddd", {"min_votes": 3}, False),
-        ("aaddd", {"min_votes": 2, "policy": SupportPolicy(0.0, min_votes=3)}, False),
-        ("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)}, False),
-        ("aaddd", {"policy": SupportPolicy(0.4)}, True),
-    ],
-)
-def test_what_opens_the_gate(ways, options, runs):
-    assert ruled(ways, **options)[0] == runs
+SIX, AT_LEAST_THREE = SupportPolicy(0.6), SupportPolicy(0.0, min_votes=3)
+OPENS = [("aa", {}), ("aaf", {}), ("aaaff", {"policy": SIX}), ("aaddd", {"policy": SupportPolicy(0.4)})]
+OPENS += [("addd", {"min_votes": 1})]  # the rivals' lead, or their tie with the driver, blocks nothing
+OPENS += [("aaddd", {"min_votes": 2})]
+CLOSES = [("ad", {}), ("aff", {}), ("aaff", {}), ("aadff", {})]  # a strict majority of two is both
+CLOSES += [("aaf", {"policy": SupportPolicy(1.0)}), ("aaddd", {"policy": SIX}), ("aadff", {"policy": SIX})]
+CLOSES += [("aff", {"policy": ThresholdPolicy(0.5)}), ("aaddd", {"min_votes": 3})]
+CLOSES += [("aaddd", {"min_votes": 2, "policy": AT_LEAST_THREE})]
+CLOSES += [("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)})]
+
+
+@pytest.mark.parametrize(("ways", "options"), [*OPENS, *CLOSES])
+def test_what_opens_the_gate(ways, options):
+    assert ruled(ways, **options)[0] == ((ways, options) in OPENS)
 
 
 def test_a_text_without_a_list_of_calls_calls_nothing():
@@ -114,17 +103,16 @@ class Several(Member):
 SAME, OTHER = [call(**TEN)], [call(to="Ann", amount=9)]
 
 
+AGREEING = [(SAME, SAME, OTHER), (SAME, SAME, None)]
+SPLIT = [(SAME, OTHER), (SAME, None, None)]
+
+
 @pytest.mark.parametrize(
     ("member", "votes"),
     [
-        (Several("a", SAME, SAME, OTHER), True),
-        (Several("a", SAME, OTHER), False),
-        (Several("a", SAME, None, None), False),
-        (Several("a", SAME, SAME, None), True),
-        (Several("a", SAME, n_requested=3), False),
-        (Several("a", SAME, SAME, n_requested=3), True),
-        (Several("a", SAME, weight=0.0), False),
-        (Several("a", SAME, weight=0.1), True),
+        *((Several("a", *samples), samples in AGREEING) for samples in [*AGREEING, *SPLIT]),
+        *((Several("a", *[SAME] * n, n_requested=3), n == 2) for n in (1, 2)),
+        *((Several("a", SAME, weight=weight), weight > 0) for weight in (0.0, 0.1)),
     ],
 )
 def test_a_vote_is_the_strict_majority_of_a_members_own_samples(member, votes):
@@ -132,7 +120,7 @@ def test_a_vote_is_the_strict_majority_of_a_members_own_samples(member, votes):
     assert (runs, decision["votes"]) == (votes, ["a"] if votes else [])
 
 
-def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer():
+def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer_who_has_a_weight():
     bob = [[call(**BOB)]]
     for others, runs in ((2, True), (1, False)):  # of three members two must agree with the one that proposes it
         bank = Bank()
@@ -141,9 +129,6 @@ def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer():
         decision = agent.invoke(PAY, THREAD)["council"]
         assert bool(bank.transfers) == runs
         assert len(decision["votes"]) == 2  # the proposer is not counted, where there is one
-
-
-def test_a_member_without_a_weight_writes_no_message_that_goes_on():
     bank, bob = Bank(), [[call(**BOB)]]
     agents = [Member("a", *bob, weight=0.0), *(Member(name, *bob) for name in "bcd")]
     agent = council_agent(agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED)
@@ -158,11 +143,8 @@ AMOUNTS = (10, 9, 8, 7, None, "down")
 
 
 def proposing(name, said, weight):
-    return Several(
-        name,
-        *(None if one == "down" else [] if one is None else [call(to="Ann", amount=one)] for one in said),
-        weight=weight,
-    )
+    given = {"down": None, None: []}
+    return Several(name, *(given[one] if one in given else [call(to="Ann", amount=one)] for one in said), weight=weight)
 
 
 SAID = st.lists(
@@ -170,17 +152,9 @@ SAID = st.lists(
     min_size=1,
     max_size=5,
 ).filter(lambda said: any(weight > 0 for _, weight in said))
-OPTIONS = st.sampled_from(
-    [
-        {},
-        {"min_votes": 1},
-        {"policy": SupportPolicy(0.5)},
-        {"policy": SupportPolicy(0.3)},
-        {"policy": SupportPolicy(0.6, min_votes=1)},
-        {"clusterer": NEAR},
-        {"clusterer": NEAR, "policy": SupportPolicy(0.4)},
-    ]
-)
+POLICIES = [SupportPolicy(0.5), SupportPolicy(0.3), SupportPolicy(0.6, min_votes=1)]
+NEARLY = [{"clusterer": NEAR}, {"clusterer": NEAR, "policy": SupportPolicy(0.4)}]
+OPTIONS = st.sampled_from([{}, {"min_votes": 1}, *({"policy": policy} for policy in POLICIES), *NEARLY])
 
 
 def turn(said, **options):
@@ -284,28 +258,6 @@ def test_a_malformed_reply_is_a_failure(reply):
     assert not ruled("", agents[:2])[0]
 
 
-class Copying(Member):
-    """A member that proposes again the last call that it is shown, and Bob's else."""
-
-    def sample(self, request, config=None):
-        seen = [one for message in request["messages"] for one in message.get("tool_calls", ())]
-        args = json.loads(seen[-1]["function"]["arguments"]) if seen else BOB
-        self.script = ([{"name": "transfer_money", "args": args}],)
-        return super().sample(request, config)
-
-
-def test_members_that_copy_their_history_run_nothing_that_was_withheld():
-    bank, agents = Bank(), [Copying("a"), Copying("b")]
-    script = [says(call(id=f"c{place}", **TEN), text="I pay Ann.") for place in range(3)]
-    state = council_agent(agents, bank, *script, DONE, tools=GATED, policy=None).invoke(PAY, THREAD)
-    assert bank.transfers == []
-    assert len(agents[0].requests) == 3
-    for request in agents[0].requests:
-        assert [message["role"] for message in request["messages"]] == ["user"]
-        assert "Ann." not in str(request["messages"][1:])
-    assert [reply.status for reply in replies(state)] == ["error"] * 2  # the driver reads why; the last is a refusal
-
-
 def test_a_conversation_without_what_was_withheld():
     mark = {"status": "error", "response_metadata": {"coe_not_run": True}}
     ran = says(call("balance", id="c1", x=1))
@@ -328,10 +280,8 @@ def test_a_conversation_without_what_was_withheld():
 
 def test_only_the_gated_calls_of_a_message_are_compared():
     for ways, runs in (("aad", True), ("add", False)):
-        bank = Bank()
-        agent = council_agent(
-            members(*(WAYS[way] for way in ways)), bank, says(LOOKS, call(**TEN)), DONE, tools=GATED, policy=None
-        )
+        bank, agents = Bank(), members(*(WAYS[way] for way in ways))
+        agent = council_agent(agents, bank, says(LOOKS, call(**TEN)), DONE, tools=GATED, policy=None)
         state = agent.invoke(PAY, THREAD)
         assert bool(bank.transfers) == runs
         assert [reply.status for reply in replies(state)] == ["success" if runs else "error"] * 2
@@ -354,20 +304,15 @@ def test_the_drivers_own_model_is_no_member():
     council_agent([ModelAgent("a", other)], Bank(), driver=driver).invoke(PAY, THREAD)
 
 
-@pytest.mark.parametrize(
-    ("other", "is_same"),
-    [
-        ({}, True),
-        ({"temperature": 0.3, "seed": 1}, True),
-        ({"model": "n"}, False),
-        ({"base_url": "http://localhost:2/v1"}, False),
-    ],
-)
-def test_a_model_is_its_name_at_an_address(other, is_same):
+SAME_MODEL = [{}, {"temperature": 0.3, "seed": 1}]
+
+
+@pytest.mark.parametrize("other", [*SAME_MODEL, {"model": "n"}, {"base_url": "http://localhost:2/v1"}])
+def test_a_model_is_its_name_at_an_address(other):
     openai = pytest.importorskip("langchain_openai")
     how = {"model": "m", "base_url": "http://localhost:1/v1", "api_key": "none"}
     agent = ModelAgent("a", openai.ChatOpenAI(**how))
-    assert agent.uses(openai.ChatOpenAI(**how | other)) == is_same
+    assert agent.uses(openai.ChatOpenAI(**how | other)) == (other in SAME_MODEL)
     assert ModelAgent("a", "openai:m").uses(openai.ChatOpenAI(**how | other)) == (other.get("model") is None)
     assert not ModelAgent("a", "mistralai:m").uses(openai.ChatOpenAI(**how))
 

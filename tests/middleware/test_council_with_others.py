@@ -2,9 +2,7 @@
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import (
-    HumanInTheLoopMiddleware,
-)
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage
@@ -15,26 +13,10 @@ from langgraph.types import Command
 from coe_agents import CoECouncil, CoEMiddleware
 from coe_agents.middleware.council_request import ToolSchemas
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import (
-    ANN,
-    APPROVE,
-    BOB,
-    DONE,
-    LOOKS,
-    PAY,
-    SURE,
-    THREAD,
-    Bank,
-    Weather,
-    call,
-    decide,
-    edit,
-    judges,
-    replies,
-    says,
-    weather,
-)
+from tests.middleware.agents import SURE, THREAD, Bank, judges
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
 from tests.middleware.council import AGREE, Member, council_agent, members
+from tests.middleware.people import APPROVE, decide, edit
 
 AGAINST = [[call(**BOB)], "Done."]
 GATED = ["transfer_money"]

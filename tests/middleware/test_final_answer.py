@@ -17,22 +17,9 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import (
-    AGAINST,
-    APPROVE,
-    LOOKS,
-    PAY,
-    SURE,
-    THREAD,
-    UNSURE,
-    Bank,
-    agent,
-    call,
-    decide,
-    judges,
-    requests,
-    says,
-)
+from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judges
+from tests.middleware.calls import LOOKS, PAY, call, says
+from tests.middleware.people import APPROVE, decide, requests
 
 ASKED = {"messages": [("user", "Capital of France?")]}
 QUOTING = ["Not Paris."], ["Not Paris."]
@@ -48,13 +35,8 @@ def answered(graph, said="Paris.", *, others=(), tools=(), response_format=None,
     """The last state of an agent that gives this answer."""
     message = said if isinstance(said, AIMessage) else AIMessage(said)
     gate = CoEMiddleware(graph, tools=gated, final_answer=True, name=name)
-    return create_agent(
-        ScriptedDriver(script=[message]),
-        [*tools],
-        middleware=[*others, gate],
-        response_format=response_format,
-        checkpointer=InMemorySaver(),
-    ).invoke(ASKED, THREAD)
+    asked = {"middleware": [*others, gate], "response_format": response_format, "checkpointer": InMemorySaver()}
+    return create_agent(ScriptedDriver(script=[message]), [*tools], **asked).invoke(ASKED, THREAD)
 
 
 def ruling(calls, answer, asked=None):
@@ -223,8 +205,7 @@ def test_a_structured_answer_whose_hidden_field_changes_after_the_review_is_revi
 
 
 @pytest.mark.parametrize(
-    "added",
-    [ToolMessage("Lyon", tool_call_id="s2"), ToolMessage("Lyon", tool_call_id="s1"), HumanMessage("Lyon")],
+    "added", [ToolMessage("Lyon", tool_call_id="s2"), ToolMessage("Lyon", tool_call_id="s1"), HumanMessage("Lyon")]
 )
 def test_a_structured_answer_with_more_behind_it_than_is_shown_is_withheld(added):
     adding = after_agent(lambda state, runtime: {"messages": [added]}, name="adding")
@@ -266,9 +247,7 @@ def test_a_judge_that_repeats_an_answer_which_reads_as_a_verdict_approves_nothin
 # structured answers, and calls beside them
 
 
-@pytest.mark.parametrize(
-    ("beside", "shown"), [("Send it all to Eve.", True), ([{"type": "image", "url": "data:,Eve"}], False)]
-)
+@pytest.mark.parametrize(("beside", "shown"), [("All to Eve.", True), ([{"type": "image", "url": "data:,Eve"}], False)])
 def test_what_the_model_says_beside_a_structured_answer_is_judged_with_it(beside, shown):
     asked: list[str] = []
     said = AIMessage(beside, tool_calls=[call("City", id="s1", name="Paris")])
@@ -276,7 +255,7 @@ def test_what_the_model_says_beside_a_structured_answer_is_judged_with_it(beside
     assert "Eve" not in str(state["messages"])
     assert "Paris" not in str(state["messages"])
     assert state["structured_response"] is None
-    assert ["Send it all to Eve." in question for question in asked] == [True] * shown
+    assert ["All to Eve." in question for question in asked] == [True] * shown
 
 
 def structured(graph, *beside, **options):

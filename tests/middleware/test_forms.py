@@ -5,28 +5,10 @@ from langchain.agents.middleware import after_model
 
 from coe_agents import CoECouncil, CoEMiddleware
 from coe_agents.middleware import CoEVerdicts
-from tests.middleware.agents import (
-    ANN,
-    APPROVE,
-    BOB,
-    DONE,
-    LOOKS,
-    MODES,
-    PAY,
-    SURE,
-    UNSURE,
-    Bank,
-    agent,
-    call,
-    decide,
-    judges,
-    people,
-    replies,
-    requests,
-    run,
-    says,
-)
+from tests.middleware.agents import MODES, SURE, UNSURE, Bank, agent, judges, run
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import members
+from tests.middleware.people import APPROVE, decide, people, requests
 
 GATES = ("gate", "gate interrupt", "council", "council interrupt", "council in turn", "verdicts and people")
 every_gate = pytest.mark.parametrize("gate", GATES)

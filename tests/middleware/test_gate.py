@@ -20,24 +20,8 @@ from coe_agents.middleware import CoEVerdicts
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
 from tests.doubles import ScriptedAgent
-from tests.middleware.agents import (
-    AGAINST,
-    ANN,
-    BOB,
-    DECLINING,
-    LOOKS,
-    PAY,
-    SURE,
-    THREAD,
-    UNSURE,
-    Bank,
-    agent,
-    call,
-    judged_by,
-    judges,
-    replies,
-    says,
-)
+from tests.middleware.agents import AGAINST, DECLINING, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
+from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
 
 GATED = ["transfer_money"]
 APPROVED = {"action": "answer", "answer": "approve", "reason": "as told", "choices": ["approve", "reject"]}
@@ -61,10 +45,7 @@ def deciding(decision):
         (UNSURE, "the group is not confident: one of two agents says "),
         (AGAINST, 'the group is confident and does not approve: both agents say "reject"; confident enough: '),
         (DECLINING, "the group is not confident: both agents decline to answer "),
-        (
-            (["It went well."],) * 2,
-            'the group is confident and does not approve: most replies are no verdict, neither "approve"',
-        ),
+        ([["It went well."]] * 2, "the group is confident and does not approve: most replies are no verdict, neither"),
     ],
     ids=["unsure", "against", "declining", "no verdict"],
 )
@@ -163,10 +144,7 @@ def test_callables_that_fail_close_the_gate(options):
 def test_two_gates_with_groups_of_their_own(bank):
     (payer, _), sure = judges(*SURE)
     (teller, _), unsure = judges(*UNSURE)
-    gates = [
-        CoEMiddleware(sure, tools=GATED, name="payments"),
-        CoEMiddleware(unsure, tools=["balance"], name="balances"),
-    ]
+    gates = [CoEMiddleware(sure, tools=GATED, name="pay"), CoEMiddleware(unsure, tools=["balance"], name="look")]
     state = agent(None, bank, says(call(), LOOKS), middleware=gates).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 10.0)]
     assert [reply.status for reply in replies(state)] == ["success", "error"]

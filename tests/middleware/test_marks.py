@@ -11,22 +11,10 @@ from langgraph.types import Command
 from coe_agents.errors import ConfigurationError
 from coe_agents.middleware import marks
 from coe_agents.middleware.verdict import fingerprint
-from tests.middleware.agents import (
-    ANN,
-    APPROVE,
-    BOB,
-    DONE,
-    PAY,
-    SURE,
-    THREAD,
-    UNSURE,
-    Bank,
-    call,
-    decide,
-    requests,
-    says,
-)
+from tests.middleware.agents import SURE, THREAD, UNSURE, Bank
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, says
 from tests.middleware.council import asking, council_agent, gated, members
+from tests.middleware.people import APPROVE, decide, requests
 
 AGAINST = [[call(**BOB)], "Done."]
 
@@ -92,7 +80,7 @@ def test_a_new_message_of_the_user_takes_back_what_was_vouched_for(bank):
     assert bank.transfers == []
 
 
-def test_every_part_of_what_was_decided_is_marked():
+def test_every_part_of_what_was_decided_is_marked_and_a_secret_that_is_too_short_is_refused(monkeypatch):
     mark = {"purpose": "vouched", "gate": "a", "message_id": "m", "calls": [call(**ANN)], "decided": ["k", "group"]}
     other = {"purpose": "waits", "gate": "b", "message_id": "n", "calls": [call(**BOB)], "decided": ["k", "person"]}
 
@@ -105,9 +93,6 @@ def test_every_part_of_what_was_decided_is_marked():
     found = {marked("1"), marked("2"), *(marked("1", **changed) for changed in variants)}
     assert len(found) == 2 + len(variants)
     assert marked("1") == marked("1")
-
-
-def test_a_secret_that_is_too_short_is_refused(monkeypatch):
     monkeypatch.setenv(marks.SECRET, "short")
     with pytest.raises(ConfigurationError, match="at least 16 characters; got 5"):
         gated("council", Bank()).invoke(PAY, THREAD)

@@ -20,21 +20,10 @@ from coe_agents._steps import arun_steps, run_steps
 from coe_agents.middleware import once
 from coe_agents.middleware.guard import is_edited
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import (
-    ANN,
-    APPROVE,
-    BOB,
-    DONE,
-    PAY,
-    THREAD,
-    Bank,
-    call,
-    decide,
-    edit,
-    replies,
-    says,
-)
+from tests.middleware.agents import THREAD, Bank
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
 from tests.middleware.council import AGREE, asking, council_agent, gated, members
+from tests.middleware.people import APPROVE, decide, edit
 
 BOTH = [[call(**ANN), call(**BOB)], "Done."]
 TWO = says(call(**ANN, id="c1"), call(**BOB, id="c2"))
@@ -66,20 +55,12 @@ def test_a_replay_of_the_tools_checkpoint_runs_nothing_again(kind, bank):
 
 
 @kinds
-def test_of_simultaneous_runs_before_the_tools_one_runs(kind, bank):
-    compiled = gated(kind, bank)
+@pytest.mark.parametrize("asks", [False, True])
+def test_of_simultaneous_runs_before_the_tools_or_approvals_one_counts(kind, asks, bank):
+    compiled = asking(kind, bank) if asks else gated(kind, bank)
     compiled.invoke(PAY, THREAD, interrupt_before=["tools"])
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: compiled.invoke(None, THREAD), range(4)))
-    assert bank.transfers == [("Ann", 1.0)]
-
-
-@kinds
-def test_of_three_approvals_at_the_same_time_one_counts(kind, bank):
-    compiled = asking(kind, bank)
-    compiled.invoke(PAY, THREAD)
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda _: compiled.invoke(decide(APPROVE), THREAD), range(3)))
+        list(pool.map(lambda _: compiled.invoke(decide(APPROVE) if asks else None, THREAD), range(4)))
     assert bank.transfers == [("Ann", 1.0)]
 
 
@@ -180,13 +161,7 @@ async def test_a_call_whose_wait_ends_as_the_last_one_comes_runs_with_the_others
     assert await first is None
 
 
-def test_a_call_that_was_not_vouched_for_with_the_others_does_not_join_an_action_that_runs():
-    register = once.Register()
-    assert starts(register, ONE, "c1") is None
-    assert starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2") == once.SPENT
-
-
-def test_an_attack_on_an_action_that_runs_does_not_end_its_retries():
+def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it():
     class Invocation:
         pass
 
@@ -195,6 +170,9 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries():
     register.refuse(ONE.key)
     assert starts(register, ONE, "c1", invocation) is None
     assert starts(register, ONE, "c1", Invocation()) == once.SPENT
+    register = once.Register()
+    assert starts(register, ONE, "c1") is None
+    assert starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2") == once.SPENT
 
 
 @kinds
@@ -283,10 +261,8 @@ def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(store
 
     bank.tools = [transfer_money]
     compiled = stored(bank, store)
-    for resume in (
-        lambda: compiled.invoke(Command(resume="yes"), THREAD),
-        lambda: replay(compiled, Command(resume="yes")),
-    ):
+    yes = Command(resume="yes")
+    for resume in (lambda: compiled.invoke(yes, THREAD), lambda: replay(compiled, yes)):
         if not bank.transfers:
             compiled.invoke(PAY, THREAD)
         if store is not None:

@@ -16,31 +16,10 @@ from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.state import CoEState
 from coe_agents.middleware.open_calls import close_calls
-from tests.middleware.agents import (
-    AGAINST,
-    ANN,
-    APPROVE,
-    BOB,
-    DONE,
-    LOOKS,
-    PAY,
-    SURE,
-    THREAD,
-    UNSURE,
-    Bank,
-    Weather,
-    agent,
-    call,
-    decide,
-    edit,
-    judged_by,
-    judges,
-    replies,
-    requests,
-    says,
-    weather,
-)
+from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
 from tests.middleware.council import Member, council_agent, members
+from tests.middleware.people import APPROVE, decide, edit, requests
 
 NINE = [[call(to="Ann", amount=9)], "Done."]
 REJECT = {"type": "reject", "message": "too much"}
@@ -126,12 +105,8 @@ def test_no_text_of_a_model_is_rendered_where_a_person_reads_it(gate):
     said = says(call(to=evil, amount=10))
     headings = {"Votes of the judges:", "What they were asked:"}
     if gate == "gate":
-        graph = create_coe_graph(
-            [Member("a```\n**x**", ValueError("```\n# boo"))],
-            clusterer=NormalizedMatch(),
-            policy=ThresholdPolicy(0.5),
-            retries=0,
-        )
+        parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "retries": 0}
+        graph = create_coe_graph([Member("a```\n**x**", ValueError("```\n# boo"))], **parts)
         compiled, _, _ = asking_gate(said, graph=graph.compile())
     else:
         headings = {"To decide:", "How much the others support what each proposed:", "No proposal:"}
@@ -173,13 +148,18 @@ def test_all_uncertain_calls_of_a_message_are_one_interrupt(gate):
     assert state["messages"][-1].text == "Done."
 
 
-def test_a_person_may_answer_in_the_tools_place():
+def test_a_person_may_answer_in_the_tools_place_and_an_edit_to_a_free_tool_needs_no_verdict():
     compiled, asked, bank = asking_gate(says(call()), says(call(id="c2")))
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide({"type": "respond", "message": "I paid her in cash."}), THREAD)
     assert bank.transfers == []
     assert [(reply.text, reply.status) for reply in replies(state)] == [("I paid her in cash.", "success")]
     assert '<call status="blocked">' in asked[1]
+    compiled, asked, bank = asking_gate()
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide(edit("balance")), THREAD)
+    assert [reply.text for reply in replies(state)] == ["the balance is 100"]
+    assert (bank.transfers, len(asked)) == ([], 1)
 
 
 def test_of_two_calls_under_one_id_a_person_is_asked_about_the_first_alone():
@@ -200,14 +180,6 @@ def test_an_edited_call_is_judged_as_it_then_is_and_runs_unless_the_group_is_aga
     assert state["messages"][1].tool_calls[0]["args"] == BOB
 
 
-def test_an_edit_to_a_free_tool_needs_no_verdict():
-    compiled, asked, bank = asking_gate()
-    compiled.invoke(PAY, THREAD)
-    state = compiled.invoke(decide(edit("balance")), THREAD)
-    assert [reply.text for reply in replies(state)] == ["the balance is 100"]
-    assert (bank.transfers, len(asked)) == ([], 1)
-
-
 @pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Ann", 10.0)]), (AGAINST, [])])
 def test_a_person_is_not_asked_what_the_group_is_sure_of(said, transfers):
     compiled, _, bank = asking_gate(graph=judges(*said)[1])
@@ -215,7 +187,7 @@ def test_a_person_is_not_asked_what_the_group_is_sure_of(said, transfers):
     assert bank.transfers == transfers
 
 
-def test_a_call_that_a_person_edited_at_a_council_runs_as_edited():
+def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_ones_is_withheld():
     compiled, _, bank = asking_council(says(call(), call(id="c2", **ANN)))
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(edit(**BOB), APPROVE), THREAD, interrupt_before=["tools"])
@@ -225,9 +197,6 @@ def test_a_call_that_a_person_edited_at_a_council_runs_as_edited():
     state = compiled.invoke(None, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
     assert (state["messages"][1].tool_calls[0]["args"], state["messages"][1].tool_calls[0]["id"]) == (BOB, "c1")
-
-
-def test_a_text_beside_calls_that_a_person_rejected_is_withheld_with_them():
     compiled, _, bank = asking_council(says(call(), text="I paid."), tools=["transfer_money"])
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(REJECT), THREAD, interrupt_before=["model"])
@@ -237,13 +206,11 @@ def test_a_text_beside_calls_that_a_person_rejected_is_withheld_with_them():
     assert [message.text for message in state["messages"] if message.type == "ai"] == ["", "Done."]
 
 
+TEXTS = [(APPROVE, "I have paid."), (edit("answer", text="Not yet."), "Not yet.")]
+
+
 @pytest.mark.parametrize(
-    ("decision", "text"),
-    [
-        (APPROVE, "I have paid."),
-        (edit("answer", text="Not yet."), "Not yet."),
-        (REJECT, "I will not answer this: a person rejected it: too much."),
-    ],
+    ("decision", "text"), [*TEXTS, (REJECT, "I will not answer this: a person rejected it: too much.")]
 )
 def test_a_person_decides_on_a_text(decision, text):
     compiled, _, _ = asking_council(AIMessage("I have paid."))
@@ -350,9 +317,8 @@ def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_agai
         bank = Bank()
         for judge in agents:
             judge.requests.clear()
-        compiled = agent(
-            outer.compile(), bank, both, question=lambda request: request.tool_call["args"]["to"], **options
-        )
+        asks = {**options, "question": lambda request: request.tool_call["args"]["to"]}
+        compiled = agent(outer.compile(), bank, both, **asks)
         (asked,) = compiled.invoke(PAY, THREAD)["__interrupt__"]
         assert asked.value == {"question": "Ann"}
         with pytest.raises(ValidationError):  # not taken for a failure of the gate
@@ -402,16 +368,13 @@ def test_what_nobody_decided_on_at_a_council_is_forgotten_with_the_next_message(
     assert [message.type for message in state["messages"]][:4] == ["human", "human", "ai", "tool"]
 
 
-def test_a_conversation_in_which_all_calls_have_replies_stays_as_it_is():
+def test_each_call_gets_its_own_reply_where_a_provider_expects_it_and_a_conversation_with_all_stays():
     sent = ToolMessage("sent", tool_call_id="c1", name="transfer_money")
     done = [HumanMessage("Pay."), says(call()), sent, HumanMessage("Again.")]
     other = ToolMessage("Handled.", tool_call_id="b1", name="balance", id="do-not-render-1")  # is kept
     open_ = [HumanMessage("Pay."), says(call(), LOOKS), sent]  # not the user's turn yet
     for messages in (done, [says(LOOKS), other, HumanMessage("And?")], open_, []):
         assert close_calls(messages, {"transfer_money"}) is None
-
-
-def test_each_call_gets_its_own_reply_where_a_provider_expects_it():
     answered = ToolMessage("the balance is 100", tool_call_id="b1")
     remove, *closed = close_calls([says(call(), LOOKS), answered, HumanMessage("approve")], {"transfer_money"})[
         "messages"

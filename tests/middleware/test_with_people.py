@@ -10,26 +10,9 @@ from langgraph.types import Command
 
 from coe_agents import CoEMiddleware
 from coe_agents.middleware import CoEVerdicts, describe_call
-from tests.middleware.agents import (
-    AGAINST,
-    ANN,
-    BOB,
-    LOOKS,
-    PAY,
-    SURE,
-    THREAD,
-    UNSURE,
-    Bank,
-    agent,
-    call,
-    decide,
-    edit,
-    judged_by,
-    judges,
-    people,
-    replies,
-    says,
-)
+from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
+from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
+from tests.middleware.people import decide, edit, people
 
 GATED = ["transfer_money"]
 every_interrupt = pytest.mark.parametrize("interrupt_mode", ["batched", "per_call"])
@@ -51,11 +34,7 @@ def shown(paused, interrupt_mode):
 
 @every_interrupt
 @pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        (UNSURE, "the group is not confident: one of two agents says "),
-        (AGAINST, "the group is confident and does not approve"),
-    ],
+    ("said", "why"), [(UNSURE, "the group is not confident: one of two"), (AGAINST, "the group is confident and does")]
 )
 def test_a_person_who_knows_the_verdict_decides(interrupt_mode, said, why, bank):
     agents, graph = judges(*said)
@@ -211,13 +190,9 @@ def marked(to: str, amount: float, state: Annotated[dict[str, Any], InjectedStat
     return f"sent { {'to': to, 'amount': amount} }"
 
 
-SCHEMA = {
-    "type": "object",
-    "title": "transfer_money",
-    "description": "Pays",
-    "properties": {"to": {"type": "string"}, "amount": {"type": "number"}},
-    "required": ["to", "amount"],
-}
+PROPERTIES = {"to": {"type": "string"}, "amount": {"type": "number"}}
+SCHEMA = {"type": "object", "title": "transfer_money", "description": "Pays", "required": ["to", "amount"]}
+SCHEMA["properties"] = PROPERTIES
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])
@@ -227,9 +202,8 @@ def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_n
     group = judged_by({"Eve": "reject", "": "approve"}, asked)
     gates = [CoEMiddleware(group, tools=GATED, name=name) for name in ("one", "two")]
     bank = Bank()
-    bank.tools = [
-        StructuredTool.from_function(function, name="transfer_money", description="Pays.", args_schema=SCHEMA)
-    ]
+    options = {"name": "transfer_money", "description": "Pays.", "args_schema": SCHEMA}
+    bank.tools = [StructuredTool.from_function(function, **options)]
     compiled = agent(None, bank, says(call()), says(call(**ANN, copy_to="Eve")), middleware=gates)
     first, second = replies(compiled.invoke(PAY, THREAD))
     assert first.text == "sent {'to': 'Ann', 'amount': 10}"

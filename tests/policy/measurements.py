@@ -3,18 +3,9 @@ from dataclasses import replace
 from coe_agents.policy import Measurement, measure
 from coe_agents.testing import create_response
 
-AGREED = Measurement(
-    coe=0.0,
-    aleatoric=0.0,
-    epistemic=0.0,
-    regime="consensus",
-    n_agents=3,
-    support=(1.0,),
-    answer="Paris",
-    answer_kind="answer",
-    surprisal=0.0,
-    agents={},
-)
+NUMBERS = dict.fromkeys(("coe", "aleatoric", "epistemic", "surprisal"), 0.0)
+SAID = {"regime": "consensus", "answer": "Paris", "answer_kind": "answer", "support": (1.0,), "agents": {}}
+AGREED = Measurement(**NUMBERS, **SAID, n_agents=3)
 
 
 def measured(**fields):

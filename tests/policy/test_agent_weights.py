@@ -12,19 +12,17 @@ def test_what_is_saved_is_loaded(tmp_path, name):
     assert AgentWeights.load(path) == weights
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ({}, "got none above 0"),
-        ({"a": 0.0}, "got none above 0"),
-        ({"a": -1.0, "b": 1.0}, "of 'a' must be a (finite )?number.*; got -1.0"),
-        ([1.0], r"got \[1.0\]"),
-        ({1: 1.0}, "got {1: 1.0}"),
-    ],
-)
-def test_what_are_no_weights_is_refused(weights, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        AgentWeights(weights)
+def test_what_are_no_weights_is_refused():
+    for weights in ({}, {"a": 0.0}):
+        with pytest.raises(ValueError, match="got none above 0"):
+            AgentWeights(weights)
+    for weights, message in (
+        ({"a": -1.0, "b": 1.0}, "of 'a' must .*; got -1.0"),
+        ([1.0], r"got \[1"),
+        ({1: 1.0}, "got {1"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            AgentWeights(weights)
 
 
 TOML = 'format = "coe-agents agent weights 1"\n[weights]\n'
@@ -36,12 +34,8 @@ TOML = 'format = "coe-agents agent weights 1"\n[weights]\n'
         ("weights.json", "", "cannot be read: "),
         ("weights.json", '{"format": "another", "weights": {"a": 1.0}}', "is not a weights file of the format"),
         ("weights.json", '{"format": "coe-agents agent weights 1"}', "is damaged: 'weights'"),
-        (
-            "weights.json",
-            '{"format": "coe-agents agent weights 1", "weights": {"a": 0}}',
-            "is damaged: .* none above 0",
-        ),
         ("weights.toml", f"{TOML}a = 1.0\na = 2.0", "cannot be read: "),
+        ("weights.toml", f"{TOML}a = 0", "is damaged: .* none above 0"),
         ("weights.toml", f"{TOML}a = nan", "is damaged: .*'a' must be"),
     ],
 )

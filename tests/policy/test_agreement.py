@@ -7,7 +7,7 @@ SPLIT = question(a=["x"], b=["x"], c=["y"])
 MIXED = question(a=["x", "x"], b=["x", "z"], c=["z", "z"])
 
 
-def test_an_agent_counts_by_the_cube_of_its_agreement():
+def test_an_agent_counts_by_the_cube_of_its_agreement_whatever_the_order_and_of_few_questions_widely():
     # SPLIT: a and b each agree with one of two others, 1/2; c with none. MIXED: p_a = (1, 0), p_b = (1/2, 1/2),
     # p_c = (0, 1): a meets b half of the time and c never, 1/4, and so does c; b meets each half of the time, 1/2
     found = agreement_weights([SPLIT, MIXED])
@@ -16,9 +16,6 @@ def test_an_agent_counts_by_the_cube_of_its_agreement():
     total = sum(value**3 for value in agreement.values())
     assert found.weights == pytest.approx({name: value**3 / total for name, value in agreement.items()})
     assert found.odd_one_out == "c"
-
-
-def test_the_order_of_questions_changes_nothing_and_of_few_the_interval_is_wide():
     found = agreement_weights([SPLIT, MIXED] * 3)
     assert found == agreement_weights([MIXED, MIXED, MIXED, SPLIT, SPLIT, SPLIT])
     for name, (low, high) in found.intervals.items():
@@ -28,13 +25,10 @@ def test_the_order_of_questions_changes_nothing_and_of_few_the_interval_is_wide(
     assert wide - narrow < (high - low) / 3
 
 
-def test_what_is_no_answer_agrees_with_nothing():
+def test_what_is_no_answer_agrees_with_nothing_and_an_agent_is_judged_by_what_it_answered():
     silent = question(a=[""], b=[""], c=["I don't know."], d=["I don't know."])
     found = agreement_weights([silent, question(a=["x"], b=["x"], c=["y"], d=["x"])])
     assert found.agreement == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 0.0, "d": 1 / 3})
-
-
-def test_an_agent_is_judged_by_the_questions_that_it_answered():
     found = agreement_weights([SPLIT, question(a=["x"], b=["x"]), question(a=["alone"])])
     assert found.agreement == pytest.approx({"a": 3 / 4, "b": 3 / 4, "c": 0.0})
     assert found.n_questions == 2

@@ -13,20 +13,10 @@ from coe_agents.policy.measurement import AgentMeasurement
 from tests.policy.measurements import measured
 
 AGENTS = {name: CalibratedAgent(3, 4, "frequency") for name in ("a", "b")}
-CALIBRATION = Calibration(
-    risk=0.2,
-    confidence=0.9,
-    threshold=0.3,
-    n_questions=50,
-    n_answered=20,
-    n_wrong=1,
-    bound=0.18,
-    agents=AGENTS,
-    clusterer="NormalizedMatch",
-    correctness="reference",
-    date="2026-01-01T00:00:00+00:00",
-    uncertainties=(0.0, 0.3, 1.25),
-)
+FOUND = {"threshold": 0.3, "n_questions": 50, "n_answered": 20, "n_wrong": 1, "bound": 0.18}
+ASKED = {"agents": AGENTS, "clusterer": "NormalizedMatch", "correctness": "reference"}
+DRAWN = {"date": "2026-01-01T00:00:00+00:00", "uncertainties": (0.0, 0.3, 1.25)}
+CALIBRATION = Calibration(risk=0.2, confidence=0.9, **FOUND, **ASKED, **DRAWN)
 GATE = LearnedGate(("a", "b"), (0.75, 0.25), 1.5, (0.5, -0.5), -1.0)
 LEARNED = replace(CALIBRATION, gate=GATE, fit="folds")
 HUGE = 10**400
@@ -43,7 +33,7 @@ def decide(calibration, measured, **options):
     return CalibratedPolicy(calibration, **options).decide(measured, round=0, max_rounds=1)
 
 
-def test_answers_up_to_the_threshold_and_says_the_promise():
+def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score():
     decision = decide(CALIBRATION, measurement(0.3))
     assert (decision.action, decision.answer) == ("answer", "Paris")
     assert decision.reason == "CoE 0.300 is at most the calibrated 0.300 (risk at most 0.2 with confidence 0.9)"
@@ -54,9 +44,6 @@ def test_answers_up_to_the_threshold_and_says_the_promise():
     assert decide(CALIBRATION, measurement(0.3 + 1e-8)).action == "abstain"
     numbered = replace(divided(a=0.2, b=0.3), representatives=("Rome", "Rome (1)"), answer="Rome")
     assert CALIBRATION.answer(numbered) == "Rome"
-
-
-def test_a_threshold_is_worded_as_what_it_is_of():
     in_words = replace(CALIBRATION, score="vote_share").limit_in_words
     assert in_words(0.694) == "vote share is at least 0.306"
     assert in_words(0.694, 0.065) == "vote share 0.935 is at least the calibrated 0.306"
@@ -83,11 +70,18 @@ def trusting(*weights, slope=0.0, deviations=(0.0, 0.0), intercept=-5.0):
     return replace(CALIBRATION, gate=gate, fit="folds")
 
 
-def test_a_tie_is_never_answered():
+def test_a_tie_another_divergence_and_what_has_no_threshold_are_never_answered():
     decision = decide(CALIBRATION, divided(a=1.0, b=0.0), otherwise="escalate")
     assert (decision.action, decision.answer) == ("escalate", None)
     assert decision.reason == "the leading answers tie: 'Paris', 'Rome'"
     assert decide(trusting(0.5, 0.5), divided(a=1.0, b=0.0)).action == "abstain"
+    decision = decide(CALIBRATION, replace(measurement(0.0), divergence="js"))
+    assert (decision.action, decision.answer) == ("abstain", None)
+    assert decision.reason == 'calibrated with the divergence "kl", but measured with "js"'
+    assert decide(replace(CALIBRATION, divergence="js"), replace(measurement(0.0), divergence="js")).action == "answer"
+    decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
+    assert decision.action == "abstain"
+    assert decision.reason.startswith("no threshold kept the risk at most 0.2 with confidence 0.9 on 50 calibration")
 
 
 def test_learned_weights_choose_the_answer_and_break_ties():
@@ -107,38 +101,21 @@ def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_pat
     # a is right with 1, b with 0.1: (0.5 + 0.1) / 1.5 = 0.4
     weighed = replace(divided(a=1.0, b=0.1), support=(0.4, 0.6))
     assert policy.mismatches(weighed) == []
-    assert policy.mismatches(replace(weighed, support=(0.55, 0.45))) == [
-        "the agents have other weights than when calibrated"
-    ]
+    (said,) = policy.mismatches(replace(weighed, support=(0.55, 0.45)))
+    assert said == "the agents have other weights than when calibrated"
     policy.save(tmp_path / "p.json")
     assert CalibratedPolicy.load(tmp_path / "p.json").calibration.weights == {"a": 0.5, "b": 1.0}
     with pytest.raises(ValueError, match='"weights" must hold'):
         replace(CALIBRATION, weights={"a": 0.0})
 
 
-def test_a_new_learned_gate_by_hand():
+def test_a_new_learned_gate_by_hand_and_without_one_of_its_agents():
     # the weighted mean is (0.75, 0.25): H_3 = -log(28 / 64) / 2; support of Paris 1.0 and 0.5, deviations +-0.25
     calibration = trusting(0.5, 0.5, slope=2.0, deviations=(-1.0, 3.0), intercept=0.5)
     log_odds = 0.5 + 2.0 * math.log(1.0 - math.log(28 / 64) / 2) + 0.25 * -1.0 + -0.25 * 3.0
     assert calibration.uncertainty(divided(a=1.0, b=0.5)) == pytest.approx(1 / (1 + math.exp(-log_odds)))
     # unanimous: the entropy is 0, not -0, and its logarithm finite
     assert calibration.uncertainty(divided(a=1.0, b=1.0)) == pytest.approx(1 / (1 + math.exp(-0.5)))
-
-
-def test_another_divergence_is_not_answered():
-    decision = decide(CALIBRATION, replace(measurement(0.0), divergence="js"))
-    assert (decision.action, decision.answer) == ("abstain", None)
-    assert decision.reason == 'calibrated with the divergence "kl", but measured with "js"'
-    assert decide(replace(CALIBRATION, divergence="js"), replace(measurement(0.0), divergence="js")).action == "answer"
-
-
-def test_without_a_threshold_it_never_answers():
-    decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
-    assert decision.action == "abstain"
-    assert decision.reason.startswith("no threshold kept the risk at most 0.2 with confidence 0.9 on 50 calibration")
-
-
-def test_a_learned_gate_that_lacks_an_agent_does_not_answer():
     with pytest.warns(UserWarning, match="b is missing"):
         decision = decide(LEARNED, measurement(0.0, agents=("a",)))
     assert decision.action == "abstain"
@@ -148,27 +125,20 @@ def test_a_learned_gate_that_lacks_an_agent_does_not_answer():
     assert decision.reason == "the learned gate needs all its agents; a, b gave no response"
 
 
-@pytest.mark.parametrize(
-    "calibration",
-    [
-        CALIBRATION,
-        LEARNED,
-        replace(CALIBRATION, threshold=None, bound=None),
-        replace(CALIBRATION, gate=GATE, fit="halves", n_ties=3, divergence="js"),
-    ],
-)
+UNREACHED = replace(CALIBRATION, threshold=None, bound=None)
+HALVES = replace(LEARNED, fit="halves", n_ties=3, divergence="js")
+
+
+@pytest.mark.parametrize("calibration", [CALIBRATION, LEARNED, UNREACHED, HALVES])
 def test_what_is_saved_is_loaded(tmp_path, calibration):
     path = tmp_path / "policy.json"
     CalibratedPolicy(calibration).save(path)
     assert CalibratedPolicy.load(path).calibration == calibration
     assert isinstance(CalibratedPolicy.load(path), Policy)
     assert CalibratedPolicy.load(path, otherwise="escalate").otherwise == "escalate"
-    assert json.loads(path.read_text())["agents"]["a"] == {
-        "min_responses": 3,
-        "max_responses": 4,
-        "weighting": "frequency",
-        **dict.fromkeys(["model", "temperature", "system_prompt", "n_samples", "stated_confidence"]),
-    }
+    asked = dict.fromkeys(["model", "temperature", "system_prompt", "n_samples", "stated_confidence"])
+    counts = {"min_responses": 3, "max_responses": 4, "weighting": "frequency"}
+    assert json.loads(path.read_text())["agents"]["a"] == counts | asked
 
 
 @pytest.mark.parametrize(("calibration", "score"), [(CALIBRATION, "coe"), (LEARNED, "learned")])
@@ -224,21 +194,6 @@ def test_otherwise_must_be_another_action():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ((0, 4, "frequency"), '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
-        ((3, 4, "auto"), '"weighting" must be one of frequency, probability, mixed; got .auto.'),
-        ((3, 4.0, "mixed"), '"max_responses" must be an integer of at least 3; got 4.0'),
-    ],
-)
-def test_an_agent_is_refused(fields, message):
-    for passes in ((1, 1, "frequency"), (1, 2, "probability"), (3, 3, "mixed")):
-        CalibratedAgent(*passes)
-    with pytest.raises((TypeError, ValueError), match=message):
-        CalibratedAgent(*fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
         ({"risk": 0.0}, '"risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1'),
         ({"confidence": 1}, '"confidence" must be a number above 0 and below 1; got 1. Pass a share'),
         ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again'),
@@ -249,19 +204,19 @@ def test_an_agent_is_refused(fields, message):
         ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
         ({"fit": "thirds"}, "\"fit\" must be one of folds, halves, None; got 'thirds'"),
         ({"risk": 10**5000}, '"risk" must be a number above 0 and below 1; got a huge number. Pass a share'),
+        ((0, 4, "frequency"), '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
+        ((3, 4, "auto"), "\"weighting\" must be one of frequency, probability, mixed; got 'auto'"),
+        ((3, 4.0, "mixed"), '"max_responses" must be an integer of at least 3; got 4.0'),
     ],
 )
-def test_a_calibration_is_refused(fields, message):
-    for passes in (
-        {"threshold": 0.0, "bound": 0.0},
-        {"bound": 1.0},
-        {"n_wrong": 0, "n_answered": 0, "n_questions": 0},
-        {"n_wrong": 50, "n_answered": 50},
-        {"fit": "halves"},
-    ):
+def test_a_calibration_or_an_agent_of_it_is_refused(fields, message):
+    counts = ({"n_wrong": 0, "n_answered": 0, "n_questions": 0}, {"n_wrong": 50, "n_answered": 50})
+    for passes in ({"threshold": 0.0, "bound": 0.0}, {"bound": 1.0}, {"fit": "halves"}, *counts):
         replace(CALIBRATION, **passes)
+    for passes in ((1, 1, "frequency"), (1, 2, "probability"), (3, 3, "mixed")):
+        CalibratedAgent(*passes)
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
-        replace(CALIBRATION, **fields)
+        CalibratedAgent(*fields) if isinstance(fields, tuple) else replace(CALIBRATION, **fields)
 
 
 def test_what_is_no_answer_cannot_be_answered():
@@ -284,11 +239,8 @@ def test_all_differences_of_a_group_are_listed_in_order():
 
     calibration = replace(CALIBRATION, agents=dict.fromkeys("abcd", CalibratedAgent(3, 4, "frequency")))
     policy = CalibratedPolicy(calibration)
-    measured = replace(
-        measurement(0.0),
-        agents={"z": agent(3), "y": agent(3), "d": agent(2), "c": agent(5, "probability")},
-        support=(0.9,),
-    )
+    agents = {"z": agent(3), "y": agent(3), "d": agent(2), "c": agent(5, "probability")}
+    measured = replace(measurement(0.0), agents=agents, support=(0.9,))
     assert policy.mismatches(measured) == [
         "a is missing",
         "b is missing",

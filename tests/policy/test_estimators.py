@@ -6,18 +6,15 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
-from coe_agents.policy.estimators import ESTIMATORS
+from coe_agents.policy.estimators import BEST_SINGLE_MODEL, ESTIMATORS
+from coe_agents.policy.score_names import BASELINE, group_scores, name_of
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment
-from coe_agents.uncertainty import (
-    cluster_distributions,
-    collaborative_entropy,
-    entropy,
-    semantic_entropy,
-)
+from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, entropy, semantic_entropy
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
+DIVERGENCES = ("js", "hellinger", "wasserstein")
 
 
 @pytest.fixture
@@ -56,11 +53,16 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
         assert found[name] is None
 
 
-def test_everything_is_lowest_at_consensus(statistics):
+def test_everything_is_lowest_at_consensus_and_an_entailment_model_sets_the_distances(statistics):
     (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, confidence=1.0))
     lowest = dict.fromkeys(ESTIMATORS, 0.0)
     assert values(one) == pytest.approx(lowest, abs=1e-12)
     assert math.copysign(1, values(one)["regular_entropy"]) == 1  # 0.0, not -0.0
+    # p(entailment) is 0.8 one way and 0.1 the other: a distance of 0.55
+    model = TableEntailment({("Q? x", "Q? y"): "entailment"}, default="neutral")
+    (one,) = statistics(said("x x", "y y", question="Q?"), entailment=model)
+    assert ESTIMATORS["coe_wasserstein"](one) == pytest.approx(0.5 * 0.55)
+    assert [len(call) for call in model.calls] == [2]
 
 
 def test_what_log_probabilities_say(statistics):
@@ -81,25 +83,13 @@ def test_what_log_probabilities_say(statistics):
     assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
 
 
-def test_an_entailment_model_sets_the_distances(statistics):
-    # p(entailment) is 0.8 one way and 0.1 the other: a distance of 0.55
-    model = TableEntailment({("Q? x", "Q? y"): "entailment"}, default="neutral")
-    (one,) = statistics(said("x x", "y y", question="Q?"), entailment=model)
-    assert ESTIMATORS["coe_wasserstein"](one) == pytest.approx(0.5 * 0.55)
-    assert [len(call) for call in model.calls] == [2]
-
-
 def plain_figures(one):
     """What is computed for several questions at once, from this question's rows alone; the oracle."""
     pooled = one.log_probs if all(one.counts_by_probability) else None
     return {
-        "coe_js": collaborative_entropy(one.distributions, divergence="js").total,
-        "coe_hellinger": collaborative_entropy(one.distributions, divergence="hellinger").total,
-        "coe_wasserstein": collaborative_entropy(one.distributions, divergence="wasserstein").total,
+        **{f"coe_{name}": collaborative_entropy(one.distributions, divergence=name).total for name in DIVERGENCES},
         "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
-        "pooled_semantic_entropy": entropy(
-            cluster_distributions(one.labels, np.zeros_like(one.agents), log_probs=pooled)
-        ),
+        "pooled_semantic_entropy": entropy(cluster_distributions(one.labels, 0 * one.agents, log_probs=pooled)),
     }
 
 
@@ -125,9 +115,8 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
         by_probability = [agent.weighting == "probability" for agent in measured_alone]
         assert list(one.counts_by_probability) == by_probability
         assert one.names == tuple(one.measurement.agents)
-        np.testing.assert_array_equal(
-            one.response_shares, shares(log_probabilities(one.responses, weighting)[0], one.agents)
-        )
+        logs, _ = log_probabilities(one.responses, weighting)
+        np.testing.assert_array_equal(one.response_shares, shares(logs, one.agents))
         if len(one.leading) == 1:
             assert one.answer_of(one.leading[0]) == one.measurement.answer
         own = values(one)
@@ -152,12 +141,22 @@ def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, register):
         scored(tmp_path)
 
 
-def test_a_name_that_is_taken(tmp_path):
+@pytest.mark.parametrize("value", [math.nan, "0.5"])
+def test_what_an_estimator_must_return_under_a_name_of_its_own(tmp_path, value):
+    with pytest.raises(ValueError, match=r'estimator "x" must return None or a finite number for question \'q00000\''):
+        scored(tmp_path, estimators={"x": lambda one: value})
     with pytest.raises(ValueError, match='a name of its own; got "best_single_model" twice'):
         scored(tmp_path, estimators={"best_single_model": agents_that_err})
 
 
-@pytest.mark.parametrize("value", [math.nan, "0.5"])
-def test_what_an_estimator_must_return(tmp_path, value):
-    with pytest.raises(ValueError, match=r'estimator "x" must return None or a finite number for question \'q00000\''):
-        scored(tmp_path, estimators={"x": lambda one: value})
+BUILT_IN = [*ESTIMATORS, BEST_SINGLE_MODEL]
+
+
+def test_every_built_in_score_has_a_label_and_an_explanation_of_its_own():
+    names = [name_of(score) for score in BUILT_IN]
+    assert len({name.label for name in names}) == len({name.explanation for name in names}) == len(BUILT_IN)
+    assert [score for score in BUILT_IN if name_of(score).label == score] == []
+    assert set(BASELINE) < set(BUILT_IN)
+    groups = group_scores(["mine", *BUILT_IN])
+    assert sorted(name for names in groups.values() for name in names) == sorted(["mine", *BUILT_IN])
+    assert list(groups.items())[-1] == ("Other estimators", ["mine"])

@@ -25,22 +25,16 @@ def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_
     assert decision.trajectory[1]["strategy"] == "resample"  # "debate" by default
 
 
-def test_a_graph_of_fewer_rounds_is_refused_when_it_is_built():
+def test_a_graph_refuses_fewer_rounds_and_warns_of_the_other_policy_whose_thresholds_it_has():
     with pytest.raises(ValueError, match=r'"max_rounds" must be at least 3 for .*; got 2\. Pass max_rounds=3'):
         decided(ScriptedAgent("a", ["x"]), policy=FixedRounds(3, then=RegimePolicy()), max_rounds=2)
     with pytest.raises(ValueError, match='"n" of FixedRounds'):
         FixedRounds(0, then=RegimePolicy())
     with pytest.raises(TypeError, match='"then" of FixedRounds'):
         FixedRounds(2, then="regime")
-
-
-def test_a_graph_warns_of_the_other_policy_as_it_does_of_that_alone():
     agents = [ScriptedAgent(name, ["x"]) for name in "abc"]
     with pytest.warns(UserWarning, match="answers agents that are split in two"):
         decided(*agents, policy=FixedRounds(1, then=ThresholdPolicy(0.7)))
-
-
-def test_thresholds_are_those_of_the_other_policy():
     policy = FixedRounds(2, then=ThresholdPolicy(0.5, otherwise="escalate"))
     assert (policy.max_coe, policy.otherwise) == (0.5, "escalate")
     assert policy.with_thresholds({"max_coe": 0.1}).then.max_coe == 0.1

@@ -12,9 +12,8 @@ from tests.policy.test_calibrated import CALIBRATION, measurement
 
 KNOWN = {"model": "Qwen/Qwen3-8B", "temperature": 1.0, "system_prompt": "Be brief.", "n_samples": 3}
 KNOWN["stated_confidence"] = False
-RECORDED = replace(
-    CALIBRATION, agents={name: replace(each, **KNOWN) for name, each in CALIBRATION.agents.items()}, prompt=""
-)
+KNOWN_AGENTS = {name: replace(each, **KNOWN) for name, each in CALIBRATION.agents.items()}
+RECORDED = replace(CALIBRATION, agents=KNOWN_AGENTS, prompt="")
 SAME = AskedGroup(agents=dict.fromkeys("ab", AskedAgent(**KNOWN)), clusterer="NormalizedMatch", divergence="kl")
 
 
@@ -34,10 +33,6 @@ def test_the_same_group_differs_in_nothing(calibration):
         ({"weights": {"a": 3.0}}, "weights a 0.75, b 0.25 differs from a 0.5, b 0.5"),
         ({"prompt": "Be brief."}, "the questions are asked in other words"),
         ({"agents": {"a": AskedAgent(**KNOWN)}}, "agents a differs from a, b"),
-        (
-            {"agents": {"a": AskedAgent(**KNOWN | {"stated_confidence": True}), "b": AskedAgent(**KNOWN)}},
-            "a is asked for its confidence, and was not at calibration",
-        ),
     ],
 )
 def test_what_differs_is_named(group, said):
@@ -51,6 +46,7 @@ def test_what_differs_is_named(group, said):
         ("temperature", 0.5, "the temperature of a, 0.5, differs from 1 at calibration"),
         ("system_prompt", "", "the system prompt of a differs from that at calibration"),
         ("n_samples", 5, "a is asked for 5 responses, and was for 3 at calibration"),
+        ("stated_confidence", True, "a is asked for its confidence, and was not at calibration"),
     ],
 )
 def test_how_an_agent_is_asked_differs(name, value, said):

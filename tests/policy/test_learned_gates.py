@@ -14,35 +14,25 @@ def agent(**distribution):
 
 
 # no agent's distribution names what it did not say
-MEASURED = measured(
-    n_agents=2,
-    support=(0.125, 0.625, 0.25),
-    representatives=("A", "B", "C"),
-    answer="B",
-    agents={"a": agent(B=1.0), "b": agent(A=0.25, B=0.25, C=0.5)},
-)
+AGENTS = {"a": agent(B=1.0), "b": agent(A=0.25, B=0.25, C=0.5)}
+SUPPORT = {"support": (0.125, 0.625, 0.25), "representatives": ("A", "B", "C"), "answer": "B"}
+MEASURED = measured(n_agents=2, agents=AGENTS, **SUPPORT)
 
 
-def test_the_log_odds_overflow_nothing():
-    wide = LearnedGate(("a", "b"), (0.5, 0.5), 1e9, (0.0, 0.0), 0.0)
-    assert wide.uncertainty(MEASURED) == 1.0
-    assert replace(wide, slope=-1e9).uncertainty(MEASURED) == 1 / (1 + math.exp(500))
-
-
-def test_what_was_not_said_has_no_support():
-    # the mean is (1/8, 5/8, 2/8), and B leads: 1 and 1/4, 3/8 to either side of their mean
-    gate = LearnedGate(("a", "b"), (0.5, 0.5), 0.0, (1.0, -1.0), 0.0)
-    assert gate.choose_cluster(MEASURED) == 1
-    assert gate.uncertainty(MEASURED) == pytest.approx(1 / (1 + math.exp(-0.75)))
-
-
-def test_tied_clusters_share_the_support():
+def test_tied_clusters_share_the_support_what_was_not_said_has_none_and_the_log_odds_overflow_nothing():
     # both lead: "a" supports them by (1 + 0) / 2 on average, "b" by (0 + 1) / 2, "c" by (1/4 + 1/4) / 2
     rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]])
     log_entropy, support = gate_features(rows, np.array([0.4, 0.4, 0.2]))
     # the mean is (0.45, 0.45, 0.1)
     assert log_entropy == pytest.approx(math.log(1 - math.log(2 * 0.45**3 + 0.1**3) / 2))
     assert support == pytest.approx([1 / 2, 1 / 2, 1 / 4])
+    # the mean is (1/8, 5/8, 2/8), and B leads: 1 and 1/4, 3/8 to either side of their mean
+    gate = LearnedGate(("a", "b"), (0.5, 0.5), 0.0, (1.0, -1.0), 0.0)
+    assert gate.choose_cluster(MEASURED) == 1
+    assert gate.uncertainty(MEASURED) == pytest.approx(1 / (1 + math.exp(-0.75)))
+    wide = LearnedGate(("a", "b"), (0.5, 0.5), 1e9, (0.0, 0.0), 0.0)
+    assert wide.uncertainty(MEASURED) == 1.0
+    assert replace(wide, slope=-1e9).uncertainty(MEASURED) == 1 / (1 + math.exp(500))
 
 
 def test_confidence_counts_for_the_chosen_cluster_or_against_it():

@@ -1,4 +1,5 @@
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from coe_agents.uncertainty.forecast import coe_forecast
 from tests.doubles import response
 
 LN2 = math.log(2)
+REGIMES = ("unknown", "ambiguous", "conflict", "consensus")
 
 
 @pytest.mark.parametrize(("text", "kind"), [("Paris", "answer"), ("I don't know.", "refusal"), ("  ", "empty")])
@@ -29,12 +31,7 @@ def test_refusals_and_empty_responses_are_told_apart(text, kind):
     assert measure([response("a", text, answer="Lyon")], [0]).representatives == ("Lyon",)  # the short answer stands
 
 
-def test_texts_of_several_clusters_are_numbered_until_they_differ():
-    said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
-    assert measure(said, [0, 1, 2, 3], n_resamples=0).representatives == ("x", "x (2)", "x (2) (2)", "x (3)")
-
-
-def test_each_agent_by_hand():
+def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_they_differ():
     said = [response("b", "x"), response("a", "x"), response("b", "y", index=1), response("b", "y", index=2)]
     found = measure(said, [1, 1, 0, 0], n_resamples=0)
     assert list(found.agents) == ["b", "a"]
@@ -48,24 +45,17 @@ def test_each_agent_by_hand():
     assert dict(zip(found.representatives, found.support, strict=True)) == pytest.approx({"y": 1 / 3, "x": 2 / 3})
     assert (found.answer, found.leading, found.tied) == ("x", 1, ())
     assert found.surprisal == pytest.approx(math.log(3 / 2))
+    said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
+    assert measure(said, [0, 1, 2, 3], n_resamples=0).representatives == ("x", "x (2)", "x (2) (2)", "x (3)")
 
 
 def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
     # (1/2, 1/2) and (1, 0): U_A is log(2) / 2 = 0.347, the mean (3/4, 1/4)
     said = [response("a", "x"), response("a", "y", index=1), response("b", "x")]
-    regimes = {
-        (low_a, low_e): measure(
-            said, [0, 1, 0], n_resamples=0, aleatoric_threshold=low_a, epistemic_threshold=low_e
-        ).regime
-        for low_a in (0.34, 0.35)
-        for low_e in (0.21, 0.22)  # U_E is H(3/4) - U_A = 0.562 - 0.347 = 0.216
-    }
-    assert regimes == {
-        (0.34, 0.21): "unknown",
-        (0.34, 0.22): "ambiguous",
-        (0.35, 0.21): "conflict",
-        (0.35, 0.22): "consensus",
-    }
+    # U_E is H(3/4) - U_A = 0.562 - 0.347 = 0.216
+    for (low_a, low_e), name in zip(product((0.34, 0.35), (0.21, 0.22)), REGIMES, strict=True):
+        thresholds = {"aleatoric_threshold": low_a, "epistemic_threshold": low_e}
+        assert measure(said, [0, 1, 0], n_resamples=0, **thresholds).regime == name
     opposite = [response("a", "x"), response("b", "y")]
     found = measure(opposite, [0, 1], divergence="wasserstein", n_resamples=0, epistemic_threshold=0.69)
     # U_E is 1/2 as it is, and log 2 on the scale of "kl"
@@ -77,11 +67,8 @@ def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
 
 
 def test_the_solver_of_the_coordination_is_the_one_named():
-    said = [
-        response(name, text, index=i)
-        for name, texts in {"a": "xxxyy", "b": "yyyyx"}.items()
-        for i, text in enumerate(texts)
-    ]
+    own = {"a": "xxxyy", "b": "yyyyx"}
+    said = [response(name, text, index=i) for name, texts in own.items() for i, text in enumerate(texts)]
     labels = [0 if r["text"] == "x" else 1 for r in said]
     found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, divergence="js", coordination="softmax", n_resamples=0)
     own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], divergence="js", solver="softmax")

@@ -41,16 +41,13 @@ def test_the_support_of_a_proposal_is_the_mean_probability_of_its_cluster_among_
     assert decide(SupportPolicy(0.7), measured(*rows)).action == "abstain"
 
 
-def test_an_agent_alone_or_one_whom_nobody_judges_has_no_support():
+def test_an_agent_alone_has_no_support_and_the_first_response_is_that_of_the_lowest_index():
     alone = propose("a", pay(5))
     assert measured(alone).proposal_support == {}
     rows = [alone, propose("b", pay(5))]
     assert measured(*rows, weights={"a": 1.0, "b": 0.0}).proposal_support == {"b": 1.0}
     assert decide(SupportPolicy(0.0), measured(alone, proposer="a")).action == "abstain"
     assert decide(SupportPolicy(0.0), measured(rows[1], propose("c", pay(5)), proposer="a")).action == "abstain"
-
-
-def test_the_first_response_is_that_of_the_lowest_index_whatever_the_order_of_rows():
     rows = [propose("a", pay(6), index=1), propose("a", pay(5)), propose("b", pay(5))]
     assert measured(*rows).proposals["a"] == canonical_action(pay(5))
 
@@ -69,48 +66,37 @@ def test_the_kinds_of_a_leading_proposal(calls, text, kind, answer):
     assert (found.answer_kind, found.answer, found.calls) == (kind, answer, tuple(calls))
 
 
-def test_equal_actions_run_as_most_wrote_them():
+def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writes_nothing_that_runs():
+    rows = [propose("a", pay(5, "ANN")), propose("b", pay(5, "Ann")), propose("c", pay(6, "Ann"))]
+    found = measure(rows, [0, 0, 1], weights={"a": 0.0, "b": 1.0, "c": 0.5})
+    assert found.calls == tuple(pay(5, "Ann"))
     rows = [propose("a", pay(5.0)), propose("b", pay(5)), propose("c", pay(5))]
     assert json.dumps(measured(*rows).calls) == json.dumps(pay(5))
     assert json.dumps(measured(*rows).writings) == json.dumps({canonical_action(pay(5)): pay(5)})
 
 
-def test_an_agent_without_a_weight_writes_nothing_that_runs():
-    rows = [propose("a", pay(5, "ANN")), propose("b", pay(5, "Ann")), propose("c", pay(6, "Ann"))]
-    found = measure(rows, [0, 0, 1], weights={"a": 0.0, "b": 1.0, "c": 0.5})
-    assert found.calls == tuple(pay(5, "Ann"))
-
-
-def test_what_is_contested_counts_votes_against_the_judged_proposal():
+def test_the_judged_proposal_needs_the_support_of_the_others_and_what_is_contested_counts_against_it():
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
+    assert decide(SupportPolicy(0.5), measured(*rows, proposer="a")).action == "answer"
+    withheld = decide(SupportPolicy(0.6, otherwise="escalate"), measured(*rows, proposer="a"))
+    assert withheld.action == "escalate"
+    assert withheld.reason == "the other agents support the proposal with 0.50, less than 0.6"
     rows = [propose("a", pay(900, "Bob")), propose("b", pay(5, "Bob")), propose("c", pay(5))]
     found = measured(*rows, proposer="a").contested
     assert list(found["arguments"]) == ["amount", "to"]  # two votes against 900, one against Bob
 
 
-def test_the_judged_proposal_needs_the_support_of_the_others():
-    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
-    assert decide(SupportPolicy(0.5), measured(*rows, proposer="a")).action == "answer"
-    withheld = decide(SupportPolicy(0.6, otherwise="escalate"), measured(*rows, proposer="a"))
-    assert (withheld.action, withheld.reason) == (
-        "escalate",
-        "the other agents support the proposal with 0.50, less than 0.6",
-    )
-
-
-def test_a_judged_proposal_that_does_not_lead_is_answered_with_itself_only():
+def test_a_judged_proposal_that_does_not_lead_or_ties_is_answered_with_itself_only():
     rows = [propose("a", pay(5)), propose("b", pay(5)), *(propose(name, pay(6)) for name in "cde")]
     decision = decide(SupportPolicy(0.2), measured(*rows, proposer="a"))
     assert (decision.action, decision.answer) == ("answer", canonical_action(pay(5)))
-
-
-def test_a_tied_lead_is_not_answered_unless_it_is_what_is_judged():
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6)), propose("d", pay(6))]
     assert decide(SupportPolicy(0.1), measured(*rows)).action == "abstain"
     assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).answer == canonical_action(pay(5))
     assert decide(SupportPolicy(0.1), measured(*rows[:1], *rows[2:], proposer="a")).action == "abstain"
 
 
-def test_a_vote_is_the_strict_majority_of_an_agents_own_responses():
+def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_one_supports_nothing():
     rows = [propose("a", pay(5)), *(propose("b", pay(amount), index=i) for i, amount in enumerate([5, 5, 6]))]
     rows += [propose("c", pay(amount), index=i) for i, amount in enumerate([5, 6])]
     rows += [propose("d", pay(5)), propose("e", pay(6))]
@@ -118,9 +104,6 @@ def test_a_vote_is_the_strict_majority_of_an_agents_own_responses():
     votes = measured(*rows, weights=weights, proposer="a").votes
     five, six = canonical_action(pay(5)), canonical_action(pay(6))
     assert votes == {"a": five, "b": five, "c": None, "e": six}  # c is split, and d has no weight
-
-
-def test_a_failed_response_supports_nothing_and_contests_nothing():
     good = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5))]
     failed = [create_response("c", "", index=1, error="down"), create_response("d", "", error="down")]
     found = measure([*good, *failed], [0, 0, 0, 1, 2], clusterer=ActionMatch(), proposer="a")
@@ -147,14 +130,9 @@ def test_votes_are_counted_besides_the_support():
 @pytest.mark.parametrize("min_votes", [1, 2, 3])
 def test_votes_that_a_caller_asks_for_are_counted_whatever_the_policy(min_votes):
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5)), propose("d", pay(6))]
-    found = settle(
-        SupportPolicy(0.0, min_votes=2, otherwise="escalate"),
-        measured(*rows, proposer="a"),
-        Rules(min_votes=min_votes),
-        asked="abcd",
-        answered="abcd",
-        spent=Spent(),
-    )
+    policy = SupportPolicy(0.0, min_votes=2, otherwise="escalate")
+    rules = {"asked": "abcd", "answered": "abcd", "spent": Spent()}
+    found = settle(policy, measured(*rows, proposer="a"), Rules(min_votes=min_votes), **rules)
     assert found.action == ("answer" if min_votes <= 2 else "escalate")
 
 
@@ -171,15 +149,10 @@ def test_a_tool_and_calling_nothing_have_thresholds_of_their_own():
     assert decide(policy, measured(*two_of_three([], log), proposer="a")).action == "abstain"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"min_support": 1.1}, r"must be a number in \[0, 1\]"),
-        ({"tools": {"f": -1}}, r"must be a number in \[0, 1\]"),
-        ({"min_votes": 0}, '"min_votes" of SupportPolicy must be'),
-        ({"min_votes": 1.5}, '"min_votes" of SupportPolicy must be'),
-    ],
-)
-def test_refuses(options, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        SupportPolicy(**options)
+def test_refuses():
+    for shares in ({"min_support": 1.1}, {"tools": {"f": -1}}):
+        with pytest.raises(ValueError, match=r"must be a number in \[0, 1\]"):
+            SupportPolicy(**shares)
+    for min_votes in (0, 1.5):
+        with pytest.raises((ValueError, TypeError), match='"min_votes" of SupportPolicy must be'):
+            SupportPolicy(min_votes=min_votes)

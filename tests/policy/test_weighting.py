@@ -7,23 +7,17 @@ from coe_agents.policy import measure
 from coe_agents.policy.weighting import log_probabilities, most_probable, places_of, rank_texts, shares, weighed_agents
 from coe_agents.testing import create_response
 
-SAID = [
-    create_response("b", "x", logprob=-2.0, n_tokens=4),
-    create_response("a", "x", logprob=-3.0, n_tokens=1),
-    create_response("b", "y", logprob=-6.0, n_tokens=2),
-]
+GIVEN = [("b", "x", -2.0, 4), ("a", "x", -3.0, 1), ("b", "y", -6.0, 2)]
+SAID = [create_response(name, text, logprob=log, n_tokens=n) for name, text, log, n in GIVEN]
 
 
-def test_agents_are_numbered_as_they_appear_and_weights_sum_to_1():
+def test_agents_are_numbered_as_they_appear_and_weights_and_shares_sum_to_1():
     names, places, weights = weighed_agents(SAID, None)
     assert (names, places.tolist(), weights.tolist()) == (["b", "a"], [0, 1, 0], [0.5, 0.5])
     assert weighed_agents(SAID, {"a": 0.25, "b": 0.75, "absent": 5.0})[2].tolist() == [0.75, 0.25]
     assert weighed_agents(SAID, {"a": 0.0, "b": 0.5})[2].tolist() == [1.0, 0.0]
     with pytest.raises(ValueError, match=r"got \['b', 'a'\]\. Raise one"):
         weighed_agents(SAID, {"a": 0.0, "b": 0.0})
-
-
-def test_log_probabilities_are_normalised_by_length():
     # -2/4, -3/1, -6/2
     logs, by_probability = log_probabilities(SAID, "auto")
     assert logs.tolist() == [-0.5, -3.0, -3.0]
@@ -34,27 +28,18 @@ def test_log_probabilities_are_normalised_by_length():
     logs, by_probability = log_probabilities(SAID, "frequency")
     assert logs.tolist() == [0.0, 0.0, 0.0]
     assert by_probability == {"b": False, "a": False}
-
-
-def test_the_shares_of_an_agent_sum_to_1_and_underflow_nothing():
     # agent 0: e^-5000 to e^-5001, 1 to 1/e; agent 1 said one thing
     found = shares(np.array([-5000.0, -9000.0, -5001.0]), np.array([0, 1, 0]))
     assert found == pytest.approx([1 / (1 + math.exp(-1)), 1.0, 1 / (1 + math.e)])
 
 
-def test_texts_rank_by_support_and_equal_ones_by_text():
+def test_texts_rank_by_support_and_equal_ones_by_text_repetitions_together_and_names_as_sorted():
     # 1e-10 apart is equal, 1e-8 is not
     assert rank_texts([("b", 0.3 - 1e-10), ("a", 0.3), ("c", 0.4)]) == [("c", 0.4), ("a", 0.3), ("b", 0.3 - 1e-10)]
     assert [text for text, _ in rank_texts([("a", 0.3 - 1e-8), ("b", 0.3)])] == ["b", "a"]
-
-
-def test_repetitions_of_a_text_count_together():
     assert most_probable(["x", "y ", None, " y"], np.array([0.3, 0.2, 0.3, 0.2])) == "y"
     assert most_probable(["y", "x"], np.array([0.5, 0.5 - 1e-10])) == "x"
     assert most_probable(["y", "x"], np.array([0.5, 0.5 - 1e-8])) == "y"
-
-
-def test_places_are_those_of_the_sorted_names():
     assert places_of(["b", "c", "a"]).tolist() == [1, 2, 0]
     assert places_of(["x" * 5, "x"]).tolist() == [1, 0]
     assert places_of(["x\0", "x"]).tolist() == [1, 0]
@@ -63,10 +48,8 @@ def test_places_are_those_of_the_sorted_names():
 
 @pytest.mark.parametrize("logprob", [math.nan, math.inf, -math.inf])
 def test_a_log_probability_that_is_not_finite_counts_as_none(logprob):
-    said = [
-        create_response("a", "Rome", logprob=-1.0, n_tokens=1),
-        create_response("a", "Pisa", logprob=logprob, n_tokens=1),
-    ]
+    given = (("Rome", -1.0), ("Pisa", logprob))
+    said = [create_response("a", text, logprob=log, n_tokens=1) for text, log in given]
     found = measure([*said, create_response("b", "Rome")], [0, 1, 0])
     assert found.agents["a"].distribution == {"Rome": 0.5, "Pisa": 0.5}
     with pytest.raises(ValueError, match="needs a log-probability for every response"):

@@ -9,42 +9,26 @@ from coe_agents.policy.wording import coe_in_words, decomposition, who_says_what
 from tests.policy.measurements import AGREED
 from tests.policy.measurements import measured_texts as measured
 
-NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
-
 
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ({"a": ["Paris"], "b": ["Paris"]}, 'both agents say "Paris"'),
-        ({"a": ["Paris"], "b": ["Lyon"], "c": ["Paris"]}, 'two of three agents say "Paris", one says "Lyon"'),
-        (
-            {"a": ["Paris"], "b": ["Lyon"], "c": ["Paris"], "d": ["Lyon"]},
-            'two of four agents say "Lyon", two say "Paris": a tie',
-        ),
-        (
-            {"a": NINE_OF_TEN, "b": ["Paris"], "c": ["Lyon"]},
-            'two of three agents mostly say "Paris", one says "Lyon"',
-        ),
-        (
-            {"a": ["Paris", "Lyon"], "b": ["Paris", "Rome"]},
-            'a is split between "Paris" and "Lyon", b is split between "Paris" and "Rome"; "Paris" leads with 50%',
-        ),
-        (
-            # the same answers in other shares are the same doubt
-            {"a": ["Paris", "Paris", "Lyon"], "b": ["Paris", "Lyon", "Lyon", "Lyon"]},
-            'both agents are split between "Lyon" and "Paris"',
-        ),
-        ({"a": list("ABCDE")}, 'the agent is split among 5 answers: "A", "B", "C" and 2 more tie'),
-        ({"a": ["I don't know."], "b": ["I don't know."]}, 'both agents decline to answer ("I don\'t know")'),
-        ({"a": [""], "b": ["Paris"], "c": ["Paris"]}, 'two of three agents say "Paris", one says nothing'),
-        (
-            {"a": ["Paris", "", "I don't know."]},
-            'the agent is split between saying nothing, declining ("I don\'t know") and "Paris": a tie',
-        ),
+        (["Paris", "Paris"], 'both agents say "Paris"'),
+        (["Paris", "Lyon", "Paris"], 'two of three agents say "Paris", one says "Lyon"'),
+        (["Paris", "Lyon", "Paris", "Lyon"], 'two of four agents say "Lyon", two say "Paris": a tie'),
+        (["Paris," * 9 + "Lyon", "Paris", "Lyon"], 'two of three agents mostly say "Paris", one says "Lyon"'),
+        (["A,B", "A,C"], 'a is split between "A" and "B", b is split between "A" and "C"; "A" leads with 50%'),
+        # the same answers in other shares are the same doubt
+        (["Paris,Paris,Lyon", "Paris,Lyon,Lyon,Lyon"], 'both agents are split between "Lyon" and "Paris"'),
+        (["A,B,C,D,E"], 'the agent is split among 5 answers: "A", "B", "C" and 2 more tie'),
+        (["I don't know."] * 2, 'both agents decline to answer ("I don\'t know")'),
+        (["", "Paris", "Paris"], 'two of three agents say "Paris", one says nothing'),
+        (["Z,,I don't know."], 'the agent is split between saying nothing, declining ("I don\'t know") and "Z": a tie'),
     ],
 )
 def test_who_says_what(said, sentence):
-    assert who_says_what(measured(**said)) == sentence
+    agents = {name: own.split(",") for name, own in zip("abcd", said, strict=False)}
+    assert who_says_what(measured(**agents)) == sentence
 
 
 @pytest.mark.parametrize(("names", "more"), [("abcd", "one more is split"), ("abcde", "two more are split")])
@@ -54,17 +38,20 @@ def test_agents_that_are_split_like_the_rest_do_not_give_other_answers(names, mo
     assert found.endswith('; "Paris" leads with 50%')
 
 
-def test_what_leads_is_named_where_the_number_of_agents_does_not_show_it():
+def test_what_leads_is_named_where_the_numbers_do_not_show_it_and_who_did_not_answer_is_counted():
     outweighed = measured(a=["Paris"], b=["Lyon"], c=["Lyon"], weights={"a": 3.0, "b": 1.0, "c": 1.0})
     assert who_says_what(outweighed) == 'two of three agents say "Lyon", one says "Paris"; "Paris" leads with 60%'
     assert who_says_what(AGREED) == ""  # a measurement without agents
-
-
-def test_who_did_not_answer_is_counted():
     assert who_says_what(measured(a=["Paris"], b=["Paris"]), n_agents=3) == (
         'two of three agents say "Paris", one did not answer'
     )
     assert who_says_what(measured(a=["Paris"]), n_agents=13) == 'one of 13 agents says "Paris", twelve did not answer'
+    split = measured(a=["Paris"] * 7 + ["Lyon"] * 3, b=["Paris"])
+    assert who_says_what(split) == 'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
+    assert RegimePolicy().decide(split, round=0, max_rounds=1).reason.startswith("on average each is confident, ")
+    assert who_says_what(measured(a=["I don't know."] * 4 + ["Lyon"], b=[""] * 4 + ["Lyon"])).startswith(
+        "one of two agents mostly says nothing, one mostly declines to answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,15 +75,6 @@ def test_coe_in_words():
     assert coe_in_words(other) == "CoE 0.562 under js, rescaled to 0.778,"
     assert coe_in_words(other, with_parts=True) == (
         "CoE 0.562 (aleatoric 0.347 within models, epistemic 0.216 between models under js), rescaled to 0.778,"
-    )
-
-
-def test_an_agent_mostly_says_what_four_of_five_responses_say():
-    split = measured(a=["Paris"] * 7 + ["Lyon"] * 3, b=["Paris"])
-    assert who_says_what(split) == 'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
-    assert RegimePolicy().decide(split, round=0, max_rounds=1).reason.startswith("on average each is confident, ")
-    assert who_says_what(measured(a=["I don't know."] * 4 + ["Lyon"], b=[""] * 4 + ["Lyon"])).startswith(
-        "one of two agents mostly says nothing, one mostly declines to answer"
     )
 
 

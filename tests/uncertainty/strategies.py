@@ -23,9 +23,7 @@ def questions(draw):
     n_agents = draw(st.integers(1, 4))
     agents = np.repeat(np.arange(n_agents), draw(st.lists(st.integers(1, 4), min_size=n_agents, max_size=n_agents)))
     labels = np.array(draw(st.lists(st.integers(0, 3), min_size=agents.size, max_size=agents.size)))
-    logs = draw(
-        st.none()
-        | st.lists(st.sampled_from([0.0, -0.1, -0.7, -3.0, -900.0]), min_size=agents.size, max_size=agents.size)
-    )
+    log = st.sampled_from([0.0, -0.1, -0.7, -3.0, -900.0])
+    logs = draw(st.none() | st.lists(log, min_size=agents.size, max_size=agents.size))
     weights = draw(row(n_agents, st.integers(0, 3).map(float)))
     return labels, agents, None if logs is None else np.array(logs), weights

@@ -44,15 +44,12 @@ def test_an_error_says_what_must_hold_where_what_it_got_and_what_to_do(check, va
         check(value)
 
 
-def test_what_is_on_a_bound_passes():
+def test_what_is_on_a_bound_passes_rounding_of_a_sum_is_divided_out_and_a_place_is_named_by_its_indices():
     assert LABELS([0, 2]).tolist() == [0, 2]
     assert LABELS(np.array([2], dtype=np.uint8)).dtype == np.int64
     assert METRIC([[0.0, 1.0], [1.0 + 9e-10, 0.0]]).shape == (2, 2)
     assert METRIC([[0.0, 1e-9], [0.0, 0.0]]).shape == (2, 2)
     assert METRIC([[0.0, 0.0], [0.0, 0.0]]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
-
-
-def test_the_rounding_of_a_sum_is_divided_out():
     # 0.5 + 0.5 - 9e-7
     assert ROWS([0.5, 0.5 - 9e-7]).sum() == 1.0
     assert ROWS([[0.5, 0.5], [0.5, 0.5 + 9e-7]]).sum(axis=1).tolist() == [1.0, 1.0]
@@ -60,9 +57,6 @@ def test_the_rounding_of_a_sum_is_divided_out():
     assert WEIGHTS([1.0, 0.0]).tolist() == [1.0, 0.0]
     assert MANY_WEIGHTS([1.0, 0.0]).tolist() == [1.0, 0.0]
     assert MANY_WEIGHTS([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]]).tolist() == [[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]]
-
-
-def test_a_place_is_named_by_all_its_indices_but_a_single_one():
     assert _checks.place([False, True, True], "row") == "row 1"
     assert _checks.place([[False, False], [False, True]], "row") == "row (1, 1)"
     assert _checks.place(True, "row") == "row 0"

@@ -67,19 +67,19 @@ def test_clusters_on_a_line(pair):
     assert wasserstein_distance(*pair, ground_metric=np.abs(x[:, None] - x)) == pytest.approx(exact, abs=1e-6)
 
 
-def test_transport_may_shift_through_a_cluster_without_the_triangle_inequality():
+def test_transport_may_shift_through_a_cluster_and_a_ground_metric_goes_with_wasserstein_only():
     # moving 1/2 from a to b and 1/2 from b to c costs 1; leaving b alone and moving a to c would cost 5
     ground = [[0.0, 1.0, 10.0], [1.0, 0.0, 1.0], [10.0, 1.0, 0.0]]
     assert wasserstein_distance([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], ground_metric=ground) == pytest.approx(1.0)
+    for divergence, name in ((squared, "squared"), ("js", "js")):
+        with pytest.raises(ValueError, match=f"with divergence \"wasserstein\"; got '{name}'. Omit it"):
+            collaborative_entropy([[1.0, 0.0]], divergence=divergence, ground_metric=1 - np.eye(2))
 
 
-def test_rounding_makes_no_negative_divergence():
+def test_rounding_makes_no_negative_divergence_and_the_smallest_probability_overflows_nothing():
     # 8/19, 6/19, 5/19 and neighbouring doubles: the terms sum to -8e-17
     p, q = np.array([8, 6, 5]) / 19, [0.4210526315789474, 0.31578947368421045, 0.26315789473684215]
     assert kl_divergence(p, q) == 0.0
-
-
-def test_the_smallest_probability_overflows_nothing():
     smallest = [5e-324, 1.0]
     assert jensen_shannon_divergence(smallest, [0.0, 1.0]) == 0.0
     assert kl_divergence(smallest, [0.0, 1.0]) == math.inf
@@ -97,16 +97,11 @@ def test_batch_broadcasts_and_equals_single(measure):
 
 
 @pytest.mark.parametrize("measure", ALL)
-@pytest.mark.parametrize(
-    ("p", "q", "message"),
-    [
-        ([0.5, 0.4], [0.5, 0.5], '"p" must sum to 1; got a sum of 0.9'),
-        ([0.5, 0.5], [1.0], r"must be over the same clusters; got shapes \(2,\) and \(1,\)"),
-    ],
-)
-def test_refuses(measure, p, q, message):
-    with pytest.raises(ValueError, match=message):
-        measure(p, q)
+def test_refuses(measure):
+    with pytest.raises(ValueError, match=r'"p" must sum to 1; got a sum of 0\.9'):
+        measure([0.5, 0.4], [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"must be over the same clusters; got shapes \(2,\) and \(1,\)"):
+        measure([0.5, 0.5], [1.0])
 
 
 def test_unsolved_transport_is_an_error(monkeypatch):
@@ -120,7 +115,7 @@ def squared(p, q):
     return float(np.square(p - q).sum())
 
 
-def test_a_function_by_hand():
+def test_a_function_by_hand_whose_rounding_is_no_negative_divergence():
     # the mean is (3/4, 1/4): 2/16 and 18/16 of the two agents, 3/4 * 1/8 + 1/4 * 9/8 = 3/8
     opposite, weights = [[1.0, 0.0], [0.0, 1.0]], [0.75, 0.25]
     assert collaborative_entropy(opposite, weights=weights, divergence=squared).epistemic == pytest.approx(0.375)
@@ -129,18 +124,9 @@ def test_a_function_by_hand():
     # the agent's row comes first, the mean second
     by_name, by_function = (collaborative_entropy(opposite, divergence=one) for one in ("kl", kl_divergence))
     assert by_function == by_name
-
-
-def test_rounding_of_a_function_is_no_negative_divergence():
     assert collaborative_entropy([[1.0], [1.0]], divergence=lambda p, q: -1e-9).epistemic == 0.0
     with pytest.raises(ValueError, match=r"at least 0; got -1\.1e-09 from '<lambda>'\. Correct it"):
         collaborative_entropy([[1.0], [1.0]], divergence=lambda p, q: -1.1e-9)
-
-
-def test_a_ground_metric_goes_with_wasserstein_only():
-    for divergence, name in ((squared, "squared"), ("js", "js")):
-        with pytest.raises(ValueError, match=f"with divergence \"wasserstein\"; got '{name}'. Omit it"):
-            collaborative_entropy([[1.0, 0.0]], divergence=divergence, ground_metric=1 - np.eye(2))
 
 
 def kl(p, q):
@@ -165,14 +151,11 @@ def test_the_check_refuses(divergence, message):
         check_divergence(divergence)
 
 
-def test_the_check_passes_what_is_a_divergence():
+def test_the_check_passes_what_is_a_divergence_whose_name_and_unit_are_known():
     # the functions refuse a row that does not sum to 1, and kl_divergence is infinite of a cluster the mean lacks
     for divergence in ("kl", "js", "hellinger", "wasserstein", "total_variation", squared, *ALL):
         check_divergence(divergence)
     check_divergence(lambda p, q: squared(p, q) + 1e-9 * (p == q).all())  # the rounding that is allowed
-
-
-def test_names_and_units():
     units = {name: unit_of(name) for name in ("kl", "js", "hellinger", "wasserstein", "total_variation", "squared")}
     assert {name for name, unit in units.items() if unit == "nats"} == {"kl", "js"}
     assert {unit for name, unit in units.items() if name not in ("kl", "js")} == {""}

@@ -104,15 +104,12 @@ def test_the_order_of_agents_and_responses_changes_nothing(question, data):
     assert coe_forecast(labels[order], new[agents][order], n_more[np.argsort(new)], **options | moved) == plain
 
 
-def test_the_numbering_of_clusters_changes_nothing():
+def test_the_numbering_of_clusters_changes_nothing_and_extreme_weights_stay_finite():
     plain = coe_forecast(LABELS, AGENTS, MORE, log_probs=LOGS)
     assert coe_forecast([(5, 2)[label] for label in LABELS], AGENTS, MORE, log_probs=LOGS) == plain
     labels, agents = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6]), [0, 1, 2] * 7
     plain = coe_forecast(labels, agents, [3, 4, 5])
     assert coe_forecast(labels * 7 + 5, agents, [3, 4, 5]) == plain
-
-
-def test_extreme_weights_stay_finite():
     found = coe_forecast(LABELS, AGENTS, MORE, log_probs=[-5000.0, -np.inf, -5001.0, -0.1, -np.inf, -9000.0])
     assert np.isfinite([*found.total, *found.aleatoric, *found.epistemic, found.lead]).all()
 

@@ -28,24 +28,18 @@ THRESHOLDS = {"aleatoric_threshold": 0.5, "epistemic_threshold": 0.3}
 def test_quadrants(aleatoric, epistemic, name):
     assert regime(aleatoric, epistemic, **THRESHOLDS) == name
     assert name in get_args(Regime)
-
-
-def test_an_infinite_threshold_is_always_low():
-    assert regime(9.0, 9.0, aleatoric_threshold=math.inf, epistemic_threshold=0.3) == "conflict"
+    assert regime(9.0, 9.0, aleatoric_threshold=math.inf, epistemic_threshold=0.3) == "conflict"  # always low
 
 
 @pytest.mark.parametrize("name", ["aleatoric", "epistemic", "aleatoric_threshold", "epistemic_threshold"])
-@pytest.mark.parametrize(
-    ("value", "error", "message"),
-    [
-        (-0.1, ValueError, "must be a number of at least 0; got -0.1. Pass nats, such as 0.5$"),
-        ([0.1, 0.2], TypeError, r"must be a number of at least 0; got \[0.1, 0.2\]"),
-    ],
-)
-def test_refuses(name, value, error, message):
-    arguments = {"aleatoric": 0.1, "epistemic": 0.1, **THRESHOLDS, name: value}
-    with pytest.raises(error, match=f'^"{name}" {message}'):
-        regime(arguments.pop("aleatoric"), arguments.pop("epistemic"), **arguments)
+def test_refuses(name):
+    for value, error, message in (
+        (-0.1, ValueError, r"-0.1. Pass nats, such as 0.5$"),
+        ([0.1, 0.2], TypeError, r"\[0.1"),
+    ):
+        arguments = {"aleatoric": 0.1, "epistemic": 0.1, **THRESHOLDS, name: value}
+        with pytest.raises(error, match=f'^"{name}" must be a number of at least 0; got {message}'):
+            regime(arguments.pop("aleatoric"), arguments.pop("epistemic"), **arguments)
 
 
 DIVERGENCES = ("kl", "js", "hellinger", "total_variation", "wasserstein")

@@ -79,14 +79,11 @@ class Plain(BaseChatModel):
         raise AssertionError("streamed")
 
 
-def test_a_model_that_fails_at_once_is_not_asked_for_every_response():
+def test_a_model_that_fails_at_once_is_asked_once_and_one_that_can_stream_does_not():
     model = Plain(fails=True)
     with pytest.raises(AgentError, match="PermissionError: no"):
         ModelAgent("a", model, n_samples=5).sample(REQUEST)
     assert len(model.seen) == 1
-
-
-def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it():
     model = Plain()
     compiled = graph(ModelAgent("a", model, n_samples=2)).compile()
     shown = [message.text for message, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]

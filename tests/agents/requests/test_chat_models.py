@@ -1,18 +1,11 @@
-import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents.agents._requests.chat_models import address_of, prepare
 
 
-@pytest.mark.parametrize(
-    ("base_url", "address"),
-    [
-        ("http://127.0.0.1:8001/v1/", "http://127.0.0.1:8001/v1"),
-        ("https://user:secret@host/v1?key=secret", "https://host/v1"),
-    ],
-)
-def test_an_address_tells_no_secret(base_url, address):
-    assert address_of(ChatOpenAI(model="m", base_url=base_url, api_key="none")) == address
+def test_an_address_tells_no_secret():
+    for given, shown in (("http://a/v1/", "http://a/v1"), ("https://me:secret@a/v1?key=x", "https://a/v1")):
+        assert address_of(ChatOpenAI(model="m", base_url=given, api_key="none")) == shown
 
 
 def test_preparing_leaves_the_model_as_it_was():

@@ -25,19 +25,13 @@ def test_a_debate_shows_the_answers_and_its_responses_replace_the_former_ones():
     for agent in agents:
         assert agent.requests[1]["question"] == "Q?"
         lines = agent.requests[1]["messages"][-1]["content"].splitlines()
-        assert sorted(lines[2:4]) == [
-            '<answer support="33%">Lyon</answer>',
-            '<answer support="67%">Paris</answer>',
-        ]
+        assert sorted(lines[2:4]) == ['<answer support="33%">Lyon</answer>', '<answer support="67%">Paris</answer>']
     decision = result["decision"]
     assert (decision["action"], decision["answer"], decision["coe"]) == ("answer", "Paris", 0)
     assert [row["round"] for row in result["responses"]] == [1, 1, 1]
     assert result["labels"] == [0, 0, 0]
-    assert [(row["round"], row["text"]) for row in result["former_responses"]] == [
-        (0, "Paris"),
-        (0, "Paris"),
-        (0, "Lyon"),
-    ]
+    former = [(row["round"], row["text"]) for row in result["former_responses"]]
+    assert former == [(0, "Paris"), (0, "Paris"), (0, "Lyon")]
     assert decision["tokens"]["a"] == {"input_tokens": 6, "output_tokens": 2}  # of both rounds
 
 
@@ -76,13 +70,8 @@ def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():
     decision = ask(graph(*agents, strategies={"conflict": only_c}))["decision"]
     assert (seen[0].question, seen[0].round, seen[0].n_responses) == ("Q?", 1, {"a": 1, "b": 1, "c": 1})
     assert seen[0].measurement.regime == "conflict"
-    assert agents[2].requests[1] == {
-        "question": "Q?",
-        "messages": [{"role": "user", "content": "Really?"}],
-        "round": 1,
-        "n_samples": 7,
-        "temperature": 0.5,
-    }
+    asked = {"question": "Q?", "messages": [{"role": "user", "content": "Really?"}], "round": 1}
+    assert agents[2].requests[1] == {**asked, "n_samples": 7, "temperature": 0.5}
     assert len(agents[0].requests) == 1
     assert decision["trajectory"][1]["strategy"] == "only_c"
     assert decision["agents"]["c"]["n_responses"] == 2

@@ -32,14 +32,11 @@ async def test_the_best_draft_is_given_without_what_the_others_do_not_say(is_asy
     assert GroupDecision.from_state(result).claims == decision["claims"]
 
 
-def test_where_all_claims_are_dropped_the_group_abstains():
+def test_where_all_claims_are_dropped_or_the_quorum_is_missed_the_group_abstains():
     decision = decide(*saying("Ada was a poet.", "Bob ate cake."), claims=Claims())
     assert (decision["action"], decision["answer"]) == ("abstain", None)
     assert "support none of them enough" in decision["reason"]
     assert [claim["action"] for claim in decision["claims"]] == ["drop"]
-
-
-def test_a_quorum_holds_for_claims_too():
     agents = [ScriptedAgent("a", [SAID["a"]]), ScriptedAgent("d", ValueError("off"))]
     decision = decide(*agents, min_agents=2, claims=Claims())
     assert decision["action"] == "abstain"

@@ -96,31 +96,24 @@ def test_nobody_else_has_the_name_of_a_decider_that_a_gate_trusts(name):
             ask(graph(lambda case, given=given: given))
 
 
+ANSWER = {"action": "answer", "answer": "Paris", "reason": "x"}
+MADE = [{"answer": ["Paris"]}, {"usage": {"input_tokens": -1, "output_tokens": 0}}, {"decided_by": ""}]
+
+
 @pytest.mark.parametrize(
-    "ruling",
-    [
-        None,
-        "Paris",
-        {"action": "another_round", "reason": "x"},
-        {"action": "answer", "answer": ["Paris"], "reason": "x"},
-        {"action": "answer", "answer": "Paris", "reason": "x", "usage": {"input_tokens": -1, "output_tokens": 0}},
-        {"action": "answer", "answer": "Paris", "reason": "x", "decided_by": ""},
-    ],
+    "ruling", [None, "Paris", *({**ANSWER, **each} for each in [{"action": "another_round"}, *MADE])]
 )
 def test_what_is_no_ruling_is_an_error(ruling):
     with pytest.raises(ValueError, match="\"escalation\" must return a Ruling; 'escalation' returned"):
         ask(graph(lambda case: ruling))
 
 
-@pytest.mark.parametrize("answer", [None, "", "I don't know."])
-def test_an_answer_that_is_none_is_not_given(answer):
-    decision = ask(graph(lambda case: {"action": "answer", "answer": answer, "reason": "x"}))["decision"]
-    assert (decision["action"], decision["answer"]) == ("abstain", None)
-
-
-@pytest.mark.parametrize("given", [CountingModel(), "openai:gpt", ScriptedAgent("x", ["CHOICE: 1"])])
-def test_what_cannot_decide_is_refused_at_build_time(given):
-    with pytest.raises(TypeError, match=r'"escalation" must be .* Wrap a chat model: Arbiter\(model\)'):
-        graph(given)
+def test_an_answer_that_is_none_is_not_given_and_what_cannot_decide_is_refused_at_build_time():
+    for answer in (None, "", "I don't know."):
+        decision = ask(graph(lambda case, answer=answer: {**ANSWER, "answer": answer}))["decision"]
+        assert (decision["action"], decision["answer"]) == ("abstain", None)
+    for given in (CountingModel(), "openai:gpt", ScriptedAgent("x", ["CHOICE: 1"])):
+        with pytest.raises(TypeError, match=r'"escalation" must be .* Wrap a chat model: Arbiter\(model\)'):
+            graph(given)
     with pytest.raises(ValueError, match=r"must differ from .* got 'a'"):
         graph(Arbiter(CountingModel(), name="a"))

@@ -280,7 +280,7 @@ class _Run:
         if pid:
             # a test that ends the whole process notices, too
             return OUTCOMES.get(os.waitstatus_to_exitcode(status), "killed")
-        limit = 8 + 6 * self._reach.seconds.get(child.current or "", 1)
+        limit = 15 + 10 * self._reach.seconds.get(child.current or "", 1)
         return "hung" if child.age() > limit else None
 
 

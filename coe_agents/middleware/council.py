@@ -296,7 +296,7 @@ class CoECouncil(GuardsTools[CouncilState]):
                 reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
         vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, "person")
-        now = {**turn, "vouched": vouched, "n_blocked": 0, "jump": None, "pending": None}
+        now = {**turn, "vouched": vouched, "pending": None}
         return {**reviewed.update, _KEY: {self.name: now}, "council": reviewed.decision}
 
     @property

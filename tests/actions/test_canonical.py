@@ -300,6 +300,7 @@ def test_size_depth_and_work_are_bounded():
         (call(), "Wrap a single call in a list"),
         (["pay"], 'must have a "name" and a mapping "args"'),
         ([{"name": "", "args": {}}], 'must have a "name" and a mapping "args"'),
+        ([call(3)], 'must have a "name" and a mapping "args"'),
         ([call(x={1, 2})], "must be JSON values; got set"),
         ([call(x={1: 2})], "names of arguments must be strings"),
     ],

@@ -3,7 +3,9 @@
 import pytest
 
 from coe_agents.actions import canonical_action
-from coe_agents.actions.proposals import called_tools, check_proposal, describe_action
+from coe_agents.actions.proposals import called_tools, check_proposal, compared_answer, describe_action
+from coe_agents.actions.structured import ANSWER
+from coe_agents.types import create_response
 
 PAY = {"name": "bank.pay", "parameters": {"properties": {"to": {"type": "string"}, "sum": {"type": "number"}}}}
 
@@ -91,10 +93,19 @@ def test_an_action_in_words_and_the_tools_that_it_calls_each_once():
     action = canonical_action([*call(to="Ann", sum=5), {"name": "log", "args": {}}])
     assert describe_action(action) == 'bank_pay(sum=5, to="Ann") and log()'
     assert describe_action("[]") == "no call"
+    assert describe_action(canonical_action([{"name": ANSWER, "args": {"city": "Paris"}}])) == '{"city": "Paris"}'
     assert called_tools(canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])) == ["a", "bank_pay"]
     assert called_tools("[]") == []
-    assert called_tools('[{"args": {}, "exact": ["x"], "name": "f"}]') == ["f"]
+    assert called_tools('[{"args": {}, "exact": ["x"], "name": "f.g"}]') == ["f_g"]
     no_action = ["Paris", "[1, 2]", '{"name": "f"}', "{}", '[{"args": {}}]', "[" * 9999]
     no_action += ['[{"args": {}, "name": ""}]', '[{"args": {}, "exact": "x", "name": "f"}]']
     for text in no_action:
         assert called_tools(text) is None
+
+
+def test_what_is_compared_is_the_action_that_is_stored_and_no_text_that_reads_as_one():
+    stored = canonical_action(call(to="Ann", sum=5))  # with a default that only the tool's schema states
+    paid = create_response("a", "I pay.", calls=call(to="Ann"), answer=stored)
+    assert compared_answer(paid) == stored
+    assert compared_answer({**paid, "answer": None}) == canonical_action(call(to="Ann"))
+    assert compared_answer(create_response("a", "\xa0[]")) == "(no proposal: '\\xa0[]')"

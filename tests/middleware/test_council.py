@@ -8,6 +8,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
+from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, interrupt
 
 from coe_agents import CalibratedPolicy, CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
@@ -193,6 +194,12 @@ def test_a_clusterer_may_interrupt_the_run(adaptive, bank):
     assert bank.transfers == []
     agent.invoke(Command(resume="yes"), THREAD)
     assert len(bank.transfers) == 1
+
+
+def test_a_member_may_interrupt_the_run(bank):
+    agents = [*members(AGREE, AGREE), Member("asking", GraphInterrupt())]
+    council_agent(agents, bank, says(call(**TEN)), DONE, policy=None).invoke(PAY, THREAD)
+    assert bank.transfers == []
 
 
 def fail(messages):

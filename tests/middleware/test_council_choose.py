@@ -97,6 +97,7 @@ def test_a_text_in_place_of_a_structured_answer_is_not_what_members_answered():
 def test_a_members_message_without_one_fitting_structured_answer_goes_not_on(script, driver, response_format):
     state, _ = choosing(members(script, script), driver, response_format=response_format, max_blocked=1)
     assert state.get("structured_response") is None
+    assert [state["council"][key] for key in ("action", "proposer", "calls")] == ["abstain", None, None]
     assert "no structured answer that can be read" in state["messages"][-1].text
 
 

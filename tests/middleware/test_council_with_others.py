@@ -132,10 +132,12 @@ def test_a_structured_answer_that_is_always_withheld_ends_the_run(tools, bank):
 
 
 @pytest.mark.parametrize(("script", "given"), [(["x"], Weather(sky="clear")), ([[call(**ANN)]], None)])
-def test_a_structured_answer_in_the_providers_own_way_is_a_text(script, given):
-    said = AIMessage('{"sky": "clear"}')
-    agent = council_agent(members(script, script), Bank(), said, response_format=ProviderStrategy(Weather))
-    state = agent.invoke(PAY, THREAD)
+@pytest.mark.parametrize("response_format", [ProviderStrategy(Weather), Weather])
+def test_a_structured_answer_in_the_providers_own_way_is_a_text(script, given, response_format):
+    driver = ScriptedDriver(script=[AIMessage('{"sky": "clear"}')], profile={"structured_output": True})
+    agents = members(script, script)
+    state = council_agent(agents, Bank(), driver=driver, response_format=response_format).invoke(PAY, THREAD)
+    assert "Weather" not in str(agents[0].requests[0]["tools"])
     assert state.get("structured_response") == given
     assert state["messages"][-1].text.startswith("I will not answer this") is (given is None)
 

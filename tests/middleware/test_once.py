@@ -7,6 +7,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware, ToolRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import tool
@@ -21,7 +22,7 @@ from coe_agents.middleware import once
 from coe_agents.middleware.guard import is_edited
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import THREAD, Bank
-from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
 from tests.middleware.council import AGREE, asking, council_agent, gated, members
 from tests.middleware.people import APPROVE, decide, edit
 
@@ -205,6 +206,16 @@ def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_u
     assert 'has places for 2 ("max_concurrency"' in replies(state)[0].text
     compiled.invoke(PAY, {"configurable": {"thread_id": "2"}, "max_concurrency": 3})
     assert len(bank.transfers) == (3 if agree else 0)
+
+
+def test_only_the_gated_calls_of_what_goes_on_need_places_and_no_structured_answer_does(bank):
+    one, two = {**THREAD, "max_concurrency": 1}, says(call(**ANN), call(id="c2", **BOB))
+    options = {"mode": "choose", "tools": ["transfer_money"], "on_uncertain": "interrupt"}
+    council_agent(members(*[[[LOOKS, call(**ANN)]]] * 3), bank, two, DONE, **options).invoke(PAY, one)
+    assert bank.transfers == [("Ann", 1.0)]
+    both = [call(**ANN), weather("clear")]
+    council_agent(members([both]), bank, says(*both), response_format=ToolStrategy(Weather)).invoke(PAY, one)
+    assert bank.transfers == [("Ann", 1.0)] * 2
 
 
 async def test_in_async_only_max_concurrency_bounds_how_many_calls_run_together(bank):

@@ -206,6 +206,14 @@ def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_o
     assert [message.text for message in state["messages"] if message.type == "ai"] == ["", "Done."]
 
 
+def test_at_a_council_a_person_decides_on_each_proposal_of_a_run():
+    options = {"tools": ["transfer_money", "Weather"], "response_format": ToolStrategy(Weather)}
+    compiled, _, bank = asking_council(*[says(call(**ANN))] * 2, agents=members([*NINE[:1] * 2, "Done."]), **options)
+    for resume in (PAY, decide(APPROVE), decide(APPROVE)):
+        compiled.invoke(resume, THREAD)
+    assert bank.transfers == [("Ann", 1.0)] * 2
+
+
 TEXTS = [(APPROVE, "I have paid."), (edit("answer", text="Not yet."), "Not yet.")]
 
 

@@ -14,7 +14,9 @@ from pydantic import BaseModel, ValidationError
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph.people import Edit
 from coe_agents.graph.state import CoEState
+from coe_agents.middleware.council_review import _check_edit
 from coe_agents.middleware.open_calls import close_calls
 from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
@@ -214,6 +216,12 @@ def test_at_a_council_a_person_decides_on_each_proposal_of_a_run():
     assert bank.transfers == [("Ann", 1.0)] * 2
 
 
+def test_an_edit_is_taken_as_it_is_though_the_schema_of_the_tool_reads_it_in_two_ways():
+    either = {"anyOf": [{"properties": {"n": {"default": n}}} for n in (1, 2)]}
+    own = Edit.model_validate(edit("f", x={}))
+    _check_edit("f", own, {"tools": [{"name": "f", "parameters": {"properties": {"x": either}}}]}, is_text=False)
+
+
 TEXTS = [(APPROVE, "I have paid."), (edit("answer", text="Not yet."), "Not yet.")]
 
 
@@ -354,10 +362,10 @@ def test_without_a_checkpointer_a_person_is_asked_in_vain(asking):
 
 
 @pytest.mark.parametrize("added", [[TYPED], [INVENTED, TYPED]], ids=["plain client", "Agent Chat UI"])
-def test_the_call_is_closed_and_does_not_run(added):
+async def test_the_call_is_closed_and_does_not_run(added):
     compiled, _, bank = asking_gate()
     assert "__interrupt__" in compiled.invoke(PAY, THREAD)
-    state = compiled.invoke({"messages": added}, THREAD)
+    state = await compiled.ainvoke({"messages": added}, THREAD)
     assert "__interrupt__" not in state
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "human", "ai"]
     closed = state["messages"][2]

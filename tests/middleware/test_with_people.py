@@ -1,15 +1,19 @@
 """The stock HumanInTheLoopMiddleware beside a gate."""
 
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
 from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolArg, StructuredTool, tool
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
 
 from coe_agents import CoEMiddleware
 from coe_agents.middleware import CoEVerdicts, describe_call
+from coe_agents.middleware.guard import _note_edit
+from coe_agents.middleware.reviewer import EXECUTED
 from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
 from tests.middleware.people import decide, edit, people
@@ -115,11 +119,27 @@ def test_an_edit_that_makes_a_free_call_a_gated_one(gate_first, trusts):
     assert trusts or "you called balance" in told
 
 
+def test_all_free_calls_that_a_trusted_person_makes_gated_ones_run_at_each_of_several_gates(bank):
+    gates = [CoEMiddleware(judged_by({}, []), tools=GATED, trust_edits=True, name=name) for name in ("one", "two")]
+    review = HumanInTheLoopMiddleware({"balance": {"allowed_decisions": ["edit"]}})
+    compiled = agent(None, bank, *[says(LOOKS, {**LOOKS, "id": "b2"})] * 2, middleware=[*gates, review])
+    for resume in (PAY, *[decide(edit(**ANN), edit(**BOB))] * 2):
+        compiled.invoke(resume, THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0)] * 2 + [("Bob", 2.0)] * 2
+
+
 @every_order
 def test_an_edit_that_makes_a_gated_call_a_free_one_needs_no_verdict(gate_first):
     transfers, told, _ = after_edit("reject", edit("balance"), gate_first=gate_first)
     assert transfers == []
     assert "the balance is 100" in told
+
+
+def test_an_edit_is_noted_on_the_reply_to_its_call_alone():
+    own, other = (ToolMessage("x", tool_call_id=id_, response_metadata={"m": 1}) for id_ in ("c1", "c2"))
+    request = SimpleNamespace(tool_call=call(), state={"hitl_edited_tool_calls": {"c1": call(**BOB)}})
+    _note_edit([Command(update={"messages": own}), Command(update=[("x", 1)]), other], request)
+    assert (own.response_metadata, other.response_metadata) == ({"m": 1, EXECUTED: call(**BOB)}, {"m": 1})
 
 
 @pytest.mark.parametrize("trusts", [False, True])

@@ -76,10 +76,8 @@ def test_renaming_agents_and_shuffling_lines_changes_no_figure(rows, permuted, d
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         before = figures_of(folder, rows, **options)
-        for names in (
-            dict(zip(NAMES, permuted, strict=True)),
-            {each: f"{drawn.randint(0, 9)} {each}" for each in NAMES},
-        ):
+        others = {each: f"{drawn.randint(0, 9)} {each}" for each in NAMES}
+        for names in (dict(zip(NAMES, permuted, strict=True)), others):
             lines = [each | {"agent": names[each["agent"]]} for each in rows]
             drawn.shuffle(lines)
             n_files = drawn.randint(1, min(3, len(lines)))

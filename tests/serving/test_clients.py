@@ -214,11 +214,8 @@ def test_no_text_of_a_withheld_answer_reaches_mcp_or_a2a(server, client):
         assert "confident of different answers" in said
         assert "confident of different answers" in task
         assert not [word for word in ("Canberra", "Sydney") if word in said + replied.text]
-    seen(
-        "MCP client, A2A client",
-        f"an abstention of {', '.join(f'`{name}`' for name in answering)}",
-        "why, and no answer",
-    )
+    graphs = ", ".join(f"`{name}`" for name in answering)
+    seen("MCP client, A2A client", f"an abstention of {graphs}", "why, and no answer")
 
 
 @pytest.mark.clients

@@ -43,9 +43,8 @@ def proposals(name, n, *, n_wrong=0, unsupported_are_wrong=True, salt=""):
     for i in range(n):
         alone = i >= n - n_wrong
         others = (call(name, "Bob"), call(name, "Cid")) if alone else (call(name),) * 2
-        rows += question(
-            f"{name}{salt}{i}", call(name), (*others, call(name)), right=not (alone and unsupported_are_wrong)
-        )
+        is_right = not (alone and unsupported_are_wrong)
+        rows += question(f"{name}{salt}{i}", call(name), (*others, call(name)), right=is_right)
     return rows
 
 

@@ -1,4 +1,3 @@
-import json
 import tempfile
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, report, score
 from coe_agents.testing import TableEntailment
-from tests.evaluation.invented import row
+from tests.evaluation.invented import row, write
 
 NAMES = ("ann", "bob", "cyd", "dan")
 PLAIN = ("x", "y", "z z")
@@ -41,9 +40,7 @@ def samples(draw):
 
 
 def figures_of(folder, rows, *, n_files=1, **options):
-    paths = [folder / f"{number}.samples.jsonl" for number in range(n_files)]
-    for place, path in enumerate(paths):
-        path.write_text("".join(json.dumps(each) + "\n" for each in rows[place::n_files]))
+    paths = [write(folder / f"{place}.samples.jsonl", rows[place::n_files]) for place in range(n_files)]
     with Samples(paths) as found:
         return report(score(found, clusterer=NormalizedMatch(), **options), n_resamples=10)
 

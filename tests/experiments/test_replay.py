@@ -1,4 +1,3 @@
-import json
 import math
 from itertools import count
 
@@ -14,6 +13,7 @@ from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Resample
 from coe_agents.rounds.strategies import Strategies
+from tests.evaluation.invented import write
 from tests.graph.groups import Deciding
 
 RIGHT = CRITERIA["reference"]
@@ -25,7 +25,6 @@ def saved(tmp_path):
     numbers = count()
 
     def create(*questions, references=("Paris",), **more):
-        path = tmp_path / f"{next(numbers)}.samples.jsonl"
         rows = [
             {"id": str(i), "agent": agent, "index": index, "text": text, "references": list(references), "n_tokens": 2}
             | more
@@ -33,8 +32,7 @@ def saved(tmp_path):
             for agent, texts in said.items()
             for index, text in enumerate(texts)
         ]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        with Samples([path]) as samples:
+        with Samples([write(tmp_path / f"{next(numbers)}.samples.jsonl", rows)]) as samples:
             return load_saved(samples, NormalizedMatch())
 
     return create

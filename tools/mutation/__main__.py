@@ -35,9 +35,8 @@ def main() -> int:
         for change in iter_changes(module, path_of(module).read_text("utf-8"), str(path_of(module)))
         if not explanations.is_wording(change)
     ]
-    changes.sort(
-        key=lambda change: explanations.find(change) is not None
-    )  # what has a reason comes last: it takes long
+    # what has a reason to survive comes last: all its tests run
+    changes.sort(key=lambda change: explanations.find(change) is not None)
     print(f"{len(changes)} changes of {len(modules)} modules", flush=True)
     try:
         found = run_changes(changes, tests=options.tests, jobs=options.jobs, report=_report)

@@ -60,9 +60,7 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
 }
 
 
-_KINDS = {field: kinds for field, (kinds, *_) in _FIELDS.items()}
-_ANY: _Kinds = dict.fromkeys((str, int, float, bool, list, dict, NoneType))
-"""The types of JSON: of fields that are not ours."""
+_CHECKS = {(field, kind): check for field, (kinds, *_) in _FIELDS.items() for kind, check in kinds.items()}
 _REQUIRED_FIELDS = [field for field, (*_, default) in _FIELDS.items() if default is _REQUIRED]
 _DEFAULTS = {field: default for field, (*_, default) in _FIELDS.items() if default is not _REQUIRED}
 
@@ -94,8 +92,8 @@ def check_line(record: Mapping[str, Any], path: Path, line: int) -> None:
         if field not in record:
             raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {_FIELDS[field][1]}")
     for field, value in record.items():
-        is_valid = _KINDS.get(field, _ANY).get(type(value), _is_of_no_such_type)
-        if is_valid is not None and not is_valid(value):
+        is_valid = _CHECKS.get((field, type(value)), _is_of_no_such_type)
+        if is_valid is not None and not is_valid(value) and field in _FIELDS:
             raise SamplesError(
                 f'{path}:{line}: "{field}" must be {_FIELDS[field][1]}; got {_show(value)}',
                 hint="Correct it, or omit the line",
@@ -117,7 +115,8 @@ def to_sample(record: dict[str, Any]) -> Sample:
     A confidence outside [0, 1] is not known: sources write -1 for that. Its former name was "verbal_conf".
     """
     stated = record.get("confidence", record.get("verbal_conf"))
-    record = _DEFAULTS | record | {"confidence": stated if is_number(stated) and 0 <= stated <= 1 else None}
+    is_known = stated is not None and is_number(stated) and 0 <= stated <= 1
+    record = _DEFAULTS | record | {"confidence": stated if is_known else None}
     if record["calls"] is not None:
         record["answer"] = _answer_of(record)
     return cast("Sample", record)

@@ -121,7 +121,7 @@ async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 async def _rows(agent: Participant, question: Question, group: SampledGroup) -> list[dict[str, Any]]:
     try:
-        rows = _read(agent, question, await group.ask(agent.name, question), group.secrets)
+        rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
         if group.annotate is not None and not is_failure(rows[-1]):
             await group.annotate(agent.name, question, rows)
     except Exception as error:
@@ -129,7 +129,9 @@ async def _rows(agent: Participant, question: Question, group: SampledGroup) -> 
     return rows
 
 
-def _read(agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]) -> list[dict[str, Any]]:
+def _to_rows(
+    agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]
+) -> list[dict[str, Any]]:
     """Returns the rows of a reply; if it is not complete, the last one is a failure."""
     responses = reply["responses"]
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]

@@ -79,7 +79,7 @@ runpy.run_module("coe_agents", run_name="__main__")
 """
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 COUNCIL = str(ROOT / "benchmarks" / "council_overhead.py")
-COUNTED = (50, 150)
+COUNTED = (50, 450)
 """How many questions are scored under valgrind."""
 
 
@@ -144,9 +144,9 @@ def count(tree: Path, folder: Path) -> dict[str, float]:
     for n in COUNTED:
         write_samples(folder / f"{n}.samples.jsonl", n)
     found = {
-        "graph of 3 agents, one question": each(10, 30, "-c", ASK, "3", "{n}"),
-        "graph of 32 agents, one question": each(4, 10, "-c", ASK, "32", "{n}"),
-        "council of 3 members, one turn, synchronous and not": each(4, 12, COUNCIL, "--rounds", "{n}"),
+        "graph of 3 agents, one question": each(10, 60, "-c", ASK, "3", "{n}"),
+        "graph of 32 agents, one question": each(4, 16, "-c", ASK, "32", "{n}"),
+        "council of 3 members, one turn, synchronous and not": each(4, 36, COUNCIL, "--rounds", "{n}"),
         "score, one question": each(*COUNTED, "-m", "coe_agents", "score", samples, "--clusterer", "normalized"),
     }
     return {what: number / 1e6 for what, number in found.items()}

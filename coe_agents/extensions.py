@@ -52,9 +52,8 @@ def load_extension(entry: EntryPoint, *, folder: Path | None = None) -> Any:
         described = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "Install the package that has it, or correct the name"
         if folder is not None and isinstance(error, ModuleNotFoundError) and error.name == entry.module:
-            hint = (
-                f"Install the package that has it, put {entry.module}.py into {folder.resolve()}, or correct the name"
-            )
+            file = f"put {entry.module}.py into {folder.resolve()}"
+            hint = f"Install the package that has it, {file}, or correct the name"
         raise ConfigurationError(failure + described, hint=hint) from error
     try:
         return reduce(getattr, entry.attr.split("."), module)

@@ -191,9 +191,7 @@ def _windows(secret: str) -> frozenset[str]:
         code = base64.b64encode(b"\x00" * n_before + plain).decode().rstrip("=")[2 if n_before else 0 : -1]
         forms |= {code, code.translate(str.maketrans("+/", "-_"))}
     forms.add(plain.hex())
-    return frozenset(
-        form[start : start + _WINDOW] for form in forms for start in range(max(0, len(form) - _WINDOW + 1))
-    )
+    return frozenset(form[at : at + _WINDOW] for form in forms for at in range(max(0, len(form) - _WINDOW + 1)))
 
 
 def safe_message(text: str, secrets: Collection[str]) -> str:

@@ -53,9 +53,8 @@ class Page:
         self.asked: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **screen)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         result = self._pipe.call(method, session=self._session, **parameters)

@@ -105,11 +105,8 @@ class ProposingModel(BaseChatModel):
         self.shown.append({**options, "messages": messages})
         said = [self.script[i % len(self.script)] for i in range(options.get("n", 1))]
         infos = [{"finish_reason": one.response_metadata.get("finish_reason", "stop")} for one in said]
-        return ChatResult(
-            generations=[
-                ChatGeneration(message=one, generation_info=info) for one, info in zip(said, infos, strict=True)
-            ]
-        )
+        both = zip(said, infos, strict=True)
+        return ChatResult(generations=[ChatGeneration(message=one, generation_info=info) for one, info in both])
 
 
 def choice_probability(model: BaseChatModel, *asked: Any, **options: Any) -> ChoiceProbabilities:

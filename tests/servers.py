@@ -99,10 +99,8 @@ class Served:
         return {**head, **fixed, "output": [message]}
 
     def embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
-        data = [
-            {"object": "embedding", "index": index, "embedding": words_of(text)}
-            for index, text in enumerate(body["input"])
-        ]
+        vectors = enumerate(map(words_of, body["input"]))
+        data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in vectors]
         usage = {"prompt_tokens": 11, "total_tokens": 11}
         return {"object": "list", "data": data, "model": body["model"], "usage": usage}
 

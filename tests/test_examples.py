@@ -15,9 +15,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 # those on vLLM run in tests/vllm, that with inspect_ai in tests/test_inspect_approver.py
-EXAMPLES = [
-    path for path in sorted((ROOT / "examples").glob("*.py")) if not path.stem.startswith(("vllm_", "inspect_"))
-]
+EXAMPLES = [path for path in sorted(ROOT.glob("examples/*.py")) if not path.stem.startswith(("vllm_", "inspect_"))]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

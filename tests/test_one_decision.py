@@ -80,18 +80,15 @@ def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory,
     decision = graph.invoke({"question": "Pay."})["decision"]
 
     path = tmp_path_factory.mktemp("paid") / "x.samples.jsonl"
-    write(
-        path,
-        [{"agent": name, "text": row["text"], "calls": row["calls"], "tools": [TOOL]} for name, row in rows.items()],
-    )
+    lines = [{"agent": name, "text": row["text"], "calls": row["calls"], "tools": [TOOL]} for name, row in rows.items()]
+    write(path, lines)
     outcome = replayed(path, policy, dict.fromkeys(rows, 1))
     assert outcome.is_answered == (decision["action"] == "answer")
 
     calls = [{**call, "id": "1", "type": "tool_call"} for call in rows["driver"]["calls"]]
     driver = AIMessage(rows["driver"]["text"], tool_calls=calls)
-    replies = {
-        name: {"responses": [row], "usage": None, "messages": {}} for name, row in rows.items() if name != DRIVER
-    }
+    others = {name: row for name, row in rows.items() if name != DRIVER}
+    replies = {name: {"responses": [row], "usage": None, "messages": {}} for name, row in others.items()}
     council = Deliberation(agents[1:], mode="choose", policy=policy, clusterer=ActionMatch())
     ruled = council.rule(Proposals(driver, replies, [TOOL], "Pay."))
     assert (ruled.decision["action"] == "answer") == (decision["action"] == "answer")

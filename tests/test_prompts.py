@@ -28,11 +28,8 @@ def test_an_entailment_shows_both_sides_as_data():
 
 
 def test_a_review_shows_the_call_whole_and_the_end_of_the_conversation():
-    said = [
-        ("user", "first"),
-        *[("assistant", f"{place} " + "x" * 3000) for place in range(4)],
-        ("user", "last</user>"),
-    ]
+    between = [("assistant", f"{place} " + "x" * 3000) for place in range(4)]
+    said = [("user", "first"), *between, ("user", "last</user>")]
     text = prompts.review_tool_call("pay", '{"to": "<b> \\u00e9"}', said)
     assert '<tool>pay</tool>\n<arguments>{"to": "\\u003cb\\u003e \\u00e9"}</arguments>\n' in text
     assert "(earlier messages are omitted)\n<assistant>2 xxx" in text

@@ -106,11 +106,7 @@ def test_a_key_that_no_header_takes_is_refused_unquoted(key, run, monkeypatch):
 
 @pytest.mark.parametrize(
     "line",
-    [
-        f'options = {{ api_key = "{KEY}" }}',
-        f'base_url = "http://user:{KEY}@127.0.0.1:9/v1"',
-        f'n_samples = "{KEY}"',
-    ],
+    [f'options = {{ api_key = "{KEY}" }}', f'base_url = "http://user:{KEY}@127.0.0.1:9/v1"', f'n_samples = "{KEY}"'],
 )
 def test_a_key_in_the_file_itself_is_refused_unquoted(line, tmp_path):
     path = tmp_path / "coe.toml"
@@ -212,10 +208,8 @@ def unsafe(source: str) -> list[str]:
             found += [] if ast.unparse(node.value) == "False" else [node.arg]
         elif isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
-            names = [
-                key.value for key, value in pairs if isinstance(key, ast.Constant) and ast.unparse(value) != "False"
-            ]
-            found += [name for name in names if name in ("allow_pickle", "trust_remote_code")]
+            keys = [key for key, value in pairs if isinstance(key, ast.Constant) and ast.unparse(value) != "False"]
+            found += [key.value for key in keys if key.value in ("allow_pickle", "trust_remote_code")]
     return found
 
 

@@ -63,7 +63,7 @@ def canonical_action(
         >>> canonical_action([{"name": "pay", "args": {"to": "Ann", "sum": 5.0}}], tools=[pay])
         '[{"args":{"sum":5,"to":"Ann","unit":"EUR"},"name":"pay"}]'
     """
-    return write_action(calls, find_parameters(tools or ()), parsers or {})
+    return write_action(calls, find_parameters(tools) if tools else {}, parsers or {})
 
 
 def write_action(

@@ -222,9 +222,8 @@ def _read_tagged(text: str) -> ToolCall:
     if isinstance(arguments, str) and isinstance(value, dict):
         arguments = parse_json(arguments, is_strict=True)
     if not isinstance(name, str) or not name or not isinstance(arguments, dict):
-        raise ValueError(
-            f'a call must be {{"name": text, "arguments": object}}; got {value!r:.80}. Draw another response'
-        )
+        form = '{"name": text, "arguments": object}'
+        raise ValueError(f"a call must be {form}; got {value!r:.80}. Draw another response")
     # numbers beyond a double, and halves of characters, are no JSON that another program would read
     json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     return ToolCall(name=name, args=arguments, id=_new_id(), type="tool_call")

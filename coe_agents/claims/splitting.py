@@ -118,9 +118,8 @@ class ChatClaims:
         asked = [text for text in unknown if sentences(text)]
         found |= {text: () for text in unknown if not sentences(text)}
         if asked:
-            shown: list[Any] = [
-                [HumanMessage(prompts.claims([each.text for each in sentences(text)]))] for text in asked
-            ]
+            numbered = ([each.text for each in sentences(text)] for text in asked)
+            shown: list[Any] = [[HumanMessage(prompts.claims(each))] for each in numbered]
             model = self.model.with_structured_output(_FORM)
             options: Any = {"max_concurrency": self.max_concurrency}
             for text, reply in zip(asked, model.batch(shown, options, return_exceptions=True), strict=True):
@@ -134,9 +133,8 @@ class ChatClaims:
         if isinstance(reply, BaseException):
             if not isinstance(reply, Exception) or is_control_flow(reply):
                 raise reply
-            return InvalidReplyError(
-                f"the claims of a text could not be asked for: {describe_error(reply, self.model)}"
-            )
+            error = describe_error(reply, self.model)
+            return InvalidReplyError(f"the claims of a text could not be asked for: {error}")
         places, stated = sentences(text), reply.get("claims") if isinstance(reply, dict) else None
         if not isinstance(stated, list) or not stated:
             return _invalid("a list of claims", reply)

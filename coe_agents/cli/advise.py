@@ -140,9 +140,8 @@ def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
     right, labels = f"{accuracy:.1%} [{low:.1%}, {high:.1%}]", quantity(3 * found.n_questions, "more label")
     fifth = f"the group is right in {found.escalated_right:.1%} of the fifth with the lowest vote share"
     expert = f"an expert brings {gain:+.1%} [{least:+.1%}, {most:+.1%}] of accuracy"
-    shown = (
-        f"{'it helps' if helps else 'no gain is shown'}. AUROC with it: {known}" if known else "the samples have none"
-    )
+    verdict = "it helps" if helps else "no gain is shown"
+    shown = f"{verdict}. AUROC with it: {known}" if known else "the samples have none"
     return [
         f"{quantity(found.n_questions, 'labelled question')}; the group is right in {right}.",
         f"Score: {clean(found.score)}. AUROC of vote_share {found.scores['vote_share']:.3f}; {scores}.",
@@ -200,9 +199,8 @@ def weights(
         more = {"odd_one_out": found.odd_one_out, "check": compared, "judged": judging.to_json()}
         print_json({**asdict(found), **more})
         return
-    print_lines(
-        f"Weights of {len(found.weights)} agents, on {quantity(found.n_questions, 'question')}, no labels used:"
-    )
+    questions = quantity(found.n_questions, "question")
+    print_lines(f"Weights of {len(found.weights)} agents, on {questions}, no labels used:")
     for name, weight in sorted(found.weights.items(), key=lambda item: -item[1]):
         low, high = found.intervals[name]
         print_lines(f"{name}: {weight:.3f} [{low:.3f}, {high:.3f}], agreement {found.agreement[name]:.3f}")
@@ -221,14 +219,11 @@ def _caution(found: "Agreement", check: "TrustCheck | None") -> str:
         return f"{case} Whether that is so, only labels can tell: label some questions, and run this again."
     value, low, high = check.difference
     change = f"accuracy {check.equal:.3f} with equal weights, {check.weighted:.3f} with these"
-    compared = (
-        f"On {quantity(check.n_labelled, 'labelled question')}: {change} ({value:+.3f} [{low:+.3f}, {high:+.3f}])."
-    )
+    labelled, difference = quantity(check.n_labelled, "labelled question"), f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
+    compared = f"On {labelled}: {change} ({difference})."
     if min(found.weights, key=lambda name: found.weights[name]) == check.best and len(found.weights) > 2:
-        right = f"right in {check.agents[check.best]:.1%}"
-        return (
-            f"{compared}\nThe best model, {clean(check.best)} ({right}), is the odd one out: do not use these weights."
-        )
+        best = f"{clean(check.best)} (right in {check.agents[check.best]:.1%})"
+        return f"{compared}\nThe best model, {best}, is the odd one out: do not use these weights."
     if high < 0 or low > 0:
         return f"{compared} {'They help.' if low > 0 else 'They do harm here: do not use them.'}"
     return f"{compared} No difference is shown.\n{case}"

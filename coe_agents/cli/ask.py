@@ -45,9 +45,8 @@ def ask(
     if config is None and not models and not as_json:
         from coe_agents.cli.display.decision import show_note
 
-        show_note(
-            "tinyworld: small models trained on an invented world. Others: --model or --config FILE.", to_stderr=True
-        )
+        note = "tinyworld: small models trained on an invented world. Others: --model or --config FILE."
+        show_note(note, to_stderr=True)
     nodes = list[str | None]()
     with open_recording(settings, record, audit_rate) as recording:
         observed = {"callbacks": [record_nodes(nodes)]}

@@ -72,9 +72,8 @@ def drift(
         weights=calibrated.calibration.weights,
         score=calibrated.calibration.score,
     )
-    found = check_drift(
-        calibrated, rows, clusterer=type(setting.clusterer).__name__, correctness=setting.criterion.name
-    )
+    clusterer = type(setting.clusterer).__name__
+    found = check_drift(calibrated, rows, clusterer=clusterer, correctness=setting.criterion.name)
     if as_json:
         print_json({**asdict(found), "holds": found.holds, "judged": judging.to_json()})
     else:
@@ -91,12 +90,10 @@ def drift(
                 f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
             )
         is_same = found.ks_statistic == 0.0 and found.n_questions == len(calibrated.calibration.uncertainties)
-        same = (
-            "all uncertainties are those of the calibration: on its own questions this shows nothing, sample new ones"
-        )
+        own = "all uncertainties are those of the calibration: on its own questions this shows nothing, sample new ones"
         lacking = quantity(found.n_unmeasurable, "question lacks", "questions lack")
         for count, text in (
-            (is_same, same),
+            (is_same, own),
             (found.n_ties, f"questions with a tied lead, which are never answered: {found.n_ties}"),
             (n_silent, f"questions without a response to judge: {n_silent}"),
             (found.n_unmeasurable, f"{lacking} an agent that the learned gate needs"),

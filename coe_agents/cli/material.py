@@ -164,9 +164,7 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
     found, _ = create_setting(ScoringOptions(config=config), paths)
     setting = _with_cache(found)
     source = ", ".join(path.name for path in paths)
-    counts = [
-        sum(response["agent"] == name for response in question.responses) for question in questions for name in names
-    ]
+    counts = [sum(each["agent"] == name for each in question.responses) for question in questions for name in names]
     return Material(
         agents=names,
         twins=twins if in_files.issuperset(twins) else (),

@@ -21,9 +21,7 @@ _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES[1:])}, or all of them.")],
-    out: Annotated[Path, typer.Option(help="Folder for tables, figures and the stored responses.")] = Path(
-        "reproduced"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and stored responses.")] = Path("reproduced"),
     config: ConfigOption = None,
     dataset: Annotated[
         list[str] | None,

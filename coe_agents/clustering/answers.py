@@ -6,7 +6,7 @@ Every scan is linear in the length of the response, so that a runaway response o
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 _MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
 """One of these is in every text that holds anything of what follows."""
@@ -185,10 +185,6 @@ def _own_turn(text: str) -> str:
     return text.strip()
 
 
-def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
-    return next(iter(deque(matches, maxlen=1)), None)
-
-
 def _boxed(text: str) -> str:
     opened: list[int | None] = []
     start, answer = -1, ""
@@ -250,10 +246,10 @@ def _value_at(text: str, start: int, end: int) -> str:
 
 
 def _after_sentence_marker(text: str) -> str:
-    marker = _last(_SENTENCE_MARKER.finditer(text))
-    if marker is None:
+    last = deque(_SENTENCE_MARKER.finditer(text), maxlen=1)
+    if not last:
         return ""
-    line = text[marker.end() :].lstrip().partition("\n")[0]
+    line = text[last[0].end() :].lstrip().partition("\n")[0]
     end = SENTENCE_END.search(line)
     return _cut_tail(line[: end.start()] if end else line, may_empty=True)
 

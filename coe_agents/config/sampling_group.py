@@ -80,9 +80,8 @@ def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
             return create_named_clusterer(recorded)
         section = _SECTION.validate_python({"kind": recorded} if isinstance(recorded, str) else recorded)
         is_local = isinstance(section, schema.EmbeddingClusterer) and section.provider == "huggingface"
-        if isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer) or (
-            is_local and not section.options
-        ):
+        needs_no_more = isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer)
+        if needs_no_more or (is_local and not section.options):
             return clusterer_of(section, folder=Path())
     except ValueError as error:  # also pydantic's
         raise _not_rebuilt(recorded, str(error)) from error

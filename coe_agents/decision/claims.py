@@ -18,12 +18,8 @@ def outcome(claim: Mapping[str, Any]) -> str:
 def who_says(claim: Mapping[str, Any]) -> str:
     """Returns who supports a claim, who contradicts it, and who says nothing: "a supports it; b is silent"."""
     parts = []
-    for name, shares in claim["agents"].items():
-        said = {
-            "supports it": shares["supports"],
-            "contradicts it": shares["contradicts"],
-            "is silent": shares["silent"],
-        }
+    for name, given in claim["agents"].items():
+        said = {"supports it": given["supports"], "contradicts it": given["contradicts"], "is silent": given["silent"]}
         told = [what if share > 0.995 else f"{what} ({share:.0%})" for what, share in said.items() if share > 0.005]
         parts.append(f"{name} {', '.join(told)}")
     return "; ".join(parts)

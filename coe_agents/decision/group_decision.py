@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -106,9 +106,12 @@ class GroupDecision:
     @property
     def data(self) -> DecisionData:
         """The decision as the graph returns it: `coordinated_coe` and `fields` are there only where they are known."""
-        every = {each.name: getattr(self, each.name) for each in fields(self)}
-        known = {name: value for name, value in every.items() if value is not None or name not in _MAY_BE_ABSENT}
-        return view(known, DecisionData)
+        found: Any = {
+            name: value
+            for name in DecisionData.__annotations__
+            if (value := getattr(self, name)) is not None or name not in _MAY_BE_ABSENT
+        }
+        return found  # type: ignore[no-any-return]
 
     @property
     def is_answer(self) -> bool:

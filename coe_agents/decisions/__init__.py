@@ -5,8 +5,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "langchain_core.decisions":
         raise
-    raise ImportError(
-        'coe_agents.decisions needs langchain-core 1.8 or later; pip install "langchain-core>=1.8"'
-    ) from error
+    needed = 'coe_agents.decisions needs langchain-core 1.8 or later; pip install "langchain-core>=1.8"'
+    raise ImportError(needed) from error
 
 __all__ = ["CoEClassifierResponse", "CoEDecisionModel", "QuestionDecision"]

@@ -102,17 +102,15 @@ class Saved:
         found = self._once(forecast, counts, of, left, confidence=of.adaptive.confidence)
         return is_settled(of.policy, replace(self.measure(counts, of), forecast=found))
 
-    def _once(
-        self, function: Callable[..., Any], counts: Counts, of: ReplayedPolicy, *given: Any, **options: Any
-    ) -> Any:
+    def _once(self, compute: Callable[..., Any], counts: Counts, of: ReplayedPolicy, *given: Any, **how: Any) -> Any:
         """Returns what a function computes of so many responses, once for all policies that measure alike."""
-        key = (function, counts, of.weighting, str(of.divergence), tuple(of.weights.items()), str((given, options)))
+        key = (compute, counts, of.weighting, str(of.divergence), tuple(of.weights.items()), str((given, how)))
         if key not in self._found:
             rows, labels = self.take(counts)
             names = dict.fromkeys(row["agent"] for row in rows)
-            options |= {"weighting": of.weighting, "divergence": of.divergence}
-            options["weights"] = {name: of.weights.get(name, 1.0) for name in names} if of.weights else None
-            self._found[key] = function(rows, labels, *given, **options)
+            how |= {"weighting": of.weighting, "divergence": of.divergence}
+            how["weights"] = {name: of.weights.get(name, 1.0) for name in names} if of.weights else None
+            self._found[key] = compute(rows, labels, *given, **how)
         return self._found[key]
 
     def verdict(self, measurement: Measurement, answer: str | None, criterion: Criterion) -> float | None:

@@ -44,17 +44,7 @@ from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
 
 _ENDS = ("answer", "abstain", "escalate")
-_OWN_NODES = (
-    "prepare",
-    "cluster",
-    "measure",
-    "claims",
-    "coordinator",
-    "another_round",
-    "clarify",
-    "escalation",
-    *_ENDS,
-)
+_NODES = ("prepare", "cluster", "measure", "claims", "coordinator", "another_round", "clarify", "escalation", *_ENDS)
 
 
 def create_coe_graph(
@@ -381,11 +371,10 @@ def _check_name(name: object) -> None:
     try:
         name.encode()
     except UnicodeEncodeError as error:  # no checkpointer could store it
+        message = f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
+        raise ValueError(message) from error
+    if name in (*_NODES, *DECIDERS) or any(character in name for character in ":|") or name.startswith("__"):
         raise ValueError(
-            f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
-        ) from error
-    if name in (*_OWN_NODES, *DECIDERS) or any(character in name for character in ":|") or name.startswith("__"):
-        raise ValueError(
-            f'a name of "agents" must not be that of a node of the graph ({", ".join(_OWN_NODES)}), "group" or '
+            f'a name of "agents" must not be that of a node of the graph ({", ".join(_NODES)}), "group" or '
             f'"person", start with "__" or contain ":" or "|"; got {name!r}. Rename the agent'
         )

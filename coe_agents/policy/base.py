@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 from coe_agents.checks import number, one_of
-from coe_agents.policy.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    DEFAULT_EPISTEMIC_THRESHOLD,
-    Measurement,
-)
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Measurement
 from coe_agents.text import quantity
 from coe_agents.types import Action
 

@@ -427,10 +427,8 @@ class CalibratedPolicy:
 
     def __repr__(self) -> str:
         threshold = self.calibration.threshold
-        answers = (
-            "never answers" if threshold is None else "answers where " + self.calibration.limit_in_words(threshold)
-        )
-        return f"CalibratedPolicy({answers}, otherwise={self.otherwise!r})"
+        does = "never answers" if threshold is None else "answers where " + self.calibration.limit_in_words(threshold)
+        return f"CalibratedPolicy({does}, otherwise={self.otherwise!r})"
 
 
 def _check_choice(chosen: "GroupThreshold | Calibration") -> None:

@@ -40,10 +40,7 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "entropy of the meanings of all responses, as if of one agent",
         ),
         "renyi_3": ("Rényi entropy of order 3", "of the group's mean; stresses the leading meanings"),
-        BEST_SINGLE_MODEL: (
-            "Semantic entropy, best agent",
-            "of the agent that ranked answers best on the other half",
-        ),
+        BEST_SINGLE_MODEL: ("Semantic entropy, best agent", "of the agent that ranked answers best on the other half"),
     },
     "Agreement": {
         "vote_share": ("Vote share", "1 - the leading meaning's share of the group"),
@@ -55,10 +52,7 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "pooled_disagreement": ("Disagreement, pooled", "chance that any two responses of the group differ"),
     },
     "Log-probabilities": {
-        "regular_entropy": (
-            "Regular entropy",
-            "mean negative log-probability of whole responses, whatever they mean",
-        ),
+        "regular_entropy": ("Regular entropy", "mean negative log-probability of whole responses, whatever they mean"),
         "length_normalised_entropy": ("Regular entropy, per token", "mean negative log-probability per token"),
     },
     "Stated by the agents": {
@@ -79,15 +73,7 @@ PROPOSAL_SCORES = tuple(_TABLE[_PROPOSAL])
 GROUP_SCORES = tuple(score for score in _NAMES if score not in (*PROPOSAL_SCORES, BEST_SINGLE_MODEL))
 """All other scores that an estimator computes."""
 
-BASELINE = (
-    "coe",
-    "epistemic",
-    "semantic_entropy",
-    "best_single_model",
-    "vote_share",
-    "regular_entropy",
-    "p_false",
-)
+BASELINE = ("coe", "epistemic", "semantic_entropy", "best_single_model", "vote_share", "regular_entropy", "p_false")
 """The scores that reports show first."""
 
 

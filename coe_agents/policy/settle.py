@@ -10,15 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from coe_agents.checks import instance
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy.base import (
-    Decision,
-    Policy,
-    SettlingPolicy,
-    count_votes,
-    otherwise,
-    quorum,
-    without_tie,
-)
+from coe_agents.policy.base import Decision, Policy, SettlingPolicy, count_votes, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.wording import coe_in_words

@@ -99,13 +99,10 @@ class Statistics:
         """Whether a tool is called, by the proposal or else by a leading answer; None of texts."""
         if self.is_text:
             return None
-        judged = (
-            [self.responses[place] for cluster in self.leading for place in self.places[cluster]]
-            if self.proposer is None
-            else []
-            if self.proposal is None
-            else [self.responses[self.proposal]]
-        )
+        places = [] if self.proposal is None else [self.proposal]
+        if self.proposer is None:
+            places = [place for cluster in self.leading for place in self.places[cluster]]
+        judged = [self.responses[place] for place in places]
         if all(response.get("calls") is None for response in judged):
             return None
         return "call" if any(response.get("calls") for response in judged) else "no_call"

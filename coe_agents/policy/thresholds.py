@@ -8,15 +8,7 @@ from typing import get_args
 import numpy as np
 
 from coe_agents.checks import one_of
-from coe_agents.policy.base import (
-    ACTIONS,
-    Decision,
-    Otherwise,
-    Tunable,
-    check_otherwise,
-    check_threshold,
-    without_tie,
-)
+from coe_agents.policy.base import ACTIONS, Decision, Otherwise, Tunable, check_otherwise, check_threshold, without_tie
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Measurement
 from coe_agents.policy.wording import coe_in_words, regime_in_words
 from coe_agents.types import Action, Regime
@@ -45,9 +37,8 @@ class ThresholdPolicy(Tunable):
 
     def __init__(self, max_coe: float, *, otherwise: Otherwise = "abstain") -> None:
         self.max_coe = check_threshold(max_coe, where='"max_coe" of ThresholdPolicy')
-        self.otherwise = check_otherwise(
-            otherwise, policy="ThresholdPolicy", instead='To answer always, raise "max_coe"'
-        )
+        advice = 'To answer always, raise "max_coe"'
+        self.otherwise = check_otherwise(otherwise, policy="ThresholdPolicy", instead=advice)
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "answer" with the leading cluster's answer, or `otherwise`, also where several share the lead."""
@@ -159,10 +150,7 @@ class RegimePolicy(Tunable):
         forecast = measurement.forecast
         if forecast is None:
             return False
-        thresholds = {
-            "aleatoric_threshold": self.aleatoric_threshold,
-            "epistemic_threshold": self.epistemic_threshold,
-        }
+        thresholds = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
         regimes = {regime_at(*parts, **thresholds) for parts in product(forecast.aleatoric, forecast.epistemic)}
         actions = {self.actions[one] for one in regimes}
         if actions == {"another_round"}:

@@ -164,10 +164,8 @@ def _with_actions_in_words(measurement: Measurement) -> Measurement:
         representatives=tuple(map(action_in_words, measurement.representatives)),
         tied=tuple(map(action_in_words, measurement.tied)),
         agents={
-            name: replace(
-                said, distribution={action_in_words(text): share for text, share in said.distribution.items()}
-            )
-            for name, said in measurement.agents.items()
+            name: replace(own, distribution={action_in_words(text): share for text, share in own.distribution.items()})
+            for name, own in measurement.agents.items()
         },
     )
 

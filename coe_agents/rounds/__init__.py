@@ -4,12 +4,4 @@ from coe_agents.rounds.adaptive import AdaptiveSampling
 from coe_agents.rounds.strategies import Clarify, Debate, Resample
 from coe_agents.rounds.strategy import RoundContext, RoundPlan, Strategy
 
-__all__ = [
-    "AdaptiveSampling",
-    "Clarify",
-    "Debate",
-    "Resample",
-    "RoundContext",
-    "RoundPlan",
-    "Strategy",
-]
+__all__ = ["AdaptiveSampling", "Clarify", "Debate", "Resample", "RoundContext", "RoundPlan", "Strategy"]

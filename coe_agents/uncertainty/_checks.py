@@ -27,9 +27,8 @@ def numbers(values: npt.ArrayLike, name: str) -> FloatArray:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(
-            f'"{name}" must be an array; got rows of different lengths. Pad every row to one length'
-        ) from error
+        message = f'"{name}" must be an array; got rows of different lengths. Pad every row to one length'
+        raise ValueError(message) from error
     if array.dtype.kind not in "biuf":
         raise TypeError(f'"{name}" must hold real numbers; got {array.dtype}. Convert it to floats')
     if array.size == 0:

@@ -22,9 +22,8 @@ class Says(CountingModel):
         counted = super()._generate(messages, stop, run_manager, **options)
         generations = []
         for text in self.texts[: options.get("n", 1)]:
-            tokens = [
-                {"token": t, "logprob": -n / 10} for n, t in enumerate(self.tokens or re.findall(r"\s*\S+", text), 1)
-            ]
+            said = self.tokens or re.findall(r"\s*\S+", text)
+            tokens = [{"token": token, "logprob": -n / 10} for n, token in enumerate(said, 1)]
             info = {"logprobs": {"content": tokens}, "finish_reason": self.finish}
             generations.append(ChatGeneration(message=AIMessage(text), generation_info=info))
         return ChatResult(generations=generations, llm_output=counted.llm_output)
@@ -70,9 +69,7 @@ def test_it_is_asked_for_in_the_same_request_and_only_where_it_is_wanted():
         said = ask("Q?", [agent], answers=short_answers())
         assert said.agents["a"]["confidence"] == (pytest.approx(0.725) if wanted else None)
         assert json.loads(json.dumps(said.data))["agents"]["a"]["token_confidence"] > 0.8
-    calls = [
-        [{**call, "messages": [m.text for m in call["messages"]]} for call in model.calls] for model in (plain, asked)
-    ]
+    calls = [[{**call, "messages": [m.text for m in call["messages"]]} for call in x.calls] for x in (plain, asked)]
     assert len(calls[0]) == len(calls[1]) == 1
     ((instruction, question),) = [each["messages"] for each in calls[0]]
     assert calls[1][0]["messages"] == [f"{instruction}\n\n{STATED_CONFIDENCE}", question]

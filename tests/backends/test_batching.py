@@ -113,10 +113,8 @@ async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, c
     with caplog.at_level(logging.WARNING, logger="coe_agents.backends.generation"):
         assert texts(await together(chat, n=5)) == enough
     n_rows = 5 * len(QUESTIONS)
-    device = chat.load().device
-    assert (
-        f"{device} has too little memory for {n_rows} responses at once; {(n_rows + 1) // 2} are tried" in caplog.text
-    )
+    told = f"{chat.load().device} has too little memory for {n_rows} responses at once; {(n_rows + 1) // 2} are tried"
+    assert told in caplog.text
     sizes.limit = 0
     with pytest.raises(torch.OutOfMemoryError):
         await request(chat, QUESTIONS[0], 1, n=4)

@@ -15,14 +15,8 @@ from coe_agents.tinyworld import model_folder
 SIZES = {"vocab_size": 100, "hidden_size": 32, "num_attention_heads": 2}
 LAYERS = SIZES | {"intermediate_size": 64, "num_key_value_heads": 1}
 GEMMA = {**LAYERS, "num_hidden_layers": 6, "head_dim": 16, "sliding_window": 8}
-FALCON = {
-    **LAYERS,
-    "num_hidden_layers": 2,
-    "mamba_d_ssm": 32,
-    "mamba_n_heads": 4,
-    "mamba_d_head": 8,
-    "mamba_d_state": 8,
-}
+MAMBA = {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8}
+FALCON = {**LAYERS, **MAMBA, "num_hidden_layers": 2}
 MODELS = {
     "learned positions": ("GPT2LMHeadModel", "GPT2Config", {**SIZES, "num_hidden_layers": 2}),
     "a sliding window": ("Gemma3ForCausalLM", "Gemma3TextConfig", GEMMA),

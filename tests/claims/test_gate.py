@@ -15,9 +15,7 @@ SAID = {
 
 
 def responses(said):
-    return [
-        create_response(name, text, index=index) for name, texts in said.items() for index, text in enumerate(texts)
-    ]
+    return [create_response(name, text, index=i) for name, texts in said.items() for i, text in enumerate(texts)]
 
 
 def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
@@ -82,9 +80,8 @@ class Counting:
 
 def long_text(n, seed):
     names = np.random.default_rng(seed).integers(1000, size=(n, 6))
-    return " ".join(
-        f"Person{a} met person{b} in town{c} and bought thing{d} for {e} or {f}." for a, b, c, d, e, f in names
-    )
+    form = "Person{} met person{} in town{} and bought thing{} for {} or {}."
+    return " ".join(form.format(*each) for each in names)
 
 
 def test_many_questions_are_one_pass():

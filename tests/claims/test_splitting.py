@@ -67,9 +67,8 @@ def test_a_model_states_the_claims_of_each_text_and_is_asked_once_for_each():
 )
 def test_an_invalid_reply_is_an_error_of_its_text_alone(reply, message):
     forms = [{"about": "Smith", "reply": reply}, {"about": "Ada", "reply": {"claims": [{"sentence": 1, "text": "A."}]}}]
-    failed, found, empty = ChatClaims(StructuredModel(responses=[""], shown=[], forms=forms)).split(
-        [TEXT, "Ada is so.", ""]
-    )
+    claims = ChatClaims(StructuredModel(responses=[""], shown=[], forms=forms))
+    failed, found, empty = claims.split([TEXT, "Ada is so.", ""])
     assert isinstance(failed, InvalidReplyError)
     assert message in str(failed)
     assert [claim.text for claim in found] == ["A."]

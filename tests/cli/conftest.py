@@ -44,9 +44,7 @@ def calls():
             yield row(f"q{i}", agent, text="", calls=proposed, tools=[tool]) | {"correct": agent == "a"}
 
 
-LINE = lines(
-    [{"question": "What is the capital of France?", "references": ["Paris"], "id": "1", "context": "Ann did."}]
-)
+LINE = lines([{"question": "What is the capital of France?", "references": ["Paris"], "id": "1", "context": "Ann."}])
 SQUAD = {"id": "1", "question": "Who?", "answers": [{"text": "Ann"}], "is_impossible": False}
 TRIVIAQA = {"Value": "Ann", "Aliases": ["Ann"], "NormalizedAliases": ["ann"]}
 SAMPLES = group(80, n_samples=2)

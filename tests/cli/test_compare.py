@@ -23,9 +23,8 @@ def test_plain_sentences_come_first_and_differences_are_paired(runs):
     done = run("compare", *runs)
     first, second, *_ = done.stdout.splitlines()
     assert first == "plain answers 100.0% and is wrong in 25.0% of its answers."
-    assert second.startswith(
-        "careful answers 75.0% and is wrong in 0.0% of its answers. It takes 1.00 times the tokens."
-    )
+    careful = "careful answers 75.0% and is wrong in 0.0% of its answers. It takes 1.00 times the tokens."
+    assert second.startswith(careful)
     assert "Beyond chance on the 20 questions of both, it answers fewer and it has a lower risk." in second
     assert "-0.250" in done.stdout
 

@@ -16,9 +16,7 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
 
 
 def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(tmp_path):
-    done = run(
-        "evaluate", "--dataset", "tinyworld", "--limit", "2", "--p-false", "--out", str(tmp_path / "r"), "--json"
-    )
+    done = run("evaluate", "--dataset", "tinyworld", "--limit", 2, "--p-false", "--out", tmp_path / "r", "--json")
     figures = json.loads(done.stdout)
     assert "p_false" in figures["scores"]
     assert figures["details"]["absent"]["verbal_confidence"] == 2

@@ -68,9 +68,8 @@ def test_a_damaged_file(made, tmp_path, monkeypatch, command, drawn):
     intact = run(*command.split(), code=None)
     assert intact.returncode != 2, intact.stderr
     named = [made / word for word in command.split() if (made / word).exists()]
-    files = [
-        each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path]) if each.stat().st_size
-    ]
+    all_files = [each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    files = [file for file in all_files if file.stat().st_size]
     assert files
     for path in files:
         for number in range(FEW, ALL) if drawn == "all" else range(FEW):

@@ -91,10 +91,8 @@ def test_a_calibration_of_a_run_records_how_its_agents_were_asked(tmp_path):
     with served(("Paris",)) as server:
         path = config(tmp_path, AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."'))
         run("sample", "--dataset", data, "--config", str(path), "--limit", 12, "--out", out)
-    assert json.loads((out / SETTINGS).read_bytes())["judged"] == {
-        "clusterer": "tinyworld",
-        "correctness": "reference_or_label",
-    }
+    judged = json.loads((out / SETTINGS).read_bytes())["judged"]
+    assert judged == {"clusterer": "tinyworld", "correctness": "reference_or_label"}
     run("calibrate", out, "--risk", 0.5, "--out", policy)
     saved = json.loads(policy.read_bytes())
     assert saved["prompt"] == ""

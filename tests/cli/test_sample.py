@@ -9,6 +9,7 @@ from coe_agents.config.schema import load_config
 from coe_agents.evaluation.samples.store import SAMPLES, SETTINGS
 from tests.cli.command import run
 from tests.configurations import table
+from tests.evaluation.invented import write
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 
@@ -25,9 +26,7 @@ def config(folder, *agents, clusterer=TINYWORLD, max_coe=0.7, otherwise="abstain
 
 
 def questions(folder, *records):
-    path = folder / "data.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return str(path)
+    return str(write(folder / "data.jsonl", records))
 
 
 def lines(folder):

@@ -66,9 +66,7 @@ JUDGE = '[judge]\nprovider = "openai"\nmodel = "[j]"\nbase_url = "{url}"\napi_ke
 def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
     def answer(body):
         said = body["messages"][-1]["content"]
-        return completion(
-            "Correct." if "Question 1?" in said else "incorrect" if "Question 2?" in said else "Who knows"
-        )
+        return completion("Correct." if "Question 1?" in said else "incorrect" if "Question 2?" in said else "Hm")
 
     monkeypatch.setenv("PLANTED", KEY)
     with answering(answer) as server:
@@ -121,9 +119,8 @@ def test_drift_judges_as_the_policy_was_calibrated_and_names_another_criterion(t
 def test_what_cannot_be_judged_is_counted(tmp_path):
     samples = [row(f"q{i}", agent, references=["Paris"]) for i in range(40) for agent in "ab"]
     plain = [row(f"plain {i}", agent, references=[]) for i in range(3) for agent in "ab"]
-    silent = [
-        row(f"silent {i}", agent, text="", error="down", references=["Paris"]) for i in range(2) for agent in "ab"
-    ]
+    down = {"text": "", "error": "down", "references": ["Paris"]}
+    silent = [row(f"silent {i}", agent, **down) for i in range(2) for agent in "ab"]
     path, policy = write(tmp_path / "s.jsonl", [*samples, *plain, *silent]), tmp_path / "policy.json"
     done = run("calibrate", path, "--risk", 0.2, "--out", policy)
     assert "3 questions without a verdict were skipped." in done.stdout

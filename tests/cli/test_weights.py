@@ -50,10 +50,7 @@ def test_weights_need_no_labels_and_the_graph_reads_them(tmp_path):
     ("texts", "told"),
     [
         # right is "r": the odd one out is always right
-        (
-            {"a": "xyxyxyxy", "b": "xyxyxyxr", "c": "rrrrrrrr"},
-            "The best model, c (right in 100.0%), is the odd one out",
-        ),
+        ({"a": "xyxyxyxy", "b": "xyxyxyxr", "c": "rrrrrrrr"}, "best model, c (right in 100.0%), is the odd one out"),
         # b and c agree with a by turns, and where all three differ, a is right
         ({"a": "rrrrrrrr", "b": "rrxyvwxy", "c": "klrrklmn"}, "They help"),
     ],

@@ -10,9 +10,7 @@ INFO = ModelInfo(vision=False, function_calling=True, json_output=True, structur
 
 def asking(*, is_stream):
     async def run(kind):
-        client = OpenAIChatCompletionClient(
-            model="g", base_url=BASE_URL, api_key="none", model_info=INFO, max_retries=0
-        )
+        client = OpenAIChatCompletionClient(model="g", base_url=BASE_URL, api_key="x", model_info=INFO, max_retries=0)
         asked = [UserMessage(content=QUESTIONS[kind], source="user")]
         options = {"tools": [FunctionTool(pay, description="Pays somebody.")]} if kind == "call" else {}
         options |= {"json_output": Place} if kind == "structured" else {}

@@ -34,11 +34,9 @@ def agent(kind):
     PAID.clear()
     made = create_agent(MODEL, [pay] if kind == "call" else [], **options)
     result = made.invoke({"messages": [("user", QUESTIONS[kind])]})
-    return (
-        repr(result["structured_response"])
-        if kind == "structured"
-        else "; ".join([*PAID, said(result["messages"][-1])])
-    )
+    if kind == "structured":
+        return repr(result["structured_response"])
+    return "; ".join([*PAID, said(result["messages"][-1])])
 
 
 report("langchain-openai", **{"whole": whole, "stream": stream, "`create_agent`": agent})

@@ -8,9 +8,8 @@ def complete(kind, **options):
     options |= {"tools": [PAY]} if kind == "call" else {}
     options |= {"response_format": Place} if kind == "structured" else {}
     asked = [{"role": "user", "content": QUESTIONS[kind]}]
-    return litellm.completion(
-        model="openai/g", api_base=BASE_URL, api_key="none", messages=asked, num_retries=0, **options
-    )
+    options |= {"api_base": BASE_URL, "api_key": "none", "num_retries": 0}
+    return litellm.completion(model="openai/g", messages=asked, **options)
 
 
 def whole(kind):

@@ -53,6 +53,5 @@ def responses_stream(kind):
         return of_responses(events.get_final_response(), kind)
 
 
-report(
-    "openai", **{"chat": whole, "chat, stream": stream, "responses": responses, "responses, stream": responses_stream}
-)
+of_responses_api = {"responses": responses, "responses, stream": responses_stream}
+report("openai", **{"chat": whole, "chat, stream": stream, **of_responses_api})

@@ -54,9 +54,8 @@ def ask(address, script, folder):
         command = [folder / "bin" / "python", FOLDER / f"ask_{script}.py", address]
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     own = {"OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": os.environ.get("HOME", "/tmp")}
-    done = subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, check=False, timeout=600, env=kept | own
-    )
+    env = kept | own
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=600, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

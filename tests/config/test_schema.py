@@ -10,9 +10,7 @@ from tests.configurations import table
 GOOD = "\n".join(
     [
         table("[agents]", name="a", provider="tinyworld", model="tiny-llama"),
-        table(
-            "[agents]", name="b", provider="openai", model="served", base_url="http://127.0.0.1:9/v1", temperature=0.7
-        )
+        table("[agents]", name="b", provider="openai", model="m", base_url="http://127.0.0.1:9/v1", temperature=0.7)
         + table("agents.options", timeout=5),
         table("clusterer", kind="normalized"),
         table("policy", kind="regime", aleatoric_threshold=0.5, epistemic_threshold=0.3)
@@ -47,11 +45,7 @@ MISTAKES = [
     ("max_rounds = 2", "min_agents = 3", '26: graph.min_agents: "min_agents" must be an integer in [1, 2]'),
     ("max_rounds = 2", "[graph.adaptive]\nstart = 0", "27: graph.adaptive.start"),
     ("max_rounds = 2", '[escalation]\nkind = "arbiter"\nmodel = "./x"', '28: escalation.model: the folder "./x" does'),
-    (
-        "max_rounds = 2",
-        '[judge]\nprovider = "tinyworld"\nmodel = "gpt"',
-        '28: judge.model: "model" of the judge must be',
-    ),
+    ("max_rounds = 2", '[judge]\nprovider = "tinyworld"\nmodel = "x"', '28: judge.model: "model" of the judge must be'),
 ]
 
 
@@ -77,7 +71,7 @@ def test_a_key_in_place_of_its_name_is_not_shown(tmp_path):
 
 
 KEY = "sk-planted-0123456789"
-IN_FIELDS = {'"served"': f'"m"\napi_key = "{KEY}"', '"normalized"': '"entailmnt"', "= 0.7": "= -1", "= 0.5": "= -1"}
+IN_FIELDS = {'"m"': f'"m"\napi_key = "{KEY}"', '"normalized"': '"entailmnt"', "= 0.7": "= -1", "= 0.5": "= -1"}
 IN_OBJECTS = {'"openai"': '"opnai"', '"tiny-llama"': '"none"', '"normalized"': '"none:Such"'}
 IN_OBJECTS |= {'"regime"': '"calibrated"\npath = "none.json"', "aleatoric_threshold = 0.5\n": ""}
 IN_OBJECTS |= {"epistemic_threshold = 0.3\n": "", '[policy.actions]\nconflict = "escalate"\n': ""}

@@ -70,11 +70,8 @@ async def test_the_router_takes_the_label_of_the_group(models, form):
         result = await run(form, router)
         routed = result["model_route"]
         assert routed.probabilities == group.decide(result["messages"][0], _question(router))["route"]["probabilities"]
-        assert (
-            result["messages"][-1].text
-            == routed.choice
-            == (label or max(routed.probabilities, key=routed.probabilities.get))
-        )
+        expected = label or max(routed.probabilities, key=routed.probabilities.get)
+        assert result["messages"][-1].text == routed.choice == expected
     with pytest.raises(GroupUnavailableError):
         await run(form, ModelRouterMiddleware(choices=choices, instructions="?", classifier=CoEDecisionModel([dead()])))
 

@@ -14,23 +14,18 @@ from coe_agents.doctor import diagnosis
 from coe_agents.doctor.diagnosis import examine
 from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
-from tests.cli.test_sample import AGENT, proposing
+from tests.cli.test_sample import AGENT, config, proposing
 from tests.servers import Served, answering, running, served
 
-NORMALIZED = '[clusterer]\nkind = "normalized"\n'
-POLICY = '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
 NOBODY = "http://127.0.0.1:9/v1"
 
 
 @pytest.fixture
 def examined(tmp_path):
-    def examined(*urls, clusterer=NORMALIZED, first="", more="", timeout=300.0):
-        agents = "".join(
-            AGENT.format(name=f"agent-{place}", url=url, more=f"seed = 0\noptions = {{ max_retries = 0 }}\n{first}")
-            for place, url in enumerate(urls)
-        )
-        path = tmp_path / "coe.toml"
-        path.write_text(agents + clusterer + POLICY + more)
+    def examined(*urls, clusterer="normalized", first="", more="", timeout=300.0):
+        own = f"seed = 0\noptions = {{ max_retries = 0 }}\n{first}"
+        agents = (AGENT.format(name=f"agent-{place}", url=url, more=own) for place, url in enumerate(urls))
+        path = config(tmp_path, *agents, clusterer=f'kind = "{clusterer}"', max_coe=0.5, more=more)
         return examine(load_config(path), timeout=timeout)
 
     return examined
@@ -66,7 +61,7 @@ def test_a_server_that_ignores_tools_is_a_problem_where_tools_are_configured(exa
         return proposing(*[called] * body.get("n", 1), name="get_weather")
 
     with answering(answer) as server:
-        findings = examined(server.url, clusterer='[clusterer]\nkind = "actions"\n', first='on_greedy = "trust"\n')
+        findings = examined(server.url, clusterer="actions", first='on_greedy = "trust"\n')
         assert examined(server.url, first='on_greedy = "trust"\n').agents["agent-0"].calls_tools is None
     assert findings.agents["agent-0"].calls_tools is calls
     said = [] if calls else ["asked to call a tool, it called none: its server may ignore tools"]

@@ -1,4 +1,3 @@
-import json
 import tempfile
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, report, score
 from coe_agents.testing import TableEntailment
-from tests.evaluation.invented import row
+from tests.evaluation.invented import row, write
 
 NAMES = ("ann", "bob", "cyd", "dan")
 PLAIN = ("x", "y", "z z")
@@ -41,9 +40,7 @@ def samples(draw):
 
 
 def figures_of(folder, rows, *, n_files=1, **options):
-    paths = [folder / f"{number}.samples.jsonl" for number in range(n_files)]
-    for place, path in enumerate(paths):
-        path.write_text("".join(json.dumps(each) + "\n" for each in rows[place::n_files]))
+    paths = [write(folder / f"{place}.samples.jsonl", rows[place::n_files]) for place in range(n_files)]
     with Samples(paths) as found:
         return report(score(found, clusterer=NormalizedMatch(), **options), n_resamples=10)
 
@@ -76,10 +73,8 @@ def test_renaming_agents_and_shuffling_lines_changes_no_figure(rows, permuted, d
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         before = figures_of(folder, rows, **options)
-        for names in (
-            dict(zip(NAMES, permuted, strict=True)),
-            {each: f"{drawn.randint(0, 9)} {each}" for each in NAMES},
-        ):
+        others = {each: f"{drawn.randint(0, 9)} {each}" for each in NAMES}
+        for names in (dict(zip(NAMES, permuted, strict=True)), others):
             lines = [each | {"agent": names[each["agent"]]} for each in rows]
             drawn.shuffle(lines)
             n_files = drawn.randint(1, min(3, len(lines)))

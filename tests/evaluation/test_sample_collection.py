@@ -76,12 +76,10 @@ def test_a_failure_is_a_row_without_text_or_key_and_is_asked_again(tmp_path):
         return await agree(name, question)
 
     lines, store = run(tmp_path, ask, secrets={"sk-0123456789"})
-    failed = [line for line in lines if line["error"] is not None]
-    assert [(line["id"], line["agent"], line["index"], line["text"], line["answer"]) for line in failed] == [
-        ("3", "slow", 0, "", None)
-    ]
-    assert failed[0]["error"] == "RateLimitError: too often with [redacted]. Wait"
-    assert store.error_of(("3", "slow")) == failed[0]["error"]
+    (failed,) = [line for line in lines if line["error"] is not None]
+    assert [failed[key] for key in ("id", "agent", "index", "text", "answer")] == ["3", "slow", 0, "", None]
+    assert failed["error"] == "RateLimitError: too often with [redacted]. Wait"
+    assert store.error_of(("3", "slow")) == failed["error"]
     again, store = run(tmp_path, ask)
     assert asked[12:] == [("3", "slow")]
     assert again == run(tmp_path / "unbroken", agree)[0]

@@ -3,6 +3,7 @@
 import json
 
 from coe_agents.evaluation.origin import DECISIONS, PRICES, SECONDS
+from tests.evaluation.invented import write
 
 
 def step(
@@ -78,13 +79,9 @@ def went_on(*rounds, regime="consensus", adopted=None, question="Which?"):
 def written(folder, rows, *, seconds=None, prices=None):
     """Writes a run: rows by id, each the fields of a `step`, or a text for a failure."""
     folder.mkdir(parents=True)
-    lines = []
-    for name, row in rows.items():
-        held = {"error": row} if isinstance(row, str) else row
-        lines.append({"id": name, "agent": "group", "error": None, **held})
-    (folder / DECISIONS).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    timed = [{"id": name, "seconds": value} for name, value in (seconds or {}).items()]
-    (folder / SECONDS).write_text("".join(json.dumps(line) + "\n" for line in timed))
+    held = {name: {"error": row} if isinstance(row, str) else row for name, row in rows.items()}
+    write(folder / DECISIONS, [{"id": name, "agent": "group", "error": None, **row} for name, row in held.items()])
+    write(folder / SECONDS, [{"id": name, "seconds": value} for name, value in (seconds or {}).items()])
     if prices:
         (folder / PRICES).write_text(json.dumps(prices))
     return folder

@@ -1,11 +1,13 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.algorithm_1 import divergences, epsilon, sampling
-from coe_agents.experiments.ranking import model_accuracy, panels, selective_prediction
+from coe_agents.experiments.experiment import paper_rows
+from coe_agents.experiments.ranking import judge_group, model_accuracy, panels, selective_prediction
 
 SETTING = ScoringSetup(NormalizedMatch())
 LOG2 = math.log(2)
@@ -93,3 +95,39 @@ def test_sampling(asked):
     assert by_column(found, "generations", 4)["U_A"] == pytest.approx(0.5623351 / 2)
     assert by_column(found, "generations", 5)["CoE"] == pytest.approx(LOG2)
     assert by_column(found, "generations", 4)["AUROC of CoE"] is None  # all right
+
+
+def test_what_cannot_be_judged_is_left_out_and_nothing_left_is_an_error(asked):
+    questions = asked({"q1": {"a": "x"}, "q2": {"a": "right"}})
+    unknown = [questions[0].__class__("q0", "?", (), questions[0].responses, ()), questions[1]]
+    found = judge_group(unknown, ["a"], SETTING)
+    assert found.correct.tolist() == [True]
+    with pytest.raises(ValueError, match="all of a, z responded"):
+        judge_group(questions, ["a", "z"], SETTING)
+
+
+def swapped(questions, names):
+    return [
+        replace(each, responses=tuple(said | {"agent": names[said["agent"]]} for said in reversed(each.responses)))
+        for each in reversed(questions)
+    ]
+
+
+@pytest.mark.parametrize("experiment", [selective_prediction, divergences, epsilon])
+def test_names_change_no_row_of_an_experiment(asked, experiment):
+    words = ["right right", "right x", "x x", "x y", "y right"]
+    said = {f"q{i}{j}": {"a": words[i], "b": words[j], "c": words[(i + j) % 5]} for i in range(5) for j in range(5)}
+    questions = asked(said, p_false=0.5)
+    names = {"a": "c", "b": "a", "c": "b"}
+    before = experiment(questions, ["a", "b", "c"], SETTING).rows
+    after = experiment(swapped(questions, names)[::-1], [names[name] for name in "abc"], SETTING).rows
+    for one, other in zip(before, after, strict=True):
+        assert one == pytest.approx(other, abs=1e-12)
+
+
+def test_the_areas_follow_from_the_accuracies_with_two_columns_of_three_models_swapped():
+    columns = ("models", "80%", "90%", "95%", "100%", "paper's AURAC", "metric", "AUROC")
+    for models, a80, a90, a95, a100, area, *_ in paper_rows("selective-prediction", columns):
+        ends = (a80, a95) if models == 2 else (a95, a80)
+        # truncated there, not rounded
+        assert area - 1e-9 <= 0.1 * (ends[0] / 2 + a90 + ends[1] + a100 / 2) < area + 0.00105, (models, area)

@@ -77,9 +77,8 @@ def test_what_is_missing_of_a_part_that_is_given_up_failed(tmp_path):
     ask_all(tmp_path, failing="b")
     with store_in(tmp_path) as store:
         (part,) = parts_of(store)
-    assert [(unit, [row["error"] for row in rows]) for unit, rows in unpack(fail_part(part, "too late"))] == [
-        (["3", "b"], ["too late"])
-    ]
+    ((unit, rows),) = unpack(fail_part(part, "too late"))
+    assert (unit, [row["error"] for row in rows]) == (["3", "b"], ["too late"])
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
@@ -91,10 +90,8 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 
 def test_an_address_where_nobody_listens_is_told_at_once(monkeypatch):
     pytest.importorskip("ray")
-    with (
-        pytest.raises(ConfigurationError, match=r"no Ray cluster can be reached at 127\.0\.0\.1:1"),
-        cluster("127.0.0.1:1"),
-    ):
+    message = r"no Ray cluster can be reached at 127\.0\.0\.1:1"
+    with pytest.raises(ConfigurationError, match=message), cluster("127.0.0.1:1"):
         pass
 
 

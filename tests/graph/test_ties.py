@@ -87,6 +87,5 @@ def test_what_agents_are_called_changes_no_field_of_a_decision(said, is_weighted
         policy = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round", "unknown": "another_round"})
         options = {"clusterer": WithinOne(), "max_rounds": 2, "strategies": {"conflict": "resample"}}
         decisions.append(decide(*agents, policy=policy, **options))
-    assert_equal(
-        told(decisions[0], dict(zip(old, old, strict=True))), told(decisions[1], dict(zip(new, old, strict=True)))
-    )
+    first, second = decisions
+    assert_equal(told(first, dict(zip(old, old, strict=True))), told(second, dict(zip(new, old, strict=True))))

@@ -16,11 +16,8 @@ def test_what_are_no_weights_is_refused():
     for weights in ({}, {"a": 0.0}):
         with pytest.raises(ValueError, match="got none above 0"):
             AgentWeights(weights)
-    for weights, message in (
-        ({"a": -1.0, "b": 1.0}, "of 'a' must .*; got -1.0"),
-        ([1.0], r"got \[1"),
-        ({1: 1.0}, "got {1"),
-    ):
+    negative = {"a": -1.0, "b": 1.0}
+    for weights, message in ((negative, "of 'a' must .*; got -1.0"), ([1.0], r"got \[1"), ({1: 1.0}, "got {1")):
         with pytest.raises((TypeError, ValueError), match=message):
             AgentWeights(weights)
 

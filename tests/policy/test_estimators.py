@@ -28,11 +28,8 @@ def statistics(tmp_path):
 
 def said(*texts, **fields):
     """One question; each argument is what one agent says, answer by answer."""
-    return [
-        row("q", f"agent-{i}", index, text, **fields)
-        for i, own in enumerate(texts)
-        for index, text in enumerate(own.split())
-    ]
+    split = enumerate(own.split() for own in texts)
+    return [row("q", f"agent-{i}", index, text, **fields) for i, own in split for index, text in enumerate(own)]
 
 
 def values(one):

@@ -113,10 +113,7 @@ def test_regimes_have_safe_defaults_and_thresholds_of_their_own_some_of_which_ar
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: ThresholdPolicy(0.5, otherwise="answer"),
-            '^"otherwise" of ThresholdPolicy .* one of abstain, escalate',
-        ),
+        (lambda: ThresholdPolicy(1, otherwise="answer"), '^"otherwise" of ThresholdPolicy .* one of abstain, escalate'),
         (lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}), "at 'conflict' must be one of answer, abstain"),
         (lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}), "one of consensus, .*, unknown; got 'panic'"),
         (lambda: Decision("guess"), "^\"action\" of a Decision must be one of answer, .*, another_round; got 'guess'"),

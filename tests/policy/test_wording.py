@@ -67,10 +67,8 @@ def test_coe_in_words():
     said = measured(a=["x", "y"], b=["x"])
     # U_A = log(2) / 2, H(3/4, 1/4) = 0.562
     assert coe_in_words(said) == "CoE 0.562"
-    assert (
-        coe_in_words(said, with_parts=True)
-        == "CoE 0.562 (aleatoric 0.347 within models, epistemic 0.216 between models)"
-    )
+    parts = "aleatoric 0.347 within models, epistemic 0.216 between models"
+    assert coe_in_words(said, with_parts=True) == f"CoE 0.562 ({parts})"
     other = replace(said, divergence="js", epistemic_scale=2.0)
     assert coe_in_words(other) == "CoE 0.562 under js, rescaled to 0.778,"
     assert coe_in_words(other, with_parts=True) == (

@@ -54,15 +54,7 @@ def basic(password, user="me"):
 
 @pytest.mark.parametrize(
     "authorization",
-    [
-        None,
-        "Bearer ",
-        f"Bearer {KEY}x",
-        f"Token {KEY}",
-        "Bearer \xe9",
-        "Basic %%%",
-        basic("", user=KEY),
-    ],
+    [None, "Bearer ", f"Bearer {KEY}x", f"Token {KEY}", "Bearer \xe9", "Basic %%%", basic("", user=KEY)],
 )
 async def test_without_the_key_nothing_is_shown(authorization):
     headers = {} if authorization is None else {"authorization": authorization.encode("latin-1")}

@@ -66,13 +66,8 @@ async def test_a_caller_who_hangs_up_stops_the_agents():
     async def send(message):
         pass
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/v1/chat/completions",
-        "headers": [(b"host", b"127.0.0.1")],
-        "query_string": b"",
-    }
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "query_string": b""}
+    scope["headers"] = [(b"host", b"127.0.0.1")]
     async with asyncio.timeout(60):
         await app(scope, receive, send)
     assert (agent.n_started, agent.n_ended) == (1, 0)

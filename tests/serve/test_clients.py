@@ -74,8 +74,5 @@ async def test_a_group_is_an_agent_of_another_group(said, action):
         assert (said, sampling["counted"]) == ("Paris", "once")  # its equal responses count once
     else:
         assert answer_kind(said) != "answer"  # a refusal never is
-    seen(
-        "`ChatOpenAI`",
-        f"an agent of another group: {action}",
-        {"answer": "counts once", "abstain": "never counts as an answer"}[action],
-    )
+    shown = {"answer": "counts once", "abstain": "never counts as an answer"}
+    seen("`ChatOpenAI`", f"an agent of another group: {action}", shown[action])

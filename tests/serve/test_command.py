@@ -87,12 +87,8 @@ def test_the_command_behind_a_key(tmp_path):
             assert shown.status_code == 200
         group = get(f"{process.address}/group", auth=("", KEY)).json()
         assert (group["model"], group["is_toy"], len(group["examples"])) == ("tinyworld", True, 5)
-        events = httpx.post(
-            f"{process.address}/events",
-            json={"question": "What is the capital of Australia?"},
-            auth=("", KEY),
-            timeout=120,
-        ).text
+        asked = {"question": "What is the capital of Australia?"}
+        events = httpx.post(f"{process.address}/events", json=asked, auth=("", KEY), timeout=120).text
         assert '"action": "abstain"' in events
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(60) == 0

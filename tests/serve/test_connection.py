@@ -32,12 +32,10 @@ def test_a_head_without_end_is_refused(part):
     with serving(create_group(*AGREEING), key="k") as address, connected(address) as caller:
         caller.sendall(HEAD + (b"x: " if part.startswith(b"a") else b""))
         n_sent = 0
-        try:
+        with suppress(OSError):
             for _ in range(1000):
                 caller.sendall(part)
                 n_sent += 1
-        except OSError:
-            pass
         assert n_sent < 1000  # not 10 MB
 
 
@@ -98,11 +96,9 @@ def test_a_caller_who_does_not_read_is_dropped(monkeypatch):
 
 def receive_all(caller):
     received = bytearray()
-    try:
+    with suppress(ConnectionError, TimeoutError):
         while part := caller.recv(1 << 20):
             received += part
-    except (ConnectionError, TimeoutError):
-        pass
     return received
 
 

@@ -42,9 +42,7 @@ async def test_the_events_of_the_graph_and_then_the_decision_with_who_said_what(
 
 
 async def test_a_key_in_an_error_of_a_server_between_is_not_shown():
-    error = ConnectionError(
-        "401: Incorrect API key provided: sk-proj-abcd1234EFGH5678; Authorization: Bearer abcd1234EFGH"
-    )
+    error = ConnectionError("Incorrect API key provided: sk-proj-abcd1234EFGH5678; Authorization: Bearer abcd1234EFGH")
     _, response = await ask(create_group(["Paris"], ["Paris"], error))
     assert "Incorrect API key provided: [redacted]" in response.text
     assert not any(part in response.text for part in ("abcd1234", "EFGH5678"))

@@ -58,11 +58,7 @@ def test_a_lower_budget_would_loosen_an_adaptive_group():
 
 @pytest.mark.parametrize(
     ("coe", "action"),
-    [
-        ({}, "answer"),
-        ({"max_coe": 0.44}, "abstain"),
-        ({"epistemic_threshold": 0.21}, "abstain"),
-    ],
+    [({}, "answer"), ({"max_coe": 0.44}, "abstain"), ({"epistemic_threshold": 0.21}, "abstain")],
 )
 async def test_the_gate_of_one_request(coe, action):
     reply = (await complete(create_group(*HALF), coe=coe)).json()

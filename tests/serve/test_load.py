@@ -43,9 +43,8 @@ async def test_200_at_once_with_failing_agents_are_all_answered_and_none_mixed()
 async def test_memory_is_flat_over_500_requests(tmp_path):
     """Answers, refusals, streams, events, limits of all kinds, and requests that are refused."""
     asked = body_of(model="coe")
-    posts = [
-        ("/v1/chat/completions", asked | more) for more in ({}, {"stream": True}, {"coe": {"max_coe": 0.1}}, {"n": 2})
-    ]
+    fields = ({}, {"stream": True}, {"coe": {"max_coe": 0.1}}, {"n": 2})
+    posts = [("/v1/chat/completions", asked | more) for more in fields]
     posts.append(("/events", {"question": "What is the capital?"}))
     file, sizes = tmp_path / "coe.toml", []
     with running(Served(("Paris", "It is Paris.", "Lyon"))) as model:

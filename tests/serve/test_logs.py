@@ -15,18 +15,11 @@ KEY = "planted-key-0123456789"
 
 
 @pytest.fixture
-def log():
+def log(caplog, monkeypatch):
     """The log as the command writes it, from the first level on."""
-    written, handler = io.StringIO(), logging.StreamHandler()
-    handler.setStream(written)
-    handler.setFormatter(SafeFormatter("%(name)s %(levelname)s %(message)s"))
-    root = logging.getLogger()
-    former = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    yield written
-    root.removeHandler(handler)
-    root.setLevel(former)
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(caplog.handler, "formatter", SafeFormatter("%(name)s %(levelname)s %(message)s"))
+    return caplog
 
 
 async def test_a_line_for_each_request(log):
@@ -34,7 +27,7 @@ async def test_a_line_for_each_request(log):
         await client.post("/v1/chat/completions", json=body_of())
         await client.get("/v1/models?key=secret")
         await client.get("/v1/secret")
-    lines = [line for line in log.getvalue().splitlines() if line.startswith("coe_agents.serve INFO")]
+    lines = [line for line in log.text.splitlines() if line.startswith("coe_agents.serve INFO")]
     assert lines[0].startswith("coe_agents.serve INFO POST /v1/chat/completions 200 0.")
     assert lines[0].endswith(" action abstain regime conflict coe 1.099")
     assert "GET /v1/models 200" in lines[1]
@@ -54,7 +47,7 @@ async def test_no_question_response_or_key_is_logged(log):
                 client.post("/events", json={"question": "What is planted?"}),
                 client.get("/group", headers={"authorization": f"Bearer {KEY}x"}),
             )
-    shown = log.getvalue()
+    shown = log.text
     assert "POST /events 200" in shown
     assert "RuntimeError" in shown  # the kind of a failure, and where
     assert "test_event_stream.py" in shown
@@ -69,9 +62,9 @@ async def test_a_fault_of_the_server_itself_is_a_500_without_its_message(log):
     async with client_of(replace(create_group(*AGREEING), examples=(Unprintable(),))) as client:
         response = await client.get("/group")
     assert (response.status_code, response.json()["error"]["type"]) == (500, "server_error")
-    assert "coe_agents.serve ERROR TypeError\n" in log.getvalue()
-    assert "coe_agents.serve INFO GET /group 500" in log.getvalue()
-    assert "planted" not in response.text + log.getvalue()
+    assert "coe_agents.serve ERROR TypeError\n" in log.text
+    assert "coe_agents.serve INFO GET /group 500" in log.text
+    assert "planted" not in response.text + log.text
 
 
 def test_messages_of_other_packages_are_not_shown():
@@ -95,5 +88,5 @@ def test_a_warning_is_logged_by_its_kind_and_place_alone(log, capsys):
         warnings.simplefilter("always")
         warnings.showwarning = log_warning
         warnings.warn("expected a number, got input_value='Canberra'", UserWarning, stacklevel=1)
-    assert re.fullmatch(r"coe_agents.serve WARNING UserWarning at \S+test_logs.py:\d+\n", log.getvalue())
+    assert re.fullmatch(r"coe_agents.serve WARNING UserWarning at \S+test_logs.py:\d+\n", log.text)
     assert capsys.readouterr().err == ""

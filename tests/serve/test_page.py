@@ -163,9 +163,8 @@ def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
         ask(tab)
         assert everything(tab, "#answer :is(code, li)") == ["first", "first(2)\n", "one & more"]
         assert "<img src=x onerror=alert(1)> [here](javascript:alert(1)) [picture: seen]" in seen(tab, "#answer p")
-        assert tab.run("[...document.querySelectorAll('#answer a')].map((link) => link.href)") == [
-            "https://example.org/?q=1"
-        ]
+        links = tab.run("[...document.querySelectorAll('#answer a')].map((link) => link.href)")
+        assert links == ["https://example.org/?q=1"]
         tab.run("document.querySelector('#answer .code-block button').click()")
         tab.wait("window.copied === 'first(2)\\n'")
         tab.run("document.querySelector('#tools button').click()")

@@ -41,9 +41,8 @@ async def test_a_stream_has_the_same_response_at_its_end():
         lines = (await respond(create_group(*said), stream=True)).text.splitlines()
         events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
         assert [event["sequence_number"] for event in events] == [*range(len(events))]
-        assert [line.removeprefix("event: ") for line in lines if line.startswith("event: ")] == [
-            event["type"] for event in events
-        ]
+        named = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
+        assert named == [event["type"] for event in events]
         assert (events[0]["type"], events[-1]["type"]) == ("response.created", "response.completed")
         deltas = [event["delta"] for event in events if event["type"] == f"response.{kind}.delta"]
         assert "".join(deltas).startswith(text)

@@ -87,10 +87,8 @@ async def test_a_call_that_is_required_is_given_or_refused(choice):
     assert (given["message"]["content"], given["finish_reason"]) == (None, "tool_calls")
     shown = [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]]
     assert shown == (["log", "pay"] if choice == "required" else ["pay"])
-    assert agents[0].requests[0]["messages"][0] == {
-        "role": "system",
-        "content": "Reply by calling a tool, not with a text.",
-    }
+    instruction = {"role": "system", "content": "Reply by calling a tool, not with a text."}
+    assert agents[0].requests[0]["messages"][0] == instruction
     refused = (await complete(create_group(*AGREEING), tools=[PAY], tool_choice=choice)).json()
     assert "call nothing, and the request requires a call" in refused["choices"][0]["message"]["refusal"]
 

@@ -17,7 +17,7 @@ from tests.serving.server import ROOT, SERVED
 pytestmark = pytest.mark.slow
 FRANCE, JAPAN = "What is the capital of France?", "What is the capital of Japan?"
 AUSTRALIA, BOOKING = "What is the capital of Australia?", "Book Canberra, Australia."
-PYTHON, JAVASCRIPT, MCP, A2A = "Python SDK", "JavaScript SDK", "MCP client", "A2A agent card"
+PY, JS, MCP, A2A = "Python SDK", "JavaScript SDK", "MCP client", "A2A agent card"
 MODES = ["values", "updates", "messages-tuple", "events", "custom", "debug", "tasks", "checkpoints"]
 APPROVE = {"resume": {"decisions": [{"type": "approve"}]}}
 PAY_NINA, PAY_IVAN = "Send Nina 60 euros.", "Please pay Ivan the sum of 75 euros."
@@ -32,9 +32,9 @@ def test_every_graph_has_its_schemas(client):
     found = {one["graph_id"]: client.assistants.get_schemas(one["assistant_id"]) for one in served}
     whole = [name for name, one in found.items() if one["input_schema"] and one["output_schema"]]
     assert len(whole) == len(SERVED["graphs"])
-    seen(PYTHON, "schemas of input and output", f"there for {len(whole)} of {len(SERVED['graphs'])} graphs")
+    seen(PY, "schemas of input and output", f"there for {len(whole)} of {len(SERVED['graphs'])} graphs")
     assert {name for name, one in found.items() if not one["context_schema"]} == {"council"}
-    seen(PYTHON, "schemas of the context", "there for all graphs but `council`, which takes none")
+    seen(PY, "schemas of the context", "there for all graphs but `council`, which takes none")
 
 
 def test_a_second_question_is_answered_as_if_it_were_the_first(client):
@@ -43,7 +43,7 @@ def test_a_second_question_is_answered_as_if_it_were_the_first(client):
     second = client.runs.wait(thread, "gated_answer", input=human(JAPAN))["decision"]
     alone = client.runs.wait(None, "gated_answer", input=human(JAPAN))["decision"]
     assert (second["action"], second["coe"]) == (alone["action"], alone["coe"]) == ("answer", 0.0)
-    seen(PYTHON, "a second question on a thread", "answered, CoE 0.000, as alone")
+    seen(PY, "a second question on a thread", "answered, CoE 0.000, as alone")
 
 
 def test_a_context_of_a_run_and_of_an_assistant(client):
@@ -56,7 +56,7 @@ def test_a_context_of_a_run_and_of_an_assistant(client):
     ]
     client.assistants.delete(bold)
     assert [state["decision"]["action"] for state in states] == ["abstain", "answer", "answer"]
-    seen(PYTHON, '`context={"max_coe": 0.9}` of a run, and of an assistant', "the threshold is used")
+    seen(PY, '`context={"max_coe": 0.9}` of a run, and of an assistant', "the threshold is used")
 
 
 def test_an_unknown_key_of_a_context_is_refused(client):
@@ -68,13 +68,13 @@ def test_an_unknown_key_of_a_context_is_refused(client):
             refused()
         assert error.value.response.status_code == 422
         assert "got 'max_co'" in error.value.response.json()["detail"]
-    seen(PYTHON, '`context={"max_co": 0.9}` of a run, and of an assistant', "422, which names the key")
+    seen(PY, '`context={"max_co": 0.9}` of a run, and of an assistant', "422, which names the key")
 
 
 def test_what_a_run_says_that_fails_reaches_the_client(client):
     with pytest.raises(Exception, match="without a checkpointer it could not be resumed"):
         client.runs.wait(None, "escalation_to_person", input={"question": AUSTRALIA})
-    seen(PYTHON, "a graph that asks a person, without a thread", "the error says to pass a thread")
+    seen(PY, "a graph that asks a person, without a thread", "the error says to pass a thread")
 
 
 def test_every_stream_mode(client):
@@ -83,7 +83,7 @@ def test_every_stream_mode(client):
         parts = list(client.runs.stream(thread, "gated_answer", input=human(FRANCE), stream_mode=mode))
         assert len(parts) > 1
         assert "error" not in {part.event for part in parts}
-    seen(PYTHON, f"streams: {', '.join(MODES)}", "all hold")
+    seen(PY, f"streams: {', '.join(MODES)}", "all hold")
 
 
 def test_a_person_decides_on_a_tool_call(client):
@@ -95,7 +95,7 @@ def test_a_person_decides_on_a_tool_call(client):
     assert client.threads.get(thread)["status"] == "interrupted"
     state = client.runs.wait(thread, "gated_tools_agent", command=APPROVE)
     assert state["messages"][-1]["content"] == "Booked: Canberra, Australia."
-    seen(PYTHON, 'resume of a gated tool call with "approve", then with a decision', "asked again, then the tool runs")
+    seen(PY, 'resume of a gated tool call with "approve", then with a decision', "asked again, then the tool runs")
 
 
 def test_a_message_is_typed_instead_of_a_decision(client):
@@ -105,7 +105,7 @@ def test_a_message_is_typed_instead_of_a_decision(client):
     assert [message["type"] for message in messages[:4]] == ["human", "ai", "tool", "human"]
     assert messages[2]["content"].startswith("book_flight was not run: the user wrote another message")
     assert client.threads.get(thread)["status"] == "idle"
-    seen(PYTHON, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
+    seen(PY, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
 
 
 def streamed(client, thread, **given):
@@ -122,7 +122,7 @@ def test_a_call_that_the_council_agrees_on_runs_once(client):
     assert state["messages"][2]["content"] == "Paid 60 euros to Nina."
     assert (state["council"]["action"], state["council"]["decided_by"]) == ("answer", "group")
     assert client.threads.get(thread)["status"] == "idle"
-    seen(PYTHON, "`council`: a call that all models propose", "the tool runs once")
+    seen(PY, "`council`: a call that all models propose", "the tool runs once")
 
 
 def test_a_person_edits_a_contested_argument_and_nobody_is_asked_again(client):
@@ -146,18 +146,14 @@ def test_a_person_edits_a_contested_argument_and_nobody_is_asked_again(client):
     # the driver and both members; then the driver alone, once, which reads what the tool returned
     assert (n_asked, n_asked_after) == (3, 1)
     assert client.threads.get(thread)["status"] == "idle"
-    seen(
-        PYTHON,
-        "`council`: a person edits the contested argument",
-        "the tool runs once, as edited; nobody is asked again",
-    )
+    seen(PY, "`council`: a person edits the contested argument", "the tool runs once, as edited; nobody is asked again")
 
 
 def test_a_chain_takes_and_gives_messages(client):
     result = client.runs.wait(None, "sequential_agents", input=human("What is the chemical symbol for palladium?"))
     assert [message["type"] for message in result["messages"]] == ["human", "ai"]
     assert result["messages"][-1]["content"].count("\n") == len(result["steps"]) - 1
-    seen(PYTHON, "`sequential_agents` with messages", "each step in the last message")
+    seen(PY, "`sequential_agents` with messages", "each step in the last message")
 
 
 def call_mcp(server, method, **parameters):
@@ -214,11 +210,8 @@ def test_no_text_of_a_withheld_answer_reaches_mcp_or_a2a(server, client):
         assert "confident of different answers" in said
         assert "confident of different answers" in task
         assert not [word for word in ("Canberra", "Sydney") if word in said + replied.text]
-    seen(
-        "MCP client, A2A client",
-        f"an abstention of {', '.join(f'`{name}`' for name in answering)}",
-        "why, and no answer",
-    )
+    graphs = ", ".join(f"`{name}`" for name in answering)
+    seen("MCP client, A2A client", f"an abstention of {graphs}", "why, and no answer")
 
 
 @pytest.mark.clients
@@ -232,28 +225,24 @@ def test_the_javascript_sdk(server):
     found = json.loads(done.stdout)
     assert found["answer"] == "Paris, I believe."
     assert found["second"] == ["answer", 0.0]
-    seen(JAVASCRIPT, "a second question on a thread", "answered, CoE 0.000, as alone")
+    seen(JS, "a second question on a thread", "answered, CoE 0.000, as alone")
     assert found["context"] == ["abstain", "answer"]
-    seen(JAVASCRIPT, "`context: { max_coe: 0.9 }`", "the threshold is used")
+    seen(JS, "`context: { max_coe: 0.9 }`", "the threshold is used")
     assert "422" in found["misspelt"]
     assert "got 'max_co'" in found["misspelt"]
-    seen(JAVASCRIPT, "`context: { max_co: 0.9 }`", "422, which names the key")
+    seen(JS, "`context: { max_co: 0.9 }`", "422, which names the key")
     assert list(found["modes"]) == MODES
     assert min(found["modes"].values()) > 1
-    seen(JAVASCRIPT, f"streams: {', '.join(MODES)}", "all hold")
+    seen(JS, f"streams: {', '.join(MODES)}", "all hold")
     assert found["buttons"][:3] == ["approve", "edit", "reject"]
     assert found["again"].startswith("**Your last reply could not be used")
     assert found["approved"] == "Booked: Canberra, Australia."
-    seen(
-        JAVASCRIPT,
-        'resume of a gated tool call with "approve", then with a decision',
-        "asked again, then the tool runs",
-    )
+    seen(JS, 'resume of a gated tool call with "approve", then with a decision', "asked again, then the tool runs")
     assert found["typed"][:4] == ["human", "ai", "tool", "human"]
     assert found["closed"].startswith("book_flight was not run")
-    seen(JAVASCRIPT, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
+    seen(JS, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
     assert found["candidates"].startswith("1. The capital of Australia is Canberra. (")
     assert found["decided"] == ["person", "The capital of Australia is Canberra."]
-    seen(JAVASCRIPT, "an escalation, approved", "candidates in the form; decided by the person")
+    seen(JS, "an escalation, approved", "candidates in the form; decided by the person")
     assert found["chain"] == ["human", "ai"]
-    seen(JAVASCRIPT, "`sequential_agents` with messages", "each step in the last message")
+    seen(JS, "`sequential_agents` with messages", "each step in the last message")

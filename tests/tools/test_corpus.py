@@ -29,9 +29,8 @@ def test_the_training_documents_are_those_of_the_shipped_models(model):
     without = [corpus.document(first) for _ in range(500)]
     about = [corpus.document_with_tools(second) for _ in range(500)]
     plain = [(document.turns, document.reply) for document in without]
-    assert (
-        digest((plain, [(document.turns, document.reply, document.tools) for document in about])) == TRAINED_ON[model]
-    )
+    with_tools = [(document.turns, document.reply, document.tools) for document in about]
+    assert digest((plain, with_tools)) == TRAINED_ON[model]
     assert not any(document.tools for document in without)
 
 

@@ -78,9 +78,8 @@ def test_vanuatu_is_not_answered_though_all_responses_are_equal(url):
     assert (decision["action"], decision["answer"], decision["coe"]) == ("abstain", None, None)
     assert "its temperature has no effect" in decision["reason"]
     said = decision["failed_agents"]["tiny-llama"]
-    assert said.startswith(
-        f"IgnoredTemperatureError: the temperature of 1 has no effect at {url}: 5 responses are equal"
-    )
+    told = f"IgnoredTemperatureError: the temperature of 1 has no effect at {url}: 5 responses are equal"
+    assert said.startswith(told)
     assert "on_greedy" in said
 
 
@@ -88,11 +87,7 @@ def test_nor_by_a_group_of_three(url):
     decision = decided(agents(url, "tiny-llama", "tiny-mistral", "tiny-qwen2"))
     assert (decision["action"], decision["coe"]) == ("abstain", None)
     assert set(decision["failed_agents"]) == {"tiny-llama", "tiny-mistral", "tiny-qwen2"}
-    seen(
-        "`transformers serve`",
-        "a group whose temperature it ignores",
-        "no answer; an `IgnoredTemperatureError`",
-    )
+    seen("`transformers serve`", "a group whose temperature it ignores", "no answer; an `IgnoredTemperatureError`")
 
 
 def test_it_is_an_agent_where_the_model_is_made_to_sample(url):

@@ -33,10 +33,7 @@ def test_quadrants(aleatoric, epistemic, name):
 
 @pytest.mark.parametrize("name", ["aleatoric", "epistemic", "aleatoric_threshold", "epistemic_threshold"])
 def test_refuses(name):
-    for value, error, message in (
-        (-0.1, ValueError, r"-0.1. Pass nats, such as 0.5$"),
-        ([0.1, 0.2], TypeError, r"\[0.1"),
-    ):
+    for value, error, message in ((-0.1, ValueError, "-0.1. Pass nats, such as 0.5$"), ([0.1], TypeError, r"\[0.1")):
         arguments = {"aleatoric": 0.1, "epistemic": 0.1, **THRESHOLDS, name: value}
         with pytest.raises(error, match=f'^"{name}" must be a number of at least 0; got {message}'):
             regime(arguments.pop("aleatoric"), arguments.pop("epistemic"), **arguments)

@@ -37,11 +37,8 @@ from tests.serve.groups import complete, group_of
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 QUESTION = "What is the capital of France?"
-PAY_NINA, PAY_IVAN, PAY_NOBODY = (
-    "Send Nina 60 euros.",
-    "Please pay Ivan the sum of 75 euros.",
-    "Do not send Bob 9 euros.",
-)
+PAY_NINA, PAY_IVAN = "Send Nina 60 euros.", "Please pay Ivan the sum of 75 euros."
+PAY_NOBODY = "Do not send Bob 9 euros."
 NINA = {"name": "Nina", "amount": 60}
 TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
 """What tinyworld's models find rather true, also after the state of an agent."""
@@ -68,10 +65,8 @@ def local(name: str, **options) -> ChatTransformers:
 
 
 def posted(server: Server, path: str, body: dict) -> dict:
-    data = Request(
-        server.url.removesuffix("/v1") + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urlopen(data) as reply:
+    url = server.url.removesuffix("/v1") + path
+    with urlopen(Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})) as reply:
         return json.loads(reply.read())
 
 
@@ -106,10 +101,8 @@ def test_log_probabilities_are_those_of_transformers(servers, capsys):
             messages = [{"role": "user", "content": fact.question}]
             prompt = loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
             for response in one.sample(request(fact.question))["responses"]:
-                tokens = [
-                    *loaded.tokenizer(response["text"], add_special_tokens=False)["input_ids"],
-                    *loaded.end_tokens,
-                ]
+                spelled = loaded.tokenizer(response["text"], add_special_tokens=False)["input_ids"]
+                tokens = [*spelled, *loaded.end_tokens]
                 if len(tokens) != response["n_tokens"]:  # the model spelled the text with other tokens, or was cut
                     n_recut += 1
                     continue
@@ -138,15 +131,13 @@ def test_all_proposals_of_calls_come_in_one_request_with_log_probabilities(serve
 def test_calls_are_those_of_the_model_in_this_process(servers, name):
     tools = tinyworld_tools()
     loaded, schemas = local(name).load(), [convert_to_openai_tool(tool) for tool in tools]
-    here, there = (
-        model.bind_tools(tools) for model in (local(name, temperature=0.0), chat(servers[name], temperature=0))
-    )
+    here = local(name, temperature=0.0).bind_tools(tools)
+    there = chat(servers[name], temperature=0).bind_tools(tools)
     n_calls = 0
     for question in (PAY_NINA, PAY_IVAN, PAY_NOBODY):
         messages = [{"role": "user", "content": question}]
-        prompt = loaded.tokenizer.apply_chat_template(
-            messages, tools=schemas, add_generation_prompt=True, return_dict=True
-        )
+        form = {"tools": schemas, "add_generation_prompt": True, "return_dict": True}
+        prompt = loaded.tokenizer.apply_chat_template(messages, **form)
         asked = {"model": name, "messages": messages, "tools": schemas}
         assert posted(servers[name], "/tokenize", asked)["tokens"] == prompt["input_ids"]
         ours, theirs = here.invoke(messages), there.invoke(messages)

@@ -142,10 +142,8 @@ def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> Non
     """
     console = create_console()
     n_heads = len(experiment.heads)
-    unbounded = console.options.update(width=10_000)
-    widths = {
-        n: console.measure(_experiment_table(experiment, n), options=unbounded).maximum for n in range(n_heads, 1, -1)
-    }
+    wide = console.options.update(width=10_000)
+    widths = {n: console.measure(_experiment_table(experiment, n), options=wide).maximum for n in range(n_heads, 1, -1)}
     n_shown = next((n for n, width in widths.items() if width <= console.width - 2), 1)
     console.print()
     console.print(Text(clean(experiment.title), style="bold"))

@@ -120,12 +120,9 @@ def fit_gate(
     _require_both(wrong, agents)
     entropies, supports = zip(*[learned_gates.gate_features(rows, weights) for _, rows, _ in known], strict=True)
     support = np.array(supports)
-    values = [
-        learned_gates.confidence_features(each, agents, own) for (each, *_), own in zip(known, support, strict=True)
-    ]
-    read = {
-        name: _standardise(np.array([both[place] for both in values])) for place, name in enumerate(("stated", "token"))
-    }
+    both = zip(known, support, strict=True)
+    values = [learned_gates.confidence_features(each, agents, own) for (each, *_), own in both]
+    read = {name: _standardise(np.array([pair[i] for pair in values])) for i, name in enumerate(("stated", "token"))}
     centre, scale = np.mean(entropies), np.std(entropies) if np.std(entropies) > 1e-9 else 1.0
     (slopes, deviations, terms), intercept = _fit_blocks(
         [

@@ -155,7 +155,8 @@ class Store:
             may_be_kept = unit not in self._kept and is_whole(n_responses, rows)
             must = f'"rows" must be {n_responses or None} of a pending unit, or end in a failure'
             require(may_be_kept, must, (len(rows), unit), "Ask for what `pending_units` returns")
-            lines = b"".join(_line(row) for row in rows)
+            # ASCII, so that an unpaired surrogate from a model is kept, too
+            lines = b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
             added.append((unit, start + len(content), len(lines), _failure(rows)))
             content += lines
         append(self._file, content, path=self.path, sync=True)
@@ -286,8 +287,3 @@ class _Places:
     def error_of(self, unit: Unit) -> str | None:
         found = self._file.execute("SELECT error FROM place WHERE unit = ?", (json.dumps(unit),)).fetchone()
         return None if found is None or found[0] is None else str(json.loads(found[0]))
-
-
-def _line(row: Mapping[str, Any]) -> bytes:
-    # ASCII, so that an unpaired surrogate from a model is kept, too
-    return json.dumps(row, allow_nan=False).encode() + b"\n"

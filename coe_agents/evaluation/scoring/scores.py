@@ -377,9 +377,7 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
     kinds = np.array(scores.kinds, dtype=object)
     if rows_of := {kind: kinds == kind for kind in ("call", "no_call") if kind in scores.kinds}:
         found["by_kind"] = {
-            kind: _figures(
-                scores.correct[rows], {name: values[rows] for name, values in scores.values.items()}, estimate
-            )
+            kind: _figures(scores.correct[rows], {name: each[rows] for name, each in scores.values.items()}, estimate)
             for kind, rows in rows_of.items()
         }
     return found

@@ -140,8 +140,7 @@ def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool)
     events.emit(events.Event(event="ruled", round=state["round"], action=action, decided_by=decided_by))
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:
-        usage = Usage(
-            input_tokens=ruling.usage.get("input_tokens", 0), output_tokens=ruling.usage.get("output_tokens", 0)
-        )
+        told = ruling.usage
+        usage = Usage(input_tokens=told.get("input_tokens", 0), output_tokens=told.get("output_tokens", 0))
         update["usages"] = [AgentTokens(agent=by, usage=usage, sampling=None)]
     return Command(goto=action, update=update)

@@ -85,9 +85,8 @@ def test_the_uncertainties_are_as_in_the_traffic():
 
 @pytest.fixture(scope="module")
 def policy(known_rows):
-    return calibrate(
-        known_rows, risk=0.3, confidence=0.9, score="coe", clusterer="NormalizedMatch", correctness="reference"
-    )
+    named = {"score": "coe", "clusterer": "NormalizedMatch", "correctness": "reference"}
+    return calibrate(known_rows, risk=0.3, confidence=0.9, **named)
 
 
 @pytest.fixture(scope="module")
@@ -176,9 +175,8 @@ def test_without_audits_the_threshold_stays(policy, traffic):
     escalated = [row for row in cases if seen[row.id].kind == "escalation"]
     found = recalibrate(strict, escalated, seen, risk=0.3, confidence=0.9)
     assert (found.outcome, found.policy, found.n_audits) == ("unaudited", strict, 0)
-    few = recalibrate(
-        strict, [row for row in cases if seen[row.id].kind == "audit"][:3], seen, risk=0.3, confidence=0.9
-    )
+    audits = [row for row in cases if seen[row.id].kind == "audit"]
+    few = recalibrate(strict, audits[:3], seen, risk=0.3, confidence=0.9)
     assert (few.outcome, few.policy, few.n_audits) == ("few", strict, 3)
 
 

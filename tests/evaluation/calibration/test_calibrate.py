@@ -36,10 +36,8 @@ def test_weights_choose_the_answer_that_is_judged(tmp_path):
         weighed = judged(every_cluster=every_cluster, weights={"b": 0.25, "c": 0.25})["q"]
         assert (weighed.measurement.answer, weighed.correct) == ("right", 1.0)
         if every_cluster:
-            assert dict(zip(weighed.measurement.representatives, weighed.verdicts, strict=True)) == {
-                "right": 1.0,
-                "wrong": 0.0,
-            }
+            verdicts = dict(zip(weighed.measurement.representatives, weighed.verdicts, strict=True))
+            assert verdicts == {"right": 1.0, "wrong": 0.0}
         assert weighed.measurement.support == pytest.approx((1 / 1.5, 0.5 / 1.5))
     without_a = judged(weights={"a": 0.0})  # "only a" is left out: nobody who counts answered it
     assert {name: each.measurement.answer for name, each in without_a.items()} == {"q": "wrong"}
@@ -152,9 +150,8 @@ def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
     assert found.n_wrong / found.n_answered < found.bound <= 0.3
     assert found.n_questions == len(found.uncertainties) == 400
     assert list(found.uncertainties) == sorted(found.uncertainties)
-    assert {name: (a.min_responses, a.max_responses, a.weighting) for name, a in found.agents.items()} == dict.fromkeys(
-        "abc", (4, 4, "probability")
-    )
+    agents = {name: (a.min_responses, a.max_responses, a.weighting) for name, a in found.agents.items()}
+    assert agents == dict.fromkeys("abc", (4, 4, "probability"))
     assert (found.clusterer, found.correctness) == ("NormalizedMatch", "reference")
 
 
@@ -202,10 +199,8 @@ def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
 
 def test_what_cannot_be_calibrated_says_why(rows):
     data = rows(group(50))
-    without, other = (
-        [replace(each, verdicts=()) for each in data],
-        [replace(data[0], measurement=replace(data[0].measurement, divergence="js")), *data[1:]],
-    )
+    without = [replace(each, verdicts=()) for each in data]
+    other = [replace(data[0], measurement=replace(data[0].measurement, divergence="js")), *data[1:]]
     for judged, options, message in (
         (without, {"score": "learned"}, 'Pass every_cluster=True to "judge_samples"'),
         (other, {}, "must be measured with one divergence; got 'js, kl'"),

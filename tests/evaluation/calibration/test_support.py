@@ -43,9 +43,8 @@ def proposals(name, n, *, n_wrong=0, unsupported_are_wrong=True, salt=""):
     for i in range(n):
         alone = i >= n - n_wrong
         others = (call(name, "Bob"), call(name, "Cid")) if alone else (call(name),) * 2
-        rows += question(
-            f"{name}{salt}{i}", call(name), (*others, call(name)), right=not (alone and unsupported_are_wrong)
-        )
+        is_right = not (alone and unsupported_are_wrong)
+        rows += question(f"{name}{salt}{i}", call(name), (*others, call(name)), right=is_right)
     return rows
 
 
@@ -148,13 +147,10 @@ def test_learned_support_finds_who_is_worth_following(proposed):
     right = np.array([each.correct for each in data]) == 1
     learned = np.array([gate.uncertainty(each.measurement) for each in data])
     assert learned[right].max() < learned[~right].min()
+    forms = {"plain": {}, "folds": {"score": "learned"}, "halves": {"score": "learned", "halves": True}}
     found = {
         name: calibrate(data, risk=0.1, confidence=0.9, proposer="a", **options, **NAMED).calibration
-        for name, options in (
-            ("plain", {}),
-            ("folds", {"score": "learned"}),
-            ("halves", {"score": "learned", "halves": True}),
-        )
+        for name, options in forms.items()
     }
     assert (found["folds"].fit, found["halves"].fit) == ("folds", "halves")
     assert isinstance(found["folds"].gate, SupportGate)

@@ -5,24 +5,17 @@ import pytest
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 
+ALIASES, NORMALIZED = ["Campbell-Bannerman", "Sir Henry"], ["campbell bannerman", "sir henry"]
 OFFICIAL_TRIVIA = {
     "QuestionId": "tc_33",
     "Question": "Who was prime minister in 1907?",
-    "Answer": {
-        "Value": "Campbell-Bannerman",
-        "Aliases": ["Campbell-Bannerman", "Sir Henry"],
-        "NormalizedAliases": ["campbell bannerman", "sir henry"],
-    },
+    "Answer": {"Value": "Campbell-Bannerman", "Aliases": ALIASES, "NormalizedAliases": NORMALIZED},
     "EntityPages": [],
 }
 HUB_TRIVIA = {
     "question_id": "tc_33",
     "question": "Who was prime minister in 1907?",
-    "answer": {
-        "value": "Campbell-Bannerman",
-        "aliases": ["Campbell-Bannerman", "Sir Henry"],
-        "normalized_aliases": ["campbell bannerman", "sir henry"],
-    },
+    "answer": {"value": "Campbell-Bannerman", "aliases": ALIASES, "normalized_aliases": NORMALIZED},
 }
 HUB_SQUAD = {
     "id": "56be",

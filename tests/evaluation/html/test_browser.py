@@ -41,9 +41,7 @@ def place(tab, selector, x, y):
 
 
 def cells(tab, rows):
-    return tab.run(
-        f"[...document.querySelectorAll('{rows}')].map((row) => [...row.cells].map((cell) => cell.innerText))"
-    )
+    return tab.run(f"[...document.querySelectorAll('{rows}')].map((row) => [...row.cells].map((td) => td.innerText))")
 
 
 def change(tab, selector, value, kind="input"):
@@ -108,9 +106,8 @@ def test_the_policy_stops_what_would_get_in(pipe, path):
 
 def told(tab, selector):
     """Reads "N of M judged questions answered: ..., risk ... (W wrong"."""
-    found = re.search(
-        r"(\d+) of (\d+) judged questions answered: coverage ([\d.]+) %.*?\((\d+) wrong", text(tab, selector)
-    )
+    outcome = r"(\d+) of (\d+) judged questions answered: coverage ([\d.]+) %.*?\((\d+) wrong"
+    found = re.search(outcome, text(tab, selector))
     return int(found[1]), int(found[2]), float(found[3]), int(found[4])
 
 
@@ -136,10 +133,7 @@ def test_it_begins_at_the_thresholds_of_a_policy(pipe, rows, tmp_path):
     answered = [each.measurement.coe for each in rows if each.measurement.coe <= limit]
     assert float(re.search(r"CoE ≤ ([\d.]+)", text(tab, "#outcome"))[1]) == pytest.approx(max(answered), abs=1e-4)
     tab = opened(pipe, saved(tmp_path, group(N), policy=RegimePolicy(0.25, 0.12)))
-    assert tab.run("['aleatoric', 'epistemic'].map((part) => Number(document.getElementById(part).value))") == [
-        0.25,
-        0.12,
-    ]
+    assert tab.run("['aleatoric', 'epistemic'].map((id) => Number(document.getElementById(id).value))") == [0.25, 0.12]
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -40,9 +40,7 @@ def test_the_papers_area_reproduces_its_table():
     correct = np.zeros(40, dtype=bool)
     correct[:19] = True  # 19 of the first 32: 0.594
     correct[[32, 33, 36, 39]] = True  # 21 of 36: 0.583; 22 of 38: 0.579; 23 of 40: 0.575
-    accuracies = [
-        rejection_accuracy(correct=correct, uncertainty=np.arange(40), retention=share) for share in RETENTIONS
-    ]
+    accuracies = [rejection_accuracy(correct=correct, uncertainty=np.arange(40), retention=of) for of in RETENTIONS]
     assert paper_area(np.array(accuracies)) == pytest.approx(0.174666, abs=1e-6)
 
 

@@ -20,17 +20,14 @@ def read(*paths):
 
 
 def test_groups_by_question_and_counts_failures_apart(tmp_path):
-    path = write(
-        tmp_path / "s.jsonl",
-        [
-            row("q2", "b", 1, "Rome"),
-            row("q1", "a", references=["Paris"], question="Capital?"),
-            row("q2", "a", 0, "", error="TimeoutError: too late"),
-            row("q1", "b", references=["Paris", "paname"], question="Capital?"),
-            row("q2", "b", 0, "Oslo"),
-        ],
-    )
-    first, second = read(path)
+    rows = [
+        row("q2", "b", 1, "Rome"),
+        row("q1", "a", references=["Paris"], question="Capital?"),
+        row("q2", "a", 0, "", error="TimeoutError: too late"),
+        row("q1", "b", references=["Paris", "paname"], question="Capital?"),
+        row("q2", "b", 0, "Oslo"),
+    ]
+    first, second = read(write(tmp_path / "s.jsonl", rows))
     assert (first.id, first.text, first.references) == ("q1", "Capital?", ("Paris", "paname"))
     assert [sample["text"] for sample in second.responses] == ["Oslo", "Rome"]  # by index, not by line
     assert [sample["error"] for sample in second.failures] == ["TimeoutError: too late"]

@@ -43,11 +43,7 @@ def test_same_meaning_asks_an_entailment_model_with_the_question():
         lambda premise, hypothesis: "entailment" if {premise, hypothesis} == {"Q? NYC", "Q? New York"} else "neutral"
     )
     criterion = SameMeaning(BidirectionalEntailment(model))
-    predictions = [
-        Prediction("Q?", "NYC", ("Boston", "New York")),
-        Prediction("Q?", "NYC", ("Boston",)),
-        Prediction("Q?", "NYC"),
-    ]
+    predictions = [Prediction("Q?", "NYC", references) for references in (("Boston", "New York"), ("Boston",), ())]
     assert judge(predictions, criterion) == [True, False, None]
     assert judge([], criterion) == []
 

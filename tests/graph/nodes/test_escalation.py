@@ -97,12 +97,11 @@ def test_nobody_else_has_the_name_of_a_decider_that_a_gate_trusts(name):
 
 
 ANSWER = {"action": "answer", "answer": "Paris", "reason": "x"}
-MADE = [{"answer": ["Paris"]}, {"usage": {"input_tokens": -1, "output_tokens": 0}}, {"decided_by": ""}]
+USAGE = {"input_tokens": -1, "output_tokens": 0}
+MADE = [{"action": "another_round"}, {"answer": ["Paris"]}, {"usage": USAGE}, {"decided_by": ""}]
 
 
-@pytest.mark.parametrize(
-    "ruling", [None, "Paris", *({**ANSWER, **each} for each in [{"action": "another_round"}, *MADE])]
-)
+@pytest.mark.parametrize("ruling", [None, "Paris", *({**ANSWER, **each} for each in MADE)])
 def test_what_is_no_ruling_is_an_error(ruling):
     with pytest.raises(ValueError, match="\"escalation\" must return a Ruling; 'escalation' returned"):
         ask(graph(lambda case: ruling))

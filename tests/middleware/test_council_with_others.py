@@ -1,7 +1,5 @@
 """A council beside other middleware: LangChain's, our own gate, and other councils."""
 
-from typing import Annotated
-
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
@@ -10,7 +8,6 @@ from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, T
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
 
 from coe_agents import CoECouncil, CoEMiddleware
@@ -222,25 +219,6 @@ def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_c
     before = next(one.config for one in agent.get_state_history(THREAD) if one.next == ("tools",))
     assert "runs once only" in replies(agent.invoke(None, before))[0].text
     assert ran == ["Ann"]
-
-
-def test_a_call_under_the_name_of_another_tool_chooses_no_injected_argument(bank):
-    given = []
-
-    @tool
-    def transfer_money(to: str, amount: float, state: Annotated[dict, InjectedState]) -> str:
-        """Sends money."""
-        given.append(state)
-        return "sent"
-
-    class Renames(AgentMiddleware):
-        def wrap_tool_call(self, request, handler):
-            named = {**request.tool_call, "name": "balance", "args": {**ANN, "state": {}}}
-            return handler(request.override(tool_call=named))
-
-    driver, tools = ScriptedDriver(script=[says(call(**ANN)), DONE]), [transfer_money, bank.tools[1]]
-    create_agent(driver, tools, middleware=[CoECouncil(members(AGREE)), Renames()]).invoke(PAY)
-    assert given == []
 
 
 async def test_in_async_too_a_tool_that_other_middleware_brings_runs_nothing_that_was_not_vouched_for():

@@ -10,10 +10,11 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, computed_field
 
 from coe_agents import CoEMiddleware, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.middleware.reviewer import structured_text
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
@@ -150,8 +151,13 @@ class Part:
 
 class Secretive(BaseModel):
     name: str
-    hidden: str = Field("", repr=False, exclude=True)
+    hidden: str | bytes = Field("", repr=False, exclude=True)
     part: Part = Part()
+
+    @computed_field(repr=False)
+    @property
+    def backwards(self) -> str:
+        return self.name[::-1]
 
 
 @pytest.mark.parametrize("args", [{"hidden": "Lyon"}, {"part": {"hidden": "Lyon"}}])
@@ -160,6 +166,8 @@ def test_a_field_that_is_neither_printed_nor_dumped_is_shown(args):
     said = says(call("Secretive", name="Paris", **args), text="")
     assert isinstance(answered(graph, said, response_format=Secretive)["structured_response"], Secretive)
     assert '"hidden": "Lyon"' in first.requests[0]["question"]
+    assert '"backwards": "siraP"' in first.requests[0]["question"]
+    assert "b'Lyon'" in structured_text(Secretive(name="Paris", hidden=b"Lyon"))
 
 
 # what changes after the review

@@ -3,8 +3,7 @@
 import inspect
 import json
 import re
-from types import SimpleNamespace
-from typing import Annotated, Any, TypedDict
+from typing import Any, TypedDict
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware
@@ -14,14 +13,10 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.prebuilt import InjectedState
-from pydantic import BaseModel
-from pydantic.v1 import BaseModel as BaseModelV1
 
 from coe_agents import Arbiter, CoEMiddleware, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.middleware import CoEVerdicts
-from coe_agents.middleware.guard import _injected
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
 from tests.doubles import ScriptedAgent
@@ -379,23 +374,6 @@ async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_ru
         with pytest.raises(RuntimeError, match=r"call handler\(request\)"):
             await agent(None, bank, middleware=gates, saver=False).ainvoke(PAY)
         assert bank.transfers == [], way
-
-
-def test_the_arguments_that_an_agent_replaces_are_found():
-    class Own(BaseModel):
-        to: str
-        state: Annotated[dict[str, Any], InjectedState]
-
-    class Old(BaseModelV1):
-        to: str
-
-    def pay(to: str, runtime: object):
-        """Pays."""
-
-    pay.__annotations__["to"] = "Unknown"
-    by_json = SimpleNamespace(get_input_schema=dict, tool_call_schema={}, func=pay)
-    of_classes = [Paying(transfers=[], args_schema=schema) for schema in (Own, Old)]
-    assert list(map(_injected, [*of_classes, by_json])) == [{"state"}, set(), {"runtime"}]
 
 
 @pytest.mark.parametrize("named", [True, False])

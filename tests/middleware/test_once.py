@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware, ToolRetryMiddleware
-from langchain.agents.middleware.types import AgentMiddleware
+from langchain.agents.middleware.types import AgentMiddleware, ToolCallRequest
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import set_config_context
@@ -19,7 +19,7 @@ from langgraph.types import Command, interrupt
 from coe_agents import CoECouncil, SupportPolicy
 from coe_agents._steps import arun_steps, run_steps
 from coe_agents.middleware import once
-from coe_agents.middleware.guard import is_edited
+from coe_agents.middleware.guard import _note_edit, is_edited
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import THREAD, Bank
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
@@ -96,6 +96,10 @@ def test_a_call_that_was_changed_since_a_person_edited_it_is_not_their_edit():
     assert is_edited(call(to="Ann", amount=100), edited)
     assert not is_edited(call(to="Ann", amount=100.0), edited)
     assert not is_edited(call("balance", to="Ann", amount=100), edited)
+    own, other = (ToolMessage("x", tool_call_id=id_, response_metadata={"m": 1}) for id_ in ("c1", "c2"))
+    parts = [Command(update={"messages": own}), Command(update=[("x", 1)]), other]
+    _note_edit(parts, ToolCallRequest(call(), None, edited, None))
+    assert (len(own.response_metadata), other.response_metadata) == (2, {"m": 1})  # and what ran
 
 
 async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(monkeypatch, bank):
@@ -143,6 +147,8 @@ def test_equal_actions_of_one_thread_and_saver_have_one_key():
     changes = [{"gate": "b"}, {"message_id": "n"}, {"call_id": "d"}, {"thread": "2"}, {"saver": InMemorySaver()}]
     assert len({key(), *(key(**changed) for changed in changes)}) == 1 + len(changes)
     assert key() == key()
+    kept = type("Kept", (InMemorySaver,), {})
+    assert key(saver=kept()) == key(saver=kept())  # in whatever process
     assert key(saver=None) != key(saver=None)  # no thread is kept: each run is by itself
 
 
@@ -158,6 +164,7 @@ async def test_a_call_whose_wait_ends_as_the_last_one_comes_runs_with_the_others
     register = once.Register()
     first = asyncio.create_task(arun_steps(register.start(PAIR, "c1", None, None)))
     await asyncio.sleep(0)  # it waits; that its time is over is what the event loop comes to next
+    assert starts(register, PAIR, "c1") == once.SPENT
     assert starts(register, PAIR, "c2") is None
     assert await first is None
 
@@ -173,7 +180,10 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it()
     assert starts(register, ONE, "c1", Invocation()) == once.SPENT
     register = once.Register()
     assert starts(register, ONE, "c1") is None
-    assert starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2") == once.SPENT
+    assert starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2", invocation) == once.SPENT
+    register._restore(PAIR, PAIR.ids)  # interrupted, in another process
+    register.refuse(PAIR.key)
+    assert starts(register, PAIR, "c1") is None
 
 
 @kinds
@@ -220,6 +230,7 @@ def test_only_the_gated_calls_of_what_goes_on_need_places_and_no_structured_answ
 
 async def test_in_async_only_max_concurrency_bounds_how_many_calls_run_together(bank):
     n_calls = 40  # more than a pool has threads
+    assert once.n_places({}, is_async=False) == ThreadPoolExecutor()._max_workers
     calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(n_calls)]
     compiled = council_agent(members([calls, "Done."]), bank, says(*calls), DONE)
     await compiled.ainvoke(PAY, THREAD)
@@ -289,3 +300,6 @@ def test_a_store_that_fails_closes_the_gate(bank):
 
     assert "the store of the runs failed" in replies(stored(bank, Broken()).invoke(PAY, THREAD))[0].text
     assert bank.transfers == []
+    register = once.Register()
+    run_steps(register.start(ONE, "c1", None, Broken()))
+    assert starts(register, ONE, "c1") == once.INCOMPLETE

@@ -1,19 +1,18 @@
 """The stock HumanInTheLoopMiddleware beside a gate."""
 
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
-from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import ToolMessage
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.tools import InjectedToolArg, StructuredTool, tool
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
+from pydantic import create_model
+from pydantic.v1 import create_model as create_model_v1
 
 from coe_agents import CoEMiddleware
 from coe_agents.middleware import CoEVerdicts, describe_call
-from coe_agents.middleware.guard import _note_edit
-from coe_agents.middleware.reviewer import EXECUTED
+from coe_agents.middleware.guard import _injected
 from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
 from tests.middleware.people import decide, edit, people
@@ -135,13 +134,6 @@ def test_an_edit_that_makes_a_gated_call_a_free_one_needs_no_verdict(gate_first)
     assert "the balance is 100" in told
 
 
-def test_an_edit_is_noted_on_the_reply_to_its_call_alone():
-    own, other = (ToolMessage("x", tool_call_id=id_, response_metadata={"m": 1}) for id_ in ("c1", "c2"))
-    request = SimpleNamespace(tool_call=call(), state={"hitl_edited_tool_calls": {"c1": call(**BOB)}})
-    _note_edit([Command(update={"messages": own}), Command(update=[("x", 1)]), other], request)
-    assert (own.response_metadata, other.response_metadata) == ({"m": 1, EXECUTED: call(**BOB)}, {"m": 1})
-
-
 @pytest.mark.parametrize("trusts", [False, True])
 def test_where_a_person_approves_an_edit_counts_only_where_it_is_trusted(trusts):
     bank, (_, graph) = Bank(), judges(*UNSURE)
@@ -193,6 +185,15 @@ def test_what_a_tool_is_given_beside_the_call_is_no_part_of_it():
     assert sent == [("Ann", 2, "c1")]
     assert len(asked) == 1
 
+    class Renames(AgentMiddleware):  # a call of another tool has its own values replaced, not those of this one
+        def wrap_tool_call(self, request, handler):
+            args = {"to": "Ann", "state": {"messages": []}, "runtime": request.runtime}
+            return handler(request.override(tool_call={**request.tool_call, "name": "balance", "args": args}))
+
+    gates = [CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED), Renames()]
+    agent(None, bank, says(call(to="Ann")), middleware=gates).invoke(PAY, THREAD)
+    assert len(sent) == 1
+
 
 def mcp_call(runtime: Annotated[object | None, InjectedToolArg()] = None, **arguments: Any) -> str:
     return f"sent {arguments}"
@@ -213,6 +214,16 @@ def marked(to: str, amount: float, state: Annotated[dict[str, Any], InjectedStat
 PROPERTIES = {"to": {"type": "string"}, "amount": {"type": "number"}}
 SCHEMA = {"type": "object", "title": "transfer_money", "description": "Pays", "required": ["to", "amount"]}
 SCHEMA["properties"] = PROPERTIES
+
+
+def test_the_arguments_that_an_agent_replaces_are_found_by_a_schema_or_the_function():
+    def pay(to: str, runtime: object): ...
+
+    pay.__annotations__["to"] = "Unknown"
+    own = create_model("Own", to=str, state=Annotated[dict, InjectedState])
+    of = [(own, None, {"state"}), (create_model_v1("Old", to=(str, ...)), None, set()), (SCHEMA, pay, {"runtime"})]
+    for schema, func, found in of:
+        assert _injected(StructuredTool(name="f", description="f", args_schema=schema, func=func)) == found
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])

@@ -242,6 +242,7 @@ UNFIT = {
     "an empty id": AIMessage("", tool_calls=[call(id="", **TEN)]),
     "unreadable, without an id": AIMessage("", invalid_tool_calls=[unreadable(id_=None)]),
     "one good, one with its id": AIMessage("", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable("balance")]),
+    "no ids": AIMessage("", tool_calls=[call(id=None, **TEN)], invalid_tool_calls=[unreadable(None, None)] * 2),
     "not a number": AIMessage("", tool_calls=[call(to="Ann", amount=float("nan"))]),
 }
 
@@ -258,7 +259,8 @@ def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said):
     assert {reply.status for reply in told} == {"error"}
     ids = [one["id"] for one in [*state["messages"][1].tool_calls, *state["messages"][1].invalid_tool_calls]]
     assert sorted(reply.tool_call_id for reply in told) == sorted(ids)
-    assert len(set(ids)) == len(ids)
+    assert (len(set(ids)), state["messages"][1].content) == (len(ids), "")
+    assert all("was not run" in reply.text for reply in told)
 
 
 def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():

@@ -6,11 +6,9 @@ import pytest
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.runnables.config import set_config_context
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, ValidationError
 
@@ -19,7 +17,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph.people import Edit
 from coe_agents.graph.state import CoEState
 from coe_agents.middleware.council_review import _check_edit
-from coe_agents.middleware.open_calls import ProposedCalls, close_calls
+from coe_agents.middleware.open_calls import close_calls
 from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
 from tests.middleware.council import Member, council_agent, members
@@ -267,12 +265,6 @@ def test_a_structured_answer_waits_for_the_person(decision):
     assert ("__interrupt__" in state) is (decision not in (APPROVE, REJECT))
     assert state.get("structured_response") == (Weather(sky="clear") if decision is APPROVE else None)
     assert len(replies(state)) == (decision in (APPROVE, REJECT))
-
-
-def test_the_question_about_a_call_may_read_all_of_the_state():
-    proposed = ProposedCalls({"messages": [says(call())], "budget": 5}, ())
-    with set_config_context({"configurable": {}}) as context:
-        assert context.run(proposed.request, call(), Runtime()).state["budget"] == 5
 
 
 # replies that cannot be used

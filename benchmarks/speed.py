@@ -8,7 +8,8 @@ one thread of linear algebra. The ratio is the median over the rounds, each of w
 
 CPU seconds vary with what else the machine does. Where valgrind is installed, a second table counts the machine
 instructions of Python and all libraries, which do not; one question's are the difference between a long and a short
-run.
+run. The commands of older versions tuned the garbage collector, so the second table counts without it, but for the
+council.
 """
 
 import argparse
@@ -70,11 +71,10 @@ async def main():
 asyncio.run(main())
 """
 QUESTION = "What is the capital of France?"
-UNCOLLECTED = f"""
-import atexit, gc, runpy, sys
+UNCOLLECTED = """
+import atexit, gc, runpy
 gc.disable()
 atexit.register(gc.freeze)  # what is left at the end is not looked through, either
-sys.argv = ["coe-agents", "ask", {QUESTION!r}]
 runpy.run_module("coe_agents", run_name="__main__")
 """
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -119,7 +119,7 @@ def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
         / base,
         "ask on tinyworld over import torch, transformers": run(tree, "-m", "coe_agents", "ask", QUESTION).seconds
         / models,
-        "the same without garbage collection": run(tree, "-c", UNCOLLECTED).seconds / models,
+        "the same without garbage collection": run(tree, "-c", UNCOLLECTED, "ask", QUESTION).seconds / models,
     }
 
 
@@ -147,7 +147,7 @@ def count(tree: Path, folder: Path) -> dict[str, float]:
         "graph of 3 agents, one question": each(10, 60, "-c", ASK, "3", "{n}"),
         "graph of 32 agents, one question": each(4, 16, "-c", ASK, "32", "{n}"),
         "council of 3 members, one turn, synchronous and not": each(4, 36, COUNCIL, "--rounds", "{n}"),
-        "score, one question": each(*COUNTED, "-m", "coe_agents", "score", samples, "--clusterer", "normalized"),
+        "score, one question": each(*COUNTED, "-c", UNCOLLECTED, "score", samples, "--clusterer", "normalized"),
     }
     return {what: number / 1e6 for what, number in found.items()}
 

@@ -35,11 +35,14 @@ def main() -> int:
         for change in iter_changes(module, path_of(module).read_text("utf-8"), str(path_of(module)))
         if not explanations.is_wording(change)
     ]
-    # what has a reason to survive comes last: all its tests run
-    changes.sort(key=lambda change: explanations.find(change) is not None)
+
+    def has_reason(change: Change) -> bool:
+        return explanations.find(change) is not None
+
+    changes.sort(key=has_reason)  # these come last: all their tests run
     print(f"{len(changes)} changes of {len(modules)} modules", flush=True)
     try:
-        found = run_changes(changes, tests=options.tests, jobs=options.jobs, report=_report)
+        found = run_changes(changes, tests=options.tests, jobs=options.jobs, report=_report, has_reason=has_reason)
     except KeyboardInterrupt:
         print("Stopped. Rerun the same command to resume.")
         return 130

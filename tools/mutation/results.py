@@ -34,11 +34,14 @@ class Result:
         """Whether a test noticed."""
         return self.outcome in ("killed", "hung")
 
-    def holds(self, change: Change, tests: str, known_tests: Mapping[str, object]) -> bool:
-        """Returns whether another run would find the same: a kill while its test exists, else while no test is new."""
+    def holds(self, change: Change, tests: str, known_tests: Mapping[str, object], *, has_reason: bool) -> bool:
+        """Returns whether another run would find the same: a kill while its test exists, else while no test is new.
+
+        With a reason why no test can notice, new tests do not count.
+        """
         if self.source != change.source or self.outcome == "error":
             return False
-        return self.by in known_tests if self.is_kill else self.tests == tests
+        return self.by in known_tests if self.is_kill else has_reason or self.tests == tests
 
 
 class Results:

@@ -62,7 +62,12 @@ def tests_of(module: str) -> Sequence[str]:
 
 
 def run_changes(
-    changes: Sequence[Change], *, tests: Sequence[str], jobs: int, report: Callable[[Change, Result, int], None]
+    changes: Sequence[Change],
+    *,
+    tests: Sequence[str],
+    jobs: int,
+    report: Callable[[Change, Result, int], None],
+    has_reason: Callable[[Change], bool] = lambda _: False,
 ) -> dict[Change, Result]:
     """Returns what the tests did with each change, from this run or from earlier ones.
 
@@ -71,12 +76,13 @@ def run_changes(
         tests: Folders and files of tests; if there are none, those of the changed packages.
         jobs: The number of children at the same time.
         report: Is called with each new result and the number of changes that are left.
+        has_reason: Whether there is a reason why no test can notice a change.
 
     Raises:
         RuntimeError: If the tests cannot be collected.
     """
     chosen = tests or sorted({each for change in changes for each in tests_of(change.module)})
-    run = _Run(changes, tests, jobs, report)
+    run = _Run(changes, tests, jobs, report, has_reason)
     status = pytest.main([*ARGUMENTS, *NOT_RUN, *chosen], plugins=[run])
     if status == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
@@ -122,10 +128,16 @@ class _Run:
     """A plugin of pytest that takes the place of its loop over the tests."""
 
     def __init__(
-        self, changes: Sequence[Change], tests: Sequence[str], jobs: int, report: Callable[[Change, Result, int], None]
+        self,
+        changes: Sequence[Change],
+        tests: Sequence[str],
+        jobs: int,
+        report: Callable[[Change, Result, int], None],
+        has_reason: Callable[[Change], bool],
     ) -> None:
         self.found: dict[Change, Result] = {}
         self._changes, self._tests, self._jobs, self._report = changes, tests, jobs, report
+        self._has_reason = has_reason
         self._results = Results(KEPT / "results.jsonl")
         self._kills: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._functions: defaultdict[str, list[FunctionType]] = defaultdict(list)
@@ -192,7 +204,8 @@ class _Run:
             tests = self._reach.tests_of(path_of(change.module), change, self._tests or tests_of(change.module))
             digest = digest_of({test.split("::")[0] for test in tests})
             result = self._results.get(change)
-            if result is not None and result.holds(change, digest, self._items):
+            has_reason = self._has_reason(change)
+            if result is not None and result.holds(change, digest, self._items, has_reason=has_reason):
                 self._note(change, result)
             else:
                 yield change, tests, digest

@@ -255,7 +255,7 @@ def _read_question(paths: Sequence[Path], files: Sequence[IO[bytes]], identifier
     for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
         file, path = files[number], paths[number]
         file.seek(start)
-        lines += [(path, line, file.readline()) for line in range(first, first + n_lines)]
+        lines += [(path, line, raw) for line, raw in enumerate(islice(file, n_lines), first)]
     samples = list(map(to_sample, _parse([raw for *_, raw in lines])))
     seen: dict[tuple[str, int, int], int] = {}
     for place, (sample, (path, line, _)) in enumerate(zip(samples, lines, strict=True)):

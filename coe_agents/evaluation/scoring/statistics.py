@@ -1,10 +1,10 @@
 """Owns the statistics of saved questions: their responses, clustered in batches, and measured together."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, islice, permutations
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.statistics import Statistics, compute_statistics
 from coe_agents.policy.weighting import Weighting
-from coe_agents.types import Sample, SampledQuestion
+from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty import collaborative_entropy
 
 BATCH = 64
@@ -42,8 +42,9 @@ def iter_statistics(
     weight_of = weights or {}
     waiting = iter(questions)
     for first in waiting:
+        answer_of = cache(canonical_answer)  # many texts are equal
         batch = [
-            _fill_answers(question)
+            _fill_answers(question, answer_of)
             for question in chain([first], islice(waiting, BATCH - 1))
             if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
         ]
@@ -75,16 +76,14 @@ def _cluster(batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], c
     return labels
 
 
-def _fill_answers(question: SampledQuestion) -> SampledQuestion:
+def _fill_answers(question: SampledQuestion, answer_of: Callable[[str], str]) -> SampledQuestion:
     """Returns the question with what is compared of each response as its answer; see `compared_answer`."""
-    find, is_of_calls = cache(canonical_answer), has_proposals(question.responses)  # many texts are equal
-    responses = [
-        {**each, "answer": compared_answer(each) if is_of_calls else find(each["text"])}
-        if is_of_calls or each["answer"] is None
-        else each
-        for each in question.responses
-    ]
-    return replace(question, responses=cast("tuple[Sample, ...]", tuple(responses)))
+    given, filled = question.responses, list[Any]()
+    if has_proposals(given):
+        filled = [{**each, "answer": compared_answer(each)} for each in given]
+    else:
+        filled = [each if each["answer"] is not None else {**each, "answer": answer_of(each["text"])} for each in given]
+    return replace(question, responses=tuple(filled))
 
 
 def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:

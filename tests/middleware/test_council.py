@@ -180,7 +180,7 @@ def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn_and_one_that_fails_
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_a_clusterer_may_interrupt_the_run(adaptive, bank):
+def test_a_clusterer_or_a_member_may_interrupt_the_run(adaptive, bank):
     answers = []
 
     class Asking(ActionMatch):
@@ -194,12 +194,9 @@ def test_a_clusterer_may_interrupt_the_run(adaptive, bank):
     assert bank.transfers == []
     agent.invoke(Command(resume="yes"), THREAD)
     assert len(bank.transfers) == 1
-
-
-def test_a_member_may_interrupt_the_run(bank):
-    agents = [*members(AGREE, AGREE), Member("asking", GraphInterrupt())]
-    council_agent(agents, bank, says(call(**TEN)), DONE, policy=None).invoke(PAY, THREAD)
-    assert bank.transfers == []
+    agents = [Member("asking", GraphInterrupt()), *members(AGREE, AGREE)]
+    council_agent(agents, bank, says(call(**TEN)), DONE, **own | {"clusterer": None}).invoke(PAY, THREAD)
+    assert len(bank.transfers) == 1
 
 
 def fail(messages):

@@ -116,7 +116,8 @@ def to_sample(record: dict[str, Any]) -> Sample:
     """
     stated = record.get("confidence", record.get("verbal_conf"))
     is_known = stated is not None and is_number(stated) and 0 <= stated <= 1
-    record = _DEFAULTS | record | {"confidence": stated if is_known else None}
+    record = _DEFAULTS | record
+    record["confidence"] = stated if is_known else None
     if record["calls"] is not None:
         record["answer"] = _answer_of(record)
     return cast("Sample", record)

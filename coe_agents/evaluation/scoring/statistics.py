@@ -82,7 +82,7 @@ def _fill_answers(question: SampledQuestion, answer_of: Callable[[str], str]) ->
     if has_proposals(given):
         filled = [{**each, "answer": compared_answer(each)} for each in given]
     else:
-        filled = [each if each["answer"] is not None else {**each, "answer": answer_of(each["text"])} for each in given]
+        filled = [each if each["answer"] is not None else each | {"answer": answer_of(each["text"])} for each in given]
     return replace(question, responses=tuple(filled))
 
 

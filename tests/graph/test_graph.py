@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
@@ -153,16 +152,3 @@ def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, error,
 def test_a_regime_out_of_reach_is_said_at_build_time():
     with pytest.warns(UserWarning, match="can never see the regimes conflict, unknown"):
         graph(*trio()[:2], policy=RegimePolicy(0.5, 0.8))
-
-
-def test_a_divergence_may_be_a_function():
-    def squared(p, q):
-        return float(np.square(p - q).sum() / 2)
-
-    agents = [ScriptedAgent(name, [text] * 5) for name, text in (("a", "yes"), ("b", "no"))]
-    decision = decide(*agents, policy=RegimePolicy(0.5, 0.3), divergence=squared)
-    # each row is (1, 0) against (1/2, 1/2): (1/4 + 1/4) / 2
-    assert (decision["epistemic"], decision["divergence"], decision["regime"]) == (0.25, "squared", "conflict")
-    assert decision["interval"][0] <= decision["coe"] <= decision["interval"][1]
-    # rescaled by log 2 / 0.25, so that thresholds in nats keep their meaning
-    assert "rescaled to 0.693" in decision["reason"]

@@ -2,13 +2,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, ensemble_mean
 from coe_agents.uncertainty import forecast as module
 from coe_agents.uncertainty.forecast import coe_forecast
-from tests.uncertainty.strategies import questions
 
 LABELS, AGENTS, MORE = [0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [3, 5]
 LOGS = [-0.1, -0.2, -1.0, -0.3, -0.2, -0.9]
@@ -89,19 +86,6 @@ def test_a_tie_has_no_lead_to_keep(n_more):
     assert (tied.lead, tied.keeps_lead) == (0.0, False)
     trusted = coe_forecast([0, 1], [0, 1], n_more, weights=[0.7, 0.3])  # trust breaks the tie
     assert trusted.lead > 0.5
-
-
-@given(questions(), st.data())
-@settings(max_examples=15)
-def test_the_order_of_agents_and_responses_changes_nothing(question, data):
-    labels, agents, logs, weights = question
-    n_more = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(weights), max_size=len(weights))))
-    options = {"weights": weights, "log_probs": logs}
-    new = np.array(data.draw(st.permutations(range(len(weights)))))
-    order = np.array(data.draw(st.permutations(range(len(labels)))))
-    moved = {"weights": weights[np.argsort(new)], "log_probs": None if logs is None else logs[order]}
-    plain = coe_forecast(labels, agents, n_more, **options)
-    assert coe_forecast(labels[order], new[agents][order], n_more[np.argsort(new)], **options | moved) == plain
 
 
 def test_the_numbering_of_clusters_changes_nothing_and_extreme_weights_stay_finite():

@@ -6,7 +6,6 @@ The table of docs/guides/failures.md says what is tested here.
 import asyncio
 import json
 import time
-from types import SimpleNamespace
 
 import pytest
 from langchain_openai import ChatOpenAI
@@ -122,21 +121,3 @@ def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_a
 def test_other_failures_are_named(fault, kind, said):
     with failing(fault) as broken, pytest.raises(kind, match=said):
         agent(broken, retries=0).sample(REQUEST)
-
-
-def test_responses_that_came_before_time_was_up_count(monkeypatch):
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(send, "time", SimpleNamespace(monotonic=lambda: clock.now))
-
-    class Slower(Served):
-        def handle(self, handler, body):
-            if len(self.requests) == 2:
-                clock.now = LONGEST - 0.2  # what is left for the third
-            if len(self.requests) > 2:
-                self.closing.wait(120)
-            super().handle(handler, body)
-
-    with running(Slower(ignores_n=True)) as slow:
-        reply = agent(slow, request_timeout=None, max_concurrency=1).sample(REQUEST)
-    assert len(reply["responses"]) == 1
-    assert reply["sampling"]["error"].startswith("AgentTimeoutError: ")

@@ -9,7 +9,7 @@ from langgraph.store.sqlite import SqliteStore
 from coe_agents import CalibratedPolicy, Recording, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.samples.store import sole_writer
-from coe_agents.graph.rulings import NAMESPACE, pending_cases, rule
+from coe_agents.graph.rulings import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.evaluation.invented import write
@@ -111,15 +111,6 @@ def test_a_store_that_is_none(tmp_path):
     done = run("audit", "--store", path, code=1)
     assert "answers.sqlite holds no store. Pass the file of the graph's SqliteStore" in " ".join(done.stderr.split())
     assert path.read_bytes() == content
-
-
-def test_a_damaged_case_is_named_and_not_left_out(tmp_path, store):
-    with SqliteStore.from_conn_string(str(store)) as opened:
-        (item, *_) = opened.search(NAMESPACE, filter={"status": "ruled"})
-        opened.put(NAMESPACE, item.key, item.value | {"status": "Ruled"})
-    done = run("harvest", "--store", store, "--out", tmp_path / "x.samples.jsonl", code=1)
-    assert f"what is under '{item.key}' in the store is not a recorded case" in " ".join(done.stderr.split())
-    assert not (tmp_path / "x.samples.jsonl").exists()
 
 
 def test_a_ruling_that_cannot_be_written_says_why(store):

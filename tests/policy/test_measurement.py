@@ -62,8 +62,13 @@ def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
     assert (found.epistemic, found.regime, found.divergence) == (0.5, "conflict", "total_variation")
     assert found.epistemic_scale == pytest.approx(2 * LN2)
     assert found.comparable_epistemic == found.comparable_coe == pytest.approx(LN2)
-    within = measure(opposite, [0, 1], divergence="wasserstein", n_resamples=0, epistemic_threshold=0.7)
-    assert within.regime == "consensus"
+
+    def distance(p, q):
+        return float(abs(p - q).sum() / 2)
+
+    within = measure(opposite, [0, 1], divergence=distance, n_resamples=0, epistemic_threshold=0.7)
+    assert (within.regime, within.divergence) == ("consensus", "distance")
+    assert within.comparable_epistemic == pytest.approx(LN2)
 
 
 def test_the_solver_of_the_coordination_is_the_one_named():

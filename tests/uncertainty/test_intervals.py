@@ -99,13 +99,6 @@ def test_agents_of_equal_distributions_are_told_apart_by_the_rest(labels, agents
     assert (other.total, other.aleatoric, other.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
 
 
-@pytest.mark.parametrize("logs", [None, LOGS])
-def test_the_numbering_of_clusters_changes_nothing(logs):
-    plain = coe_interval(LABELS, AGENTS, log_probs=logs, n_resamples=50)
-    moved = coe_interval([(7, 0, 3)[label] for label in LABELS], AGENTS, log_probs=logs, n_resamples=50)
-    assert (moved.total, moved.aleatoric, moved.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
-
-
 def drawn(*values):
     return tuple(map(np.array, values))
 

@@ -182,6 +182,7 @@ def test_a_person_who_abstains_says_nothing_and_an_answer_to_an_escalation_is_a_
     assert {(row["correct"], *row["references"]) for row in rows} == {(None, "Marseille")}  # nobody said so
 
 
+@pytest.mark.parametrize("kind", ["audit", "escalation"])
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -191,9 +192,9 @@ def test_a_person_who_abstains_says_nothing_and_an_answer_to_an_escalation_is_a_
         ({"answer": 1}, TypeError, '"answer" must be a text or None'),
     ],
 )
-def test_a_ruling_must_say_what_is_right(options, error, message):
+def test_a_ruling_must_say_what_is_right(options, error, message, kind):
     store = InMemoryStore()
-    store.put(NAMESPACE, "1", WAITING)
+    store.put(NAMESPACE, "1", WAITING | {"kind": kind})
     with pytest.raises(error, match=message):
         rule(store, "1", **options)
     assert len(pending_cases(store)) == 1

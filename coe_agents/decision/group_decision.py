@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from coe_agents import checks
 from coe_agents.decision.claims import claims_as_html, claims_in_words
@@ -106,12 +106,12 @@ class GroupDecision:
     @property
     def data(self) -> DecisionData:
         """The decision as the graph returns it: `coordinated_coe` and `fields` are there only where they are known."""
-        found: Any = {
+        known = {
             name: value
             for name in DecisionData.__annotations__
             if (value := getattr(self, name)) is not None or name not in _MAY_BE_ABSENT
         }
-        return found  # type: ignore[no-any-return]
+        return cast("DecisionData", known)
 
     @property
     def is_answer(self) -> bool:

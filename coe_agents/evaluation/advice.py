@@ -69,7 +69,7 @@ class TrustCheck:
 def check_weights(
     rows: Sequence[Judged], weights: Mapping[str, float], *, n_resamples: int = 1000
 ) -> TrustCheck | None:
-    """Compares the accuracy with `weights` to that with equal ones, on the labelled rows; None if there are none.
+    """Compares the accuracy with `weights` to that with equal ones, on the labelled rows; None without labels.
 
     The weights must not come from these labels. `rows` are as in `shares_right`.
     """

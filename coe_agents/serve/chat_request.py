@@ -58,7 +58,7 @@ def choose_tools(tools: list[dict[str, Any]], choice: Any) -> tuple[list[dict[st
     named = [tool for tool in tools if function is None or tool["function"]["name"] == function.get("name")]
     if not named:
         must = '"tool_choice" must name a function of "tools"' if tools else '"tool_choice" requires a call of "tools"'
-        raise invalid_request("tool_choice", f"{must}, and there is none. Add it, or omit the choice")
+        raise invalid_request("tool_choice", f"{must}. Add it, or omit the choice")
     return named, True
 
 

@@ -40,7 +40,7 @@ class Says(CountingModel):
 )
 def test_only_an_ending_of_this_form_states_a_confidence(text, found):
     assert split_confidence(text) == found
-    for other in ("101", "٠.٥", "0.9\nNo, Lyon.", "0.9 or 0.1"):  # digits of another script are none
+    for other in ("101", "٠.٥", "0.9\nNo, Lyon.", "0.9 or 0.1"):  # digits of another script do not count
         whole = f"Paris\nConfidence: {other}"
         assert split_confidence(whole) == (whole, None)
     assert split_confidence("Overconfidence: 0.9") == ("Overconfidence: 0.9", None)

@@ -73,7 +73,7 @@ def run_changes(
 
     Args:
         changes: The changes.
-        tests: Folders and files of tests; if there are none, those of the changed packages.
+        tests: Folders and files of tests; without any, those of the changed packages.
         jobs: The number of children at the same time.
         report: Is called with each new result and the number of changes that are left.
         has_reason: Whether there is a reason why no test can notice a change.
@@ -273,7 +273,7 @@ class _Run:
         """Gives all functions that were made of the source the code of the change.
 
         Raises:
-            LookupError: If there is none.
+            LookupError: No function has this code.
         """
         new = {(code.co_qualname, code.co_firstlineno): code for code in _iter_code(change.code)}
         n_exchanged = 0

@@ -280,7 +280,7 @@ class AgentRequest(TypedDict):
         tools: The tools that the agent is shown, as OpenAI's function schemas; its responses are proposals then. They
             replace its own tools.
         parses_calls: Whether who asks parses proposed calls by the tools themselves, whose schemas may say less. The
-            agent then checks only whether they can be read.
+            agent then checks only whether they can be read, and the `answer` of a response is its calls as written.
 
     A `ModelAgent` honours the last ten; another agent may ignore them.
     """

@@ -36,7 +36,7 @@ from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.agents import ModelAgent
 from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.checks import instance, number, require, several
-from coe_agents.decisions.state import MediaError, to_json
+from coe_agents.decisions.shown_state import MediaError, to_json
 from coe_agents.errors import GroupUnavailableError, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.policy.base import check_threshold, quorum
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD

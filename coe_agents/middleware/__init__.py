@@ -1,4 +1,17 @@
-"""Owns the gate inside LangChain agents: a group is asked before a risky tool runs, or an answer is given."""
+"""Owns the gate inside LangChain agents: a group is asked before a risky tool runs, or an answer is given.
+
+A call goes one way, whoever judges it:
+
+    message of the model -> judged -> decision under a mark -> at the tool: is this very call marked? -> started once
+
+- `CoEMiddleware` (gate) judges calls and answers after the model: a graph says approve or reject. Its base,
+  `CoEVerdicts` (judged_calls), keeps the verdicts and stops nothing. `verdict` is that data and its mark.
+- `CoECouncil` (council) judges around the model: `council_request` asks, `deliberation` compares, `council_review` asks
+  people; `withheld` and `open_calls` are what stands in place of a call.
+- Both are a `GuardsTools` (guard), which stands before each tool. `_admit` decides there: `_find_vouched` of the gate
+  finds what was decided, `marks` tells whether the gate wrote it, and `REGISTER` (once) lets an action run once, all of
+  its calls or none.
+"""
 
 try:
     from coe_agents.middleware.council import CoECouncil

@@ -170,13 +170,17 @@ def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
 def mark_verdict(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> Verdict:
     """Returns a verdict under the mark of a gate; see `make_mark`."""
     kept: Verdict = {"action_key": new_action(gate, message_id, call["id"]), **verdict}
-    decided = {key: value for key, value in kept.items() if key != "mark"}
-    return {**kept, "mark": make_mark("verdict", gate, message_id, [call], decided)}
+    return {**kept, "mark": _mark(kept, gate, call, message_id)}
 
 
 def has_mark(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> bool:
     """Returns whether a gate wrote this verdict about this call."""
-    return is_mark(verdict.get("mark"), mark_verdict(verdict, gate, call, message_id)["mark"])
+    return is_mark(verdict.get("mark"), _mark(verdict, gate, call, message_id))
+
+
+def _mark(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> str:
+    decided = {key: value for key, value in verdict.items() if key != "mark"}
+    return make_mark("verdict", gate, message_id, [call], decided)
 
 
 def verdicts_of(state: Mapping[str, Any], call: ToolCall) -> dict[str, Verdict]:

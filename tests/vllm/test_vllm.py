@@ -217,7 +217,7 @@ def test_auto_mode_over_served_members_runs_or_blocks(servers, capsys):
     from langchain_core.decisions import Noul
 
     from coe_agents.decisions import CoEDecisionModel
-    from coe_agents.decisions.state import to_json
+    from coe_agents.decisions.shown_state import to_json
     from tests.decisions.scripted import CALL, HARMLESS, STATE, says
 
     served = [chat(servers[name]) for name in MODELS]

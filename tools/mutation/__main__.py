@@ -2,7 +2,7 @@
 
     python -m tools.mutation [MODULE...] [--jobs N] [--tests PATH...] [--write docs/mutation.md]
 
-A module is named below the package, such as `policy.settle`; without one it is all of `actions` and `middleware`. What
+A module is named below the package, such as `policy.settle`; without one it is all of `PACKAGES`. What
 was found is kept in `mutants/results.jsonl`: rerun the same command to resume, or to test only what is new. The command
 fails if a change survives without a reason in `explained.toml`.
 """
@@ -20,8 +20,8 @@ from tools.mutation.results import Result
 from tools.mutation.run import PACKAGE, path_of, run_changes
 from tools.mutation.table import count_modules, list_explanations, write_between_markers
 
-PACKAGES = ("actions", "middleware")
-"""What decides whether an action runs."""
+PACKAGES = ("actions", "middleware", "policy", "uncertainty")
+"""What decides whether something is answered or runs."""
 
 
 def main() -> int:

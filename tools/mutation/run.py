@@ -32,9 +32,21 @@ TESTS = {
     "actions": (
         *("tests/actions/", "tests/middleware/", "tests/agents/test_proposals.py", "tests/graph/test_actions.py"),
         *("tests/evaluation/scoring/test_proposals.py", "tests/serve/test_structured.py"),
-    )
+    ),
+    "policy": (
+        *(
+            "tests/policy/",
+            "tests/decision/",
+            "tests/rounds/",
+            "tests/graph/",
+            "tests/evaluation/",
+            "tests/experiments/",
+        ),
+        *("tests/config/", "tests/test_one_decision.py"),
+    ),
+    "uncertainty": ("tests/uncertainty/", "tests/policy/"),
 }
-"""The tests of a package that others test, too: proposals and structured answers by what asks for them."""
+"""The tests of a package that others test, too: proposals, measurements and bounds by what asks for them."""
 NOT_RUN = (
     # a state machine attacks the gates at random: it would find nearly everything, after minutes
     "--ignore=tests/middleware/test_gate_machine.py",

@@ -11,7 +11,7 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, Generation
 
-from coe_agents.actions.canonical import canonical_action
+from coe_agents.actions.canonical import to_line
 from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
 from coe_agents.checks import are_finite
@@ -90,7 +90,7 @@ def _response(
     action: str | None = None
     if "tools" in request and isinstance(generation, ChatGeneration):
         try:
-            check = canonical_action if request.get("parses_calls") else partial(check_proposal, tools=request["tools"])
+            check = to_line if request.get("parses_calls") else partial(check_proposal, tools=request["tools"])
             calls, action = read_proposal(cast("AIMessage", generation.message), check)
             if calls and _is_truncated(generation):  # more calls may have followed
                 raise InvalidReplyError(f"{INVALID}: it was cut off by the model's limit")

@@ -172,7 +172,9 @@ class _Replay:
         if not own:
             counts["stand-in"] += 1
             own = dict.fromkeys(sorted(saved.available), max(policy.n_samples.values(), default=1))
-        self._planned = own
+        self._adaptive = policy.adaptive if isinstance(policy.policy, SettlingPolicy) else None
+        most = None if self._adaptive is None else self._adaptive.max_samples
+        self._planned = own if most is None else dict.fromkeys(own, most)
         self._asked = list(policy.n_samples if set(policy.n_samples) & set(own) else own)
         fewest = policy.rules.min_agents
         # agents that stand in may be fewer than those that the policy asks
@@ -186,12 +188,13 @@ class _Replay:
         history: list[RoundData] = []
         while True:
             added = self._ask_round()
-            measurement = None
-            if any(of.weights.get(name, 1.0) > 0.0 for name, _ in self._counts_now):
-                measurement = replace(self._saved.measure(self._counts_now, of), history=tuple(history))
-            given = dict(self._counts_now)
-            spent = Spent(number, self._tokens(), n_responses=sum(given.values()), n_agents=len(given))
-            decision = settle(of.policy, measurement, self._rules, asked=self._asked, answered=set(given), spent=spent)
+            answered, spent, measurement = {name for name, _ in self._counts_now}, self._spent(number), None
+            if any(of.weights.get(name, 1.0) > 0.0 for name in answered):
+                left = self._rules.bounds.tokens_left(spent)
+                measurement = replace(
+                    self._saved.measure(self._counts_now, of), history=tuple(history), tokens_left=left
+                )
+            decision = settle(of.policy, measurement, self._rules, asked=self._asked, answered=answered, spent=spent)
             if decision.action != "another_round" or measurement is None:
                 self._counts["arbiter"] += of.has_arbiter and decision.action == "escalate"
                 return self._outcome(measurement, decision.action, decision.answer, number)
@@ -208,7 +211,8 @@ class _Replay:
         if not isinstance(strategy, Resample):
             self._counts["debate"] += 1
             return False
-        self._planned = {name: strategy.n_samples(n) if n else of.n_samples.get(name, 1) for name, n in added.items()}
+        asked = {name: strategy.n_samples(n) if n else of.n_samples.get(name, 1) for name, n in added.items()}
+        self._planned = self._rules.bounds.fit(asked, self._spent())
         if not any(self._left(name) for name in self._planned):
             self._counts["ran out"] += 1
             return False
@@ -216,25 +220,25 @@ class _Replay:
 
     def _ask_round(self) -> dict[str, int]:
         """Takes the round's responses, step by step where sampling is adaptive; returns how many each agent gave."""
-        adaptive = self._of.adaptive if isinstance(self._of.policy, SettlingPolicy) else None
-        most = {
-            name: min(n if adaptive is None or adaptive.max_samples is None else adaptive.max_samples, self._left(name))
-            for name, n in self._planned.items()
-        }
+        most = {name: min(n, self._left(name)) for name, n in self._planned.items()}
         if not self._is_short and any(most[name] < n for name, n in self._planned.items()):
             self._is_short = True
             self._counts["short"] += 1
-        added = dict.fromkeys(most, 0)
-        while True:
-            for name, n in most.items():
-                n_more = n - added[name] if adaptive is None else adaptive.n_samples(added[name], left=n - added[name])
-                if n_more > 0:
-                    self._n_asked[name] += 1
-                    added[name] += n_more
-                    self._given[name] += n_more
+        added, left, bounds = dict.fromkeys(most, 0), {name: n for name, n in most.items() if n > 0}, self._rules.bounds
+        while left:
+            wanted = left
+            if self._adaptive is not None:
+                wanted = {name: self._adaptive.n_samples(added[name], left=n) for name, n in left.items()}
+            for name, n_more in (bounds.fit(wanted, self._spent()) if any(added.values()) else wanted).items():
+                self._n_asked[name] += 1
+                added[name] += n_more
+                self._given[name] += n_more
             left = {name: n - added[name] for name, n in most.items() if n > added[name]}
-            if not left or self._saved.is_settled(self._counts_now, left, self._of):
-                return added
+            if bounds.end_of_requests(self._spent()):
+                break
+            if left and self._saved.is_settled(self._counts_now, left, self._of):
+                break
+        return added
 
     @property
     def _counts_now(self) -> Counts:
@@ -253,6 +257,10 @@ class _Replay:
             said[row["agent"]] += n_tokens
             given[row["agent"]] = prompt if isinstance(prompt, int) else 0
         return [(name, given[name] * self._n_asked[name], said[name]) for name in sorted(said)]
+
+    def _spent(self, number: int = 0) -> Spent:
+        n_responses, n_agents = sum(self._given.values()), len(self._counts_now)
+        return Spent(number, self._tokens(), n_responses=n_responses, n_agents=n_agents)
 
     def _tokens(self) -> float | None:
         usage = self._usage()

@@ -9,7 +9,7 @@ import pytest
 
 from coe_agents.actions import canonical_action
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import CalibratedPolicy, Policy
+from coe_agents.policy import CalibratedPolicy, Decision, Policy
 from coe_agents.policy.calibrated import CalibratedAgent, Calibration, GroupThreshold
 from coe_agents.policy.learned_gates import LearnedGate, SupportGate
 from coe_agents.policy.measurement import AgentMeasurement
@@ -86,8 +86,7 @@ def trusting(*weights, slope=0.0, deviations=(0.0, 0.0), intercept=-5.0):
 
 def test_a_tie_another_divergence_and_what_has_no_threshold_are_never_answered():
     decision = decide(CALIBRATION, divided(a=1.0, b=0.0), otherwise="escalate")
-    assert (decision.action, decision.answer) == ("escalate", None)
-    assert decision.reason == "the leading answers tie: 'Paris', 'Rome'"
+    assert decision == Decision("escalate", None, "the leading answers tie: 'Paris', 'Rome'")
     assert decide(trusting(0.5, 0.5), divided(a=1.0, b=0.0)).action == "abstain"
     decision = decide(CALIBRATION, replace(measurement(0.0), divergence="js"))
     assert (decision.action, decision.answer) == ("abstain", None)
@@ -107,7 +106,8 @@ def test_learned_weights_choose_the_answer_and_break_ties():
     decision = decide(trusting(0.7, 0.3), divided(a=0.8, b=0.0))
     assert (decision.answer, 'learned weights favour "Paris"' in decision.reason) == ("Paris", True)
     # a tie of the weights, not of the mean: 0.7 * 0.5 + 0.3 * 0.5
-    assert decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4)).action == "abstain"
+    tied = Decision("abstain", None, "the leading answers tie")
+    assert decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4)) == tied
     assert not decide(CALIBRATION, divided(a=0.8, b=0.6)).trusted_answer
 
 

@@ -53,11 +53,10 @@ class AskedAgent:
     @classmethod
     def of(cls, agent: object) -> "AskedAgent":
         """Returns what an agent tells of itself, by attributes of these names (`model_name` for the model)."""
-        has_prompt = hasattr(agent, "system_prompt")
         return cls(
             model=getattr(agent, "model_name", None),
             temperature=getattr(agent, "temperature", None),
-            system_prompt=(getattr(agent, "system_prompt", None) or "") if has_prompt else None,
+            system_prompt=getattr(agent, "system_prompt", None) or ("" if hasattr(agent, "system_prompt") else None),
             n_samples=getattr(agent, "n_samples", None),
             stated_confidence=getattr(agent, "stated_confidence", None),
         )
@@ -102,10 +101,6 @@ class GroupThreshold:
     n_answered: int
     n_wrong: int
     bound: float | None
-
-    def __post_init__(self) -> None:
-        _check_choice(self)
-        _require((self.threshold is None) == (self.bound is None), '"bound" belongs to a "threshold"', self.bound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,34 +170,28 @@ class Calibration:
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
             number(getattr(self, name), f'"{name}"', above=0, below=1, advice="Pass a share such as 0.1")
-        instance(self.score, str, '"score"', what="a string", advice=_REMEDY)
+        for name in ("clusterer", "correctness", "date", "divergence", "score"):
+            instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
+        for name in ("proposer", "prompt", "answers"):
+            value = getattr(self, name)
+            _require(value is None or isinstance(value, str), f'"{name}" must be a string or null', value)
         only = LEARNED if self.gate is not None else SUPPORT if self.proposer is not None else None
         object.__setattr__(self, "score", only or self.score or "coe")
-        _check_choice(self)
         for chosen in self.groups:
-            if chosen.threshold is not None:
-                number(chosen.threshold, '"threshold"', least=self.least, advice=_REMEDY)
+            _check_choice(chosen, least=self.least)
         integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
         _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
-        for name in ("clusterer", "correctness", "date", "divergence"):
-            instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
         one_of(self.fit, '"fit"', ("folds", "halves", None), advice=_REMEDY)
-        proposer = self.proposer
-        _require(proposer is None or isinstance(proposer, str), '"proposer" must be a string or null', proposer)
         _require(
-            isinstance(self.gate, SupportGate) == (self.gate is not None and proposer is not None)
-            and (proposer is not None or not (self.tools or self.no_call))
-            and getattr(self.gate, "proposer", proposer) == proposer,
+            (self.gate is None or getattr(self.gate, "proposer", None) == self.proposer)
+            and (self.proposer is not None or not (self.tools or self.no_call)),
             'a learned support, "tools" and "no_call" belong to a "proposer"',
-            proposer,
+            self.proposer,
         )
         must = '"score" must be "learned" only with a gate, and "support" only with a proposer'
         _require(self.score == only or self.score not in (LEARNED, SUPPORT), must, self.score)
         if self.weights is not None:
             check_weights(self.weights)
-        for name in ("prompt", "answers"):
-            value = getattr(self, name)
-            _require(value is None or isinstance(value, str), f'"{name}" must be a string or null', value)
 
     @property
     def groups(self) -> list["GroupThreshold | Calibration"]:
@@ -210,9 +199,9 @@ class Calibration:
         return [self, *self.tools.values(), *([self.no_call] if self.no_call else [])]
 
     @property
-    def least(self) -> float:
+    def least(self) -> float | None:
         """The lowest value that the uncertainty may have: 0, or none where it is an estimator of your own."""
-        return 0.0 if self.score in (*RUN_TIME_SCORES, LEARNED, SUPPORT) else -math.inf
+        return 0.0 if self.score in (*RUN_TIME_SCORES, LEARNED, SUPPORT) else None
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
@@ -417,7 +406,7 @@ class CalibratedPolicy:
                 found.append(f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated")
         weights = self.calibration.weights
         by_name = {name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0) for name in measured}
-        if measured and not counts_agents_by(measurement, by_name):
+        if not counts_agents_by(measurement, by_name):
             found.append(
                 "the agents have unequal weights, but had equal ones when calibrated"
                 if weights is None
@@ -431,10 +420,10 @@ class CalibratedPolicy:
         return f"CalibratedPolicy({does}, otherwise={self.otherwise!r})"
 
 
-def _check_choice(chosen: "GroupThreshold | Calibration") -> None:
+def _check_choice(chosen: GroupThreshold | Calibration, *, least: float | None) -> None:
     threshold, bound = chosen.threshold, chosen.bound
     if threshold is not None:
-        number(threshold, '"threshold"', advice=_REMEDY)
+        number(threshold, '"threshold"', least=least, advice=_REMEDY)
     if bound is not None:
         share(bound, '"bound"', advice=_REMEDY)
     for name in ("n_questions", "n_answered", "n_wrong"):
@@ -460,13 +449,14 @@ def _check_consistent(calibration: Calibration) -> None:
     """Raises where numbers, each fine by itself, do not belong to one calibration."""
     seen, threshold, gate = calibration.uncertainties, calibration.threshold, calibration.gate
     _require(all(a <= b for a, b in pairwise(seen)), '"uncertainties" must rise', seen[:5])
-    _require(not seen or seen[0] >= calibration.least, '"uncertainties" must be at least 0', seen[:1])
+    number(min(seen, default=0), 'each of "uncertainties"', least=calibration.least, advice=_REMEDY)
     _require(
         threshold is None or (bool(seen) and threshold <= seen[-1] + TIE),
         '"threshold" must be at most the highest of "uncertainties"',
         threshold,
     )
-    _require((threshold is None) == (calibration.bound is None), '"bound" belongs to a "threshold"', calibration.bound)
+    for group in calibration.groups:
+        _require((group.threshold is None) == (group.bound is None), '"bound" belongs to a "threshold"', group.bound)
     n_ties, n_questions = calibration.n_ties, sum(group.n_questions for group in calibration.groups)
     _require(n_ties <= n_questions, '"n_ties" must be at most "n_questions"', n_ties)
     names = () if gate is None else gate.agents
@@ -496,6 +486,5 @@ def _from_json(record: dict[str, Any], *, folder: Path) -> Calibration:
 
 def _gate_from_json(record: dict[str, Any]) -> LearnedGate | SupportGate:
     fields = with_tuples(record)
-    is_list = isinstance(fields["agents"], tuple) and all(isinstance(name, str) for name in fields["agents"])
-    _require(is_list, '"agents" of a gate must be a list of names', record["agents"])
+    _require(isinstance(fields["agents"], tuple), '"agents" of a gate must be a list of names', record["agents"])
     return SupportGate(**fields) if "same" in record else LearnedGate(**fields)

@@ -1,15 +1,19 @@
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import reduce
+from operator import getitem
 
 import pytest
 
+from coe_agents.actions import canonical_action
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import CalibratedPolicy, Policy
-from coe_agents.policy.calibrated import CalibratedAgent, Calibration
-from coe_agents.policy.learned_gates import LearnedGate
+from coe_agents.policy import CalibratedPolicy, Decision, Policy
+from coe_agents.policy.calibrated import CalibratedAgent, Calibration, GroupThreshold
+from coe_agents.policy.learned_gates import LearnedGate, SupportGate
 from coe_agents.policy.measurement import AgentMeasurement
+from tests.policy import test_support as support
 from tests.policy.measurements import measured
 
 AGENTS = {name: CalibratedAgent(3, 4, "frequency") for name in ("a", "b")}
@@ -19,13 +23,16 @@ DRAWN = {"date": "2026-01-01T00:00:00+00:00", "uncertainties": (0.0, 0.3, 1.25)}
 CALIBRATION = Calibration(risk=0.2, confidence=0.9, **FOUND, **ASKED, **DRAWN)
 GATE = LearnedGate(("a", "b"), (0.75, 0.25), 1.5, (0.5, -0.5), -1.0)
 LEARNED = replace(CALIBRATION, gate=GATE, fit="folds")
-HUGE = 10**400
+PAID, SILENT = GroupThreshold(0.8, 10, 9, 1, 0.19), GroupThreshold(0.05, 10, 8, 0, 0.18)
+PROPOSING = replace(CALIBRATION, proposer="a", tools={"pay": PAID}, no_call=SILENT)
+SUPPORTED = replace(PROPOSING, gate=SupportGate("a", ("b",), (-1.0,), (0.0,), 0.0, 0.0, 0.0, -2.0), fit="halves")
+PARIS = AgentMeasurement(3, "frequency", 0.0, {"Paris": 1.0})
+PAY = support.pay(5)
 WRITES_ONE = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
 
 
-def measurement(coe, *, agents=("a", "b"), n_responses=3, weighting="frequency"):
-    agent = AgentMeasurement(n_responses, weighting, 0.0, {"Paris": 1.0})
-    named = dict.fromkeys(agents, agent)
+def measurement(coe, *, agents=("a", "b")):
+    named = dict.fromkeys(agents, PARIS)
     return measured(aleatoric=coe, n_agents=len(agents), representatives=("Paris",), agents=named)
 
 
@@ -40,7 +47,8 @@ def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score(
     decision = decide(CALIBRATION, measurement(0.301), otherwise="escalate")
     assert (decision.action, decision.answer) == ("escalate", None)
     assert decision.reason.startswith("CoE 0.301 is above the calibrated 0.300 ")
-    assert decide(CALIBRATION, measurement(0.3 + 1e-9)).action == "answer"  # equal within rounding only
+    decision = decide(CALIBRATION, measurement(0.3 + 1e-9))  # equal within rounding only
+    assert (decision.action, "is at most the calibrated" in decision.reason) == ("answer", True)
     assert decide(CALIBRATION, measurement(0.3 + 1e-8)).action == "abstain"
     numbered = replace(divided(a=0.2, b=0.3), representatives=("Rome", "Rome (1)"), answer="Rome")
     assert CALIBRATION.answer(numbered) == "Rome"
@@ -48,6 +56,12 @@ def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score(
     assert in_words(0.694) == "vote share is at least 0.306"
     assert in_words(0.694, 0.065) == "vote share 0.935 is at least the calibrated 0.306"
     assert in_words(0.694, 0.6941) == "vote share 0.305900 is below the calibrated 0.306000"
+    assert LEARNED.limit_in_words(0.3) == "learned probability of error is at most 0.300"
+    own = replace(CALIBRATION, score="mine:own", threshold=-0.5)
+    decision = decide(own, replace(measurement(0.1), scores={"mine:own": -0.6}))
+    assert decision.reason.startswith("mine:own -0.600 is at most the calibrated -0.500 (risk")
+    decision = decide(own, replace(measurement(0.1), scores={"mine:own": None}))
+    assert decision.reason == "the score mine:own cannot be computed of these responses"
 
 
 def divided(**agents):
@@ -61,7 +75,7 @@ def divided(**agents):
         representatives=("Paris", "Rome"),
         answer="Paris" if mean >= 0.5 - 1e-9 else "Rome",
         tied=tied,
-        agents={name: AgentMeasurement(3, "frequency", 0.0, own) for name, own in distributions.items()},
+        agents={name: replace(PARIS, distribution=own) for name, own in distributions.items()},
     )
 
 
@@ -72,8 +86,7 @@ def trusting(*weights, slope=0.0, deviations=(0.0, 0.0), intercept=-5.0):
 
 def test_a_tie_another_divergence_and_what_has_no_threshold_are_never_answered():
     decision = decide(CALIBRATION, divided(a=1.0, b=0.0), otherwise="escalate")
-    assert (decision.action, decision.answer) == ("escalate", None)
-    assert decision.reason == "the leading answers tie: 'Paris', 'Rome'"
+    assert decision == Decision("escalate", None, "the leading answers tie: 'Paris', 'Rome'")
     assert decide(trusting(0.5, 0.5), divided(a=1.0, b=0.0)).action == "abstain"
     decision = decide(CALIBRATION, replace(measurement(0.0), divergence="js"))
     assert (decision.action, decision.answer) == ("abstain", None)
@@ -88,21 +101,25 @@ def test_learned_weights_choose_the_answer_and_break_ties():
     for weights, answer in (((0.6, 0.4), "Paris"), ((0.4, 0.6), "Rome")):
         decision = decide(trusting(*weights), divided(a=1.0, b=0.0))
         assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", answer, True)
+        assert f'learned weights favour "{answer}"' in decision.reason
     # the mean favours Rome (0.4 against 0.6), the weights Paris (0.56 against 0.44)
     decision = decide(trusting(0.7, 0.3), divided(a=0.8, b=0.0))
-    assert decision.answer == "Paris"
+    assert (decision.answer, 'learned weights favour "Paris"' in decision.reason) == ("Paris", True)
     # a tie of the weights, not of the mean: 0.7 * 0.5 + 0.3 * 0.5
-    assert decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4)).action == "abstain"
+    tied = Decision("abstain", None, "the leading answers tie")
+    assert decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4)) == tied
     assert not decide(CALIBRATION, divided(a=0.8, b=0.6)).trusted_answer
 
 
 def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_path):
     policy = CalibratedPolicy(replace(CALIBRATION, weights={"a": 0.5, "b": 1.0}))
     # a is right with 1, b with 0.1: (0.5 + 0.1) / 1.5 = 0.4
-    weighed = replace(divided(a=1.0, b=0.1), support=(0.4, 0.6))
+    weighed = replace(divided(a=1.0, b=0.1), representatives=("Paris", "Rome", "Nice"), support=(0.4, 0.6, 0.0))
     assert policy.mismatches(weighed) == []
-    (said,) = policy.mismatches(replace(weighed, support=(0.55, 0.45)))
-    assert said == "the agents have other weights than when calibrated"
+    other = "the agents have other weights than when calibrated"
+    assert policy.mismatches(replace(weighed, support=(0.55, 0.45, 0.0))) == [other]
+    unheard = CalibratedPolicy(replace(CALIBRATION, weights={"a": 0.0, "b": 1.0}))
+    assert unheard.mismatches(measurement(0.0, agents="a")) == ["b is missing", other]
     policy.save(tmp_path / "p.json")
     assert CalibratedPolicy.load(tmp_path / "p.json").calibration.weights == {"a": 0.5, "b": 1.0}
     with pytest.raises(ValueError, match='"weights" must hold'):
@@ -125,98 +142,103 @@ def test_a_new_learned_gate_by_hand_and_without_one_of_its_agents():
     assert decision.reason == "the learned gate needs all its agents; a, b gave no response"
 
 
-UNREACHED = replace(CALIBRATION, threshold=None, bound=None)
-HALVES = replace(LEARNED, fit="halves", n_ties=3, divergence="js")
+UNREACHED = replace(CALIBRATION, threshold=None, bound=None, uncertainties=())
+LEAST = replace(CALIBRATION, threshold=0.0, bound=0.0, n_questions=0, n_answered=0, n_wrong=0)
+ASKED_SO = {"model": "m", "temperature": 0, "system_prompt": "", "n_samples": 1, "stated_confidence": True}
+UNASKED = {"n_samples": 0, "stated_confidence": False}
+OTHERS = {"c": CalibratedAgent(1, 1, "probability", **ASKED_SO), "d": CalibratedAgent(3, 3, "mixed", **UNASKED)}
+ALL_WRONG = {"threshold": 1.25 + 1e-9, "bound": 1.0, "n_answered": 50, "n_wrong": 50, "n_ties": 50}
+MOST = replace(LEARNED, fit="halves", divergence="js", agents=AGENTS | OTHERS, prompt="", answers="", **ALL_WRONG)
 
 
-@pytest.mark.parametrize("calibration", [CALIBRATION, LEARNED, UNREACHED, HALVES])
+@pytest.mark.parametrize("calibration", [CALIBRATION, LEARNED, UNREACHED, LEAST, MOST, PROPOSING, SUPPORTED])
 def test_what_is_saved_is_loaded(tmp_path, calibration):
     path = tmp_path / "policy.json"
     CalibratedPolicy(calibration).save(path)
-    assert CalibratedPolicy.load(path).calibration == calibration
-    assert isinstance(CalibratedPolicy.load(path), Policy)
-    assert CalibratedPolicy.load(path, otherwise="escalate").otherwise == "escalate"
-    asked = dict.fromkeys(["model", "temperature", "system_prompt", "n_samples", "stated_confidence"])
+    loaded = CalibratedPolicy.load(path, otherwise="escalate")
+    assert (loaded.calibration, loaded.otherwise, isinstance(loaded, Policy)) == (calibration, "escalate", True)
     counts = {"min_responses": 3, "max_responses": 4, "weighting": "frequency"}
-    assert json.loads(path.read_text())["agents"]["a"] == counts | asked
-
-
-@pytest.mark.parametrize(("calibration", "score"), [(CALIBRATION, "coe"), (LEARNED, "learned")])
-def test_a_file_of_a_version_without_scores_is_read(calibration, score, tmp_path):
-    path = tmp_path / "policy.json"
-    CalibratedPolicy(calibration).save(path)
     record = json.loads(path.read_text())
-    assert record.pop("score") == score
+    assert record["agents"]["a"] == dict.fromkeys(ASKED_SO) | counts
+    del record["score"]  # as in a file of a former version
     path.write_text(json.dumps(record))
     assert CalibratedPolicy.load(path).calibration == calibration
+
+
+NO_PROPOSER = {"gate": None, "proposer": None, "tools": {}, "no_call": None}
+TWICE = {"gate.agents": ["b", "b"], "gate.same": [1, 1], "gate.nothing": [1, 1]}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda record: record | {"format": "other"}, "is not a policy of the format"),
-        (lambda record: {k: v for k, v in record.items() if k != "risk"}, "is damaged"),
-        (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be a number above 0'),
-        (lambda record: record | {"threshold": HUGE}, '"threshold" must be a finite .*; got 1000'),
-        (lambda record: record | {"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
-        (lambda record: record | {"uncertainties": [0.4, 0.1]}, '"uncertainties" must rise'),
-        (lambda record: record | {"n_ties": 51}, 'is damaged: "n_ties" must be at most "n_questions"; got 51'),
-        (lambda record: record | {"bound": None}, '"bound" belongs to a "threshold"'),
-        (lambda record: record | {"gate": record["gate"] | {"agents": "ab"}}, "must be a list of names; got .ab"),
-        (lambda record: record | {"gate": record["gate"] | {"agents": ["a", "a"]}}, '"agents" of the gate must be'),
+        ({"format": "other"}, "is not a policy of the format"),
+        ({"risk": 0.0}, 'is damaged: "risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1'),
+        ({"confidence": 1}, '"confidence" must be a number above 0 and below 1; got 1. Pass a share'),
+        ({"threshold": 10**400}, '"threshold" must be a finite number of at least 0; got 1000'),
+        ({"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
+        ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again'),
+        ({"no_call.threshold": -1}, '"threshold" must be a finite number of at least 0'),
+        ({"gate": None, "tools.pay.threshold": -1}, '"threshold" must be a finite number of at least 0'),
+        (NO_PROPOSER | {"score": "coe", "threshold": -1}, '"threshold" must be a finite number of at least 0'),
+        ({"bound": 1.001}, '"bound" must be a number in [0, 1]; got 1.001. Calibrate again'),
+        ({"tools.pay.bound": None}, '"bound" belongs to a "threshold"'),
+        ({"n_wrong": 21}, '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]'),
+        ({"n_answered": -1}, '"n_answered" must be an integer of at least 0; got -1'),
+        ({"n_ties": -1}, '"n_ties" must be an integer of at least 0; got -1'),
+        ({"n_ties": 71}, '"n_ties" must be at most "n_questions"; got 71'),
+        ({"uncertainties": [0.1, math.inf]}, '"uncertainties" must be a list of finite numbers; got (0.1, inf)'),
+        ({"uncertainties": [0.1, 0.4, 0.3]}, '"uncertainties" must rise'),
+        ({"uncertainties": [-0.1, 0.4]}, 'each of "uncertainties" must be a finite number of at least 0; got -0.1'),
+        ({"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
+        ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
+        ({"score": 5}, '"score" must be a string; got int'),
+        (NO_PROPOSER, '"score" must be "learned" only with a gate'),
+        (NO_PROPOSER | {"score": "mine"}, "a score must be computable of one new question"),
+        ({"fit": "thirds"}, "\"fit\" must be one of folds, halves, None; got 'thirds'"),
+        ({"prompt": 5}, '"prompt" must be a string or null; got 5'),
+        ({"proposer": 5}, '"proposer" must be a string or null; got 5'),
+        ({"proposer": "b"}, 'belong to a "proposer"'),
+        ({"gate": asdict(GATE)}, 'belong to a "proposer"'),
+        ({"gate": None, "proposer": None, "tools": {}}, 'belong to a "proposer"'),
+        ({"gate": None, "proposer": None, "no_call": None}, 'belong to a "proposer"'),
+        ({"gate.agents": "b"}, "must be a list of names; got 'b'"),
+        ({"gate.agents": ["c"]}, '"agents" of the gate must be agents of the policy'),
+        (TWICE, '"agents" of the gate must be agents of the policy, each once'),
+        ({"agents.a.min_responses": 0}, '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
+        ({"agents.a.max_responses": 4.0}, '"max_responses" must be an integer of at least 3; got 4.0'),
+        ({"agents.a.weighting": "auto"}, "\"weighting\" must be one of frequency, probability, mixed; got 'auto'"),
+        ({"agents.a.model": 5}, '"model" of an agent must be a string or null; got 5'),
+        ({"agents.a.stated_confidence": 2}, '"stated_confidence" of an agent must be a boolean or null; got 2'),
+        ({"agents.a.temperature": -1}, '"temperature" of an agent must be a finite number of at least 0; got -1'),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, change, message):
     path = tmp_path / "policy.json"
-    CalibratedPolicy(LEARNED).save(path)
-    path.write_text(json.dumps(change(json.loads(path.read_text()))))
-    with pytest.raises(ConfigurationError, match=f"policy.json.*{message}") as caught:
+    CalibratedPolicy(SUPPORTED).save(path)
+    record = json.loads(path.read_text())
+    for place, value in change.items():
+        *parts, name = place.split(".")
+        reduce(getitem, parts, record)[name] = value
+    path.write_text(json.dumps(record))
+    with pytest.raises(ConfigurationError, match=f"policy.json.*{re.escape(message)}") as caught:
         CalibratedPolicy.load(path)
     assert caught.value.hint == WRITES_ONE
 
 
 def test_a_file_that_is_none_is_named(tmp_path):
     (tmp_path / "cut.json").write_text('{"format"')
-    for name in ("none.json", "cut.json"):
-        with pytest.raises(ConfigurationError, match=f"{name} cannot be read") as caught:
-            CalibratedPolicy.load(tmp_path / name)
+    (tmp_path / "bare.json").write_text('{"format": "coe-agents calibrated policy 2", "gate": null, "agents": {}}')
+    for name, message in (("none", "cannot be read"), ("cut", "cannot be read"), ("bare", "is damaged: .* missing")):
+        with pytest.raises(ConfigurationError, match=rf"{name}\.json {message}") as caught:
+            CalibratedPolicy.load(tmp_path / f"{name}.json")
         assert caught.value.hint == WRITES_ONE
 
 
 def test_otherwise_must_be_another_action():
     for otherwise in ("answer", "guess"):
-        with pytest.raises(ValueError, match='"otherwise" of CalibratedPolicy must be'):
+        with pytest.raises(ValueError, match=r'"otherwise" of CalibratedPolicy must.* calibrate at a higher risk$'):
             CalibratedPolicy(CALIBRATION, otherwise=otherwise)
-    with pytest.raises(ValueError, match=r"To answer more, calibrate at a higher risk$"):
-        CalibratedPolicy(CALIBRATION, otherwise="answer")
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"risk": 0.0}, '"risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1'),
-        ({"confidence": 1}, '"confidence" must be a number above 0 and below 1; got 1. Pass a share'),
-        ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again'),
-        ({"bound": 1.001}, '"bound" must be a number in [0, 1]; got 1.001. Calibrate again'),
-        ({"n_wrong": 21}, '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]'),
-        ({"n_answered": -1}, '"n_answered" must be an integer of at least 0; got -1'),
-        ({"uncertainties": (0.1, math.inf)}, '"uncertainties" must be a list of finite numbers; got (0.1, inf)'),
-        ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
-        ({"fit": "thirds"}, "\"fit\" must be one of folds, halves, None; got 'thirds'"),
-        ({"risk": 10**5000}, '"risk" must be a number above 0 and below 1; got a huge number. Pass a share'),
-        ((0, 4, "frequency"), '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
-        ((3, 4, "auto"), "\"weighting\" must be one of frequency, probability, mixed; got 'auto'"),
-        ((3, 4.0, "mixed"), '"max_responses" must be an integer of at least 3; got 4.0'),
-    ],
-)
-def test_a_calibration_or_an_agent_of_it_is_refused(fields, message):
-    counts = ({"n_wrong": 0, "n_answered": 0, "n_questions": 0}, {"n_wrong": 50, "n_answered": 50})
-    for passes in ({"threshold": 0.0, "bound": 0.0}, {"bound": 1.0}, {"fit": "halves"}, *counts):
-        replace(CALIBRATION, **passes)
-    for passes in ((1, 1, "frequency"), (1, 2, "probability"), (3, 3, "mixed")):
-        CalibratedAgent(*passes)
-    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
-        CalibratedAgent(*fields) if isinstance(fields, tuple) else replace(CALIBRATION, **fields)
 
 
 def test_what_is_no_answer_cannot_be_answered():
@@ -226,20 +248,41 @@ def test_what_is_no_answer_cannot_be_answered():
     assert not CALIBRATION.can_answer(divided(a=1.0, b=0.0))
     # Rome leads, but the weights favour what is no answer
     said = {"a": {"I don't know.": 0.8, "Rome": 0.2}, "b": {"Rome": 1.0}}
-    agents = {name: AgentMeasurement(3, "frequency", 0.0, own) for name, own in said.items()}
+    agents = {name: replace(PARIS, distribution=own) for name, own in said.items()}
     refusing = replace(divided(a=0.8, b=0.0), representatives=("I don't know.", "Rome"), agents=agents)
     assert trusting(0.7, 0.3).answer(refusing) == "I don't know."
     assert not trusting(0.7, 0.3).can_answer(refusing)
     assert trusting(0.3, 0.7).can_answer(refusing)
 
 
-def test_all_differences_of_a_group_are_listed_in_order():
-    def agent(n_responses, weighting="frequency"):
-        return AgentMeasurement(n_responses, weighting, 0.0, {"Paris": 1.0})
+def proposed(driver="a", first=PAY, **options):
+    """Measures what two agents propose: in most of their responses to call nothing."""
+    said = [(driver, first), (driver, []), (driver, []), ("b", PAY), ("b", []), ("b", []), ("b", [])]
+    rows = [support.propose(agent, calls, "I don't know.", index=i) for i, (agent, calls) in enumerate(said)]
+    return support.measured(*rows, **options)
 
+
+@pytest.mark.parametrize("calibration", [PROPOSING, SUPPORTED])
+def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_name(calibration):
+    decision = decide(calibration, proposed())
+    assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", canonical_action(PAY), True)
+    assert decision.reason.startswith(calibration.limit_in_words(0.8, calibration.uncertainty(proposed())))
+    assert decide(calibration, proposed("the driver", proposer="the driver")) == decision
+    decision = decide(calibration, proposed(proposer="b"))  # another member is no driver
+    assert decision.reason == "calibrated for the proposals of a, not for those of b"
+    silent = proposed(first=[])
+    assert calibration.can_answer(silent)  # to call nothing may be right, whatever is said instead
+    others = (silent, replace(silent, calls=None), replace(silent, proposals={"a": "Paris"}))
+    assert [calibration.threshold_of(each) for each in (proposed(), *others)] == [0.8, 0.05, 0.3, 0.3]
+    assert CALIBRATION.threshold_of(silent) == 0.3
+    assert decide(CALIBRATION, replace(measurement(0.1), proposer="b")).action == "answer"
+
+
+def test_all_differences_of_a_group_are_listed_in_order():
     calibration = replace(CALIBRATION, agents=dict.fromkeys("abcd", CalibratedAgent(3, 4, "frequency")))
     policy = CalibratedPolicy(calibration)
-    agents = {"z": agent(3), "y": agent(3), "d": agent(2), "c": agent(5, "probability")}
+    other = replace(PARIS, n_responses=5, weighting="probability")
+    agents = {"z": PARIS, "y": PARIS, "d": replace(PARIS, n_responses=2), "c": other}
     measured = replace(measurement(0.0), agents=agents, support=(0.9,))
     assert policy.mismatches(measured) == [
         "a is missing",
@@ -253,7 +296,7 @@ def test_all_differences_of_a_group_are_listed_in_order():
     ]
     with pytest.warns(UserWarning, match="does not hold: a is missing; b is missing; y is new"):
         policy.decide(measured, round=0, max_rounds=1)
-    for n_responses in (3, 4):
-        fits = replace(measured, agents=dict.fromkeys("abcd", agent(n_responses)), support=(1.0 - 9e-7,))
+    for n in (3, 4):
+        fits = replace(measured, agents=dict.fromkeys("abcd", replace(PARIS, n_responses=n)), support=(1.0 - 9e-7,))
         assert policy.mismatches(fits) == []
     assert len(policy.mismatches(replace(fits, support=(1.0 - 1.1e-6,)))) == 1

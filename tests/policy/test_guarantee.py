@@ -23,6 +23,8 @@ def test_the_same_group_differs_in_nothing(calibration):
     served = AskedAgent(**{**KNOWN, "model": "/models/Qwen3-8B"})  # the same model, under the name of a folder
     assert differences(calibration, replace(SAME, agents=dict.fromkeys("ab", served))) == []
     assert differences(calibration, replace(SAME, agents=dict.fromkeys("ab", AskedAgent()))) == []
+    prompts = [AskedAgent.of(each).system_prompt for each in (AskedAgent(**KNOWN), AskedAgent(), "no agent")]
+    assert prompts == ["Be brief.", "", None]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import calibrate
 from coe_agents.evaluation.calibration.learned import fit_support
 from coe_agents.evaluation.calibration.risk_control import risk_bound
@@ -163,27 +162,6 @@ def test_learned_support_finds_who_is_worth_following(proposed):
         fit_support([each.measurement for each in data], right, proposer="z")
 
 
-PAY = {"threshold": 0.1, "n_questions": 1, "n_answered": 1, "n_wrong": 0, "bound": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"proposer": None}, 'belong to a "proposer"'),
-        ({"tools": {"pay": PAY | {"threshold": -1}}}, "at least 0"),
-        ({"tools": {"pay": PAY | {"n_answered": 2}}}, "n_answered"),
-        ({"gate": {"proposer": "a", "agents": ["a"], "same": [1], "nothing": [1]}}, "damaged"),
-    ],
-)
-def test_a_damaged_file_is_refused(proposed, tmp_path, change, message):
-    policy = calibrate(proposed(proposals("pay", 60)), risk=0.1, confidence=0.9, proposer="a", **NAMED)
-    policy.save(tmp_path / "policy.json")
-    record = json.loads((tmp_path / "policy.json").read_text())
-    (tmp_path / "policy.json").write_text(json.dumps(record | change))
-    with pytest.raises(ConfigurationError, match=message):
-        CalibratedPolicy.load(tmp_path / "policy.json")
-
-
 def test_the_command_says_what_each_threshold_promises(tmp_path):
     samples = [
         *proposals("pay", 60, n_wrong=20),
@@ -202,16 +180,3 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
     done = run(*command, "x", code=2)
     said = " ".join(done.stderr.replace("│", "").split())
     assert 'must be an agent of the samples; got "x". The samples have a, b, c' in said
-
-
-@pytest.mark.slow
-def test_the_driver_of_a_council_is_judged_as_the_calibrated_agent(proposed):
-    samples = urge_to_act(300)
-    policy = calibrate(proposed(samples), risk=0.1, confidence=0.9, proposer="a", score="learned", **NAMED)
-    renamed = [each | {"agent": {"a": "the driver"}.get(each["agent"], each["agent"])} for each in samples]
-    for one, other in zip(proposed(samples), proposed(renamed, "the driver"), strict=True):
-        named = replace(other.measurement, proposer="the driver")
-        assert decide(policy, named).action == decide(policy, one.measurement).action
-    # another member is no driver
-    measurement = replace(proposed(samples)[0].measurement, proposer="b")
-    assert decide(policy, measurement).reason == "calibrated for the proposals of a, not for those of b"

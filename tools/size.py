@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PACKAGE, TESTS = "coe_agents", "tests"
-BUDGET = {"lines": 39_592, "names": 148, "arrows": 131, "tests": 30_000}
+BUDGET = {"lines": 39_600, "names": 148, "arrows": 131, "tests": 30_000}
 """The most that there may be of each; arrows are those above the foundation."""
 FOUNDATION = {"types", "errors", "text", "checks", "files", "extensions", "_steps"}
 """The bottom layers, which everything may use: arrows to them say nothing about the structure."""

@@ -90,7 +90,8 @@ class GroupDecision:
                 f'"result" must hold a "decision"; got the keys {", ".join(sorted(result)) or "none"}{waiting}. '
                 "Pass what the graph's invoke returned"
             )
-        return cls.from_data(decision, question=_question(result.get("messages") or ()))
+        asked = [message.text for message in result.get("messages") or () if getattr(message, "type", "") == "human"]
+        return cls.from_data(decision, question=asked[-1] if asked else None)
 
     @classmethod
     def from_data(cls, decision: Mapping[str, Any], *, question: str | None = None) -> GroupDecision:
@@ -285,11 +286,6 @@ def create_decision(
         "claims": None if claimed is None else claimed["claims"],
     }
     return GroupDecision(**{**view(found, DecisionData), **view(settled, DecisionData), **decided}).data
-
-
-def _question(messages: Iterable[Any]) -> str | None:
-    asked = [message.text for message in messages if getattr(message, "type", "") == "human"]
-    return asked[-1] if asked else None
 
 
 _ADVICE = "Pass the decision of a graph of create_coe_graph, or run it again"

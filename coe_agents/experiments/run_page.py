@@ -35,6 +35,7 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
     check_jinja()
     comparison = compare([outcomes_of(run)], n_resamples=n_resamples)
     table = to_experiment(comparison)
+    details = [*map(_detail, run.items.values()), *({"error": cut(error)} for error in run.errors.values())]
     return render(
         read_parts("html/run.html", package=_PACKAGE),
         style=read_parts(*STYLE) + read_parts("html/run.css", package=_PACKAGE),
@@ -46,7 +47,7 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
         lines=[[format_cell(cell) for cell in line] for line in table.lines()],
         notes=table.notes,
         overview=pack(_overview(run)),
-        blocks=_blocks(run),
+        blocks=[pack(details[start : start + BLOCK]) for start in range(0, len(details), BLOCK)],
     )
 
 
@@ -65,11 +66,6 @@ def _overview(run: Run) -> dict[str, Any]:
         "texts": [cut(run.items[key].question) if key in run.items else "" for key in ids],
         "columns": {name: [line[name] for line in lines] for name in _COLUMNS},
     }
-
-
-def _blocks(run: Run) -> list[str]:
-    details = [*map(_detail, run.items.values()), *({"error": cut(error)} for error in run.errors.values())]
-    return [pack(details[start : start + BLOCK]) for start in range(0, len(details), BLOCK)]
 
 
 def _state(item: Item) -> str:

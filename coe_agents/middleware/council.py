@@ -28,7 +28,7 @@ from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.decision.data import view
 from coe_agents.errors import is_control_flow
-from coe_agents.middleware.council_request import AsyncHandler, Handler, Replies, TurnRequest
+from coe_agents.middleware.council_request import AsyncHandler, Handler, Replies, ToolSchemas, TurnRequest
 from coe_agents.middleware.council_review import PendingProposal, apply_decisions, ask_person, mark_pending, take_back
 from coe_agents.middleware.deliberation import (
     DRIVER,
@@ -232,7 +232,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             )
         integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
-        self._trust_edits, self._adaptive = trust_edits, adaptive
+        self._trust_edits, self._adaptive, self._schemas = trust_edits, adaptive, ToolSchemas()
         self._names = [agent.name for agent in members]
         self._gated_keys = frozenset(map(tool_key, tools or ()))
         self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes)
@@ -308,7 +308,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not own, must, own, "Give these members other models")
-        return TurnRequest(request, self._gated_keys or None, is_async=is_async)
+        return TurnRequest(request, self._schemas.of(request.tools), self._gated_keys or None, is_async=is_async)
 
     def _ask(self, agent: Agent, asked: TurnRequest) -> Steps[AgentReply | Exception]:
         try:

@@ -3,8 +3,9 @@
 import asyncio
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property
+from operator import is_
 from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
@@ -15,6 +16,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, conver
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
+from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.agents import ModelAgent
@@ -33,11 +35,30 @@ _USUAL = {"n_samples": 1, "timeout": 30.0}
 """What a member is asked for where its own settings leave it open: a person, or a run, waits for it at each call."""
 
 
+class ToolSchemas:
+    """The schemas of an agent's tools, read once as long as the tools are the same objects."""
+
+    def __init__(self) -> None:
+        self._last: tuple[list[Any], list[dict[str, Any]]] = [], []  # one value: turns may run at once
+
+    def of(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
+        """Returns the schemas as OpenAI's, of the tools that have one."""
+        own = [tool for tool in tools if isinstance(tool, BaseTool)]
+        parts = [part for tool in own for part in (tool, tool.name, tool.description, tool.args_schema)]
+        read, known = self._last
+        # a dict is read each time, since it may be changed in place
+        if len(own) < len(tools) or len(parts) != len(read) or not all(map(is_, parts, read)):
+            known = [schema for schema in map(_to_schema, tools) if schema is not None]
+            self._last = parts, known
+        return known
+
+
 class TurnRequest:
     """One turn: what the driver and the members are asked, and how.
 
     Args:
         request: What the driver is asked.
+        schemas: Those of its tools; see `ToolSchemas`.
         gated: The tools whose calls are compared, as `tool_key` writes their names; None for all.
         is_async: Whether the run is in the asynchronous form.
 
@@ -49,10 +70,16 @@ class TurnRequest:
         n_places: How many calls can be at their tools at the same time.
     """
 
-    def __init__(self, request: ModelRequest[Any], gated: Collection[str] | None, *, is_async: bool) -> None:
+    def __init__(
+        self,
+        request: ModelRequest[Any],
+        schemas: Sequence[dict[str, Any]],
+        gated: Collection[str] | None,
+        *,
+        is_async: bool,
+    ) -> None:
         self.request, self._gated = request, gated
         outputs = _outputs(request)
-        schemas = [schema for schema in map(_to_schema, request.tools) if schema is not None]
         self.tools = [*schemas, *(schema for schema, _ in outputs.values())]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
         self.parsers = parsers_of(request.tools)

@@ -8,11 +8,11 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import ToolCall
-from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables.config import var_child_runnable_config
 
 from coe_agents.errors import ConfigurationError
 
@@ -53,8 +53,13 @@ def to_text(value: Any) -> str:
 
 def thread_id() -> str | None:
     """Returns the thread of the present run; None where no checkpointer keeps it."""
-    found = ensure_config().get("configurable", {}).get("thread_id")
+    found = configurable().get("thread_id")
     return None if found is None else str(found)
+
+
+def configurable() -> Mapping[str, Any]:
+    """Returns what the config of the present run has for its checkpointer, such as the thread."""
+    return (var_child_runnable_config.get() or {}).get("configurable") or {}
 
 
 def _secret() -> bytes:

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.store.base import BaseStore
 
 from coe_agents._steps import Call, Steps, Wait
-from coe_agents.middleware.marks import thread_id, to_text
+from coe_agents.middleware.marks import configurable, thread_id, to_text
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +63,7 @@ def new_action(gate: str, message_id: str | None, call_id: str | None = None) ->
 
     `call_id` is that of the call where a single one is the action.
     """
-    configurable = ensure_config().get("configurable", {})
-    if (saver := configurable.get(CONFIG_KEY_CHECKPOINTER)) is None:
+    if (saver := configurable().get(CONFIG_KEY_CHECKPOINTER)) is None:
         return uuid.uuid4().hex  # no thread is kept: nothing of this run can run again
     # of two savers that keep threads in memory, each has a thread "1" of its own
     kept_by = _SAVERS.setdefault(saver, uuid.uuid4().hex) if type(saver) is InMemorySaver else None

@@ -1,6 +1,5 @@
 """Owns the step from labelled responses to a `Measurement`, everything that a policy sees, and to a forecast of it."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from coe_agents.actions import contested
+from coe_agents.actions.canonical import to_line
 from coe_agents.actions.contested import argument_support
 from coe_agents.actions.structured import ANSWER
 from coe_agents.checks import is_number
@@ -166,8 +166,10 @@ class Measurement:
     @property
     def leading(self) -> int:
         """The place of the leading cluster in `support` and `representatives`; on a tie the first by text."""
+        if not self.tied:
+            return self.support.index(max(self.support))
         leaders = np.flatnonzero(shares_lead(np.array(self.support))).tolist()
-        return int(min(leaders, key=lambda cluster: self.representatives[cluster]) if self.tied else leaders[0])
+        return int(min(leaders, key=lambda cluster: self.representatives[cluster]))
 
     def voters(self, representative: str, *, besides: str | None = None) -> list[str]:
         """Returns the names of the agents that vote for a cluster, besides one of them, in sorted order."""
@@ -439,7 +441,7 @@ def _writings(
     for place in proposing:
         if response_text(responses[place]).strip() == texts[labels[place]]:
             rows.setdefault(labels[place], []).append(place)
-    lines = {place: json.dumps(responses[place].get("calls"), sort_keys=True) for own in rows.values() for place in own}
+    lines = {place: to_line(responses[place].get("calls")) for own in rows.values() for place in own}
     chosen = {label: most_probable([lines[place] for place in own], mass[own]) for label, own in rows.items()}
     return {
         representatives[label]: next(responses[place].get("calls") or [] for place in own if lines[place] == line)

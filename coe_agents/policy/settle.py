@@ -102,7 +102,7 @@ def settle(
         is_enough, votes = count_votes(measurement, chosen, rules.min_votes, proposer=judged)
         if not is_enough:
             return Decision(otherwise(policy), None, votes)
-    return replace(decision, answer=answer)
+    return decision if decision.answer == answer else replace(decision, answer=answer)
 
 
 def is_settled(policy: Policy, measurement: Measurement, limits: Bounds | None = None) -> bool:

@@ -98,7 +98,8 @@ class SupportPolicy:
         return without_tie(Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged), measurement, self)
 
     def _least(self, proposal: str, *, is_action: bool) -> float:
-        names = called_tools(proposal) if is_action else None
+        is_one = not self.tools and self.no_call_min_support == self.min_support  # mostly
+        names = called_tools(proposal) if is_action and not is_one else None
         if names is None:
             return self.min_support
         return max((self.tools.get(name, self.min_support) for name in names), default=self.no_call_min_support)

@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from coe_agents import CoECouncil, CoEMiddleware
+from coe_agents.middleware.council_request import ToolSchemas
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import SURE, THREAD, Bank, judges
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
@@ -90,6 +91,22 @@ def test_councils_of_other_tools_have_other_members():
     assert bank.transfers == [("Ann", 1.0)]
     assert (len(looking.requests), len(payers[0].requests)) == (1, 1)
     assert [reply.status for reply in replies(state)] == ["success"] * 2
+
+
+def test_schemas_are_read_again_where_a_tool_is_another_one_or_was_changed():
+    pay, look = Bank().tools
+    schemas = ToolSchemas()
+    first = schemas.of([pay, look])
+    assert schemas.of([pay, look]) is first
+    assert len(schemas.of([pay])) == 1
+    pay.description = "Pays."
+    assert schemas.of([pay])[0]["function"]["description"] == "Pays."
+    pay.args_schema = look.args_schema
+    assert schemas.of([pay])[0]["function"]["parameters"]["properties"] == {}
+    plain = {"name": "plain", "description": "x", "parameters": {"type": "object", "properties": {}}}
+    schemas.of([pay, plain])
+    plain["description"] = "y"
+    assert schemas.of([pay, plain])[1]["function"]["description"] == "y"
 
 
 @pytest.mark.parametrize("response_format", [ToolStrategy(Weather), AutoStrategy(Weather), Weather])

@@ -6,9 +6,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 FILES = {
     "coe_agents/__init__.py": "",
-    "coe_agents/policy/__init__.py": "",
-    "coe_agents/policy/limits.py": "def is_large(value: int) -> bool:\n    return value > 10\n",
-    "tests/policy/test_limits.py": """from coe_agents.policy.limits import is_large
+    "coe_agents/rounds/__init__.py": "",
+    "coe_agents/rounds/limits.py": "def is_large(value: int) -> bool:\n    return value > 10\n",
+    "tests/rounds/test_limits.py": """from coe_agents.rounds.limits import is_large
 
 def test_both_sides():
     assert is_large(20) and not is_large(3)
@@ -22,12 +22,12 @@ def test_what_no_test_notices_is_listed_and_what_was_found_is_kept(tmp_path):
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    command = [sys.executable, "-m", "tools.mutation", "policy.limits", "--jobs", "1"]
+    command = [sys.executable, "-m", "tools.mutation", "rounds.limits", "--jobs", "1"]
     # the package of that folder comes before the one that is installed
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     for _ in range(2):
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 1, done.stderr
-        assert "NOT EXPLAINED: policy.limits:2 is_large: value > 10 -> value >= 10 (compare)" in done.stdout
-        assert "| `policy.limits` | 5 | 2 | 0 | 3 | 0 | 0 |" in done.stdout  # killed: always True, always False
+        assert "NOT EXPLAINED: rounds.limits:2 is_large: value > 10 -> value >= 10 (compare)" in done.stdout
+        assert "| `rounds.limits` | 5 | 2 | 0 | 3 | 0 | 0 |" in done.stdout  # killed: always True, always False
         assert len((tmp_path / "mutants/results.jsonl").read_text().splitlines()) == 5

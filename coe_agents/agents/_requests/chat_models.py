@@ -129,11 +129,12 @@ def is_same_model(given: BaseChatModel | str, model: BaseChatModel) -> bool:
         return given in (f"{known.get('ls_provider')}:{known.get('ls_model_name')}", known.get("ls_model_name"))
     if given is model or type(given) is not type(model):
         return given is model
-    own, other = (
-        {name: value for name, value in one._identifying_params.items() if name not in _SAMPLING}
-        for one in (given, model)
-    )
-    return bool(own) and own == other and address_of(given) == address_of(model)
+    own = _identity(given)
+    return bool(own) and own == _identity(model) and address_of(given) == address_of(model)
+
+
+def _identity(model: BaseChatModel) -> dict[str, Any]:
+    return {name: value for name, value in model._identifying_params.items() if name not in _SAMPLING}
 
 
 def address_of(model: BaseChatModel) -> str:

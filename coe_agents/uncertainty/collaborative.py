@@ -104,7 +104,7 @@ def mean_of(distributions: FloatArray, weights: FloatArray) -> FloatArray:
     """p_bar of checked rows and weights; where all agents agree it is exactly theirs, so that they diverge by 0."""
     mean = np.einsum("...k,...kc->...c", weights, distributions)
     mean /= mean.sum(axis=-1, keepdims=True)
-    unanimous = (distributions[..., 1:, :] == distributions[..., :1, :]).all(axis=-2)
+    unanimous = (distributions == distributions[..., :1, :]).all(axis=-2)
     return np.where(unanimous, distributions[..., 0, :], mean)
 
 

@@ -108,7 +108,8 @@ def coordinate(
     must = '"distributions" must have shape (n_agents, n_clusters)'
     require(rows.ndim == 2, must, rows.shape, "Call once per question")
     agent_weights = _checks.weights(weights, rows.shape)
-    measure = kernel(divergence, None, rows.shape[-1])
+    _, n_clusters = rows.shape
+    measure = kernel(divergence, None, n_clusters)
     smallest = number(epsilon, '"epsilon"', above=0, advice="Pass a small change of CoE, such as 1e-6")
     most = integer(max_iterations, '"max_iterations"', least=1, advice="Pass a count such as 3")
     step = solver_named(solver) if isinstance(solver, str) else solver

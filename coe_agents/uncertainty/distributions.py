@@ -133,9 +133,7 @@ def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray
             f'every value of "log_probs" must be finite or -inf; agent {agent} has {array[wrong][0]} at '
             f"{_checks.place(wrong, 'position')}. Pass one constant for an agent whose log-probabilities are not known"
         )
-    by_agent = array
-    if (agents[1:] < agents[:-1]).any():
-        by_agent = array[..., np.argsort(agents)]
+    by_agent = array[..., np.argsort(agents)] if (agents[1:] < agents[:-1]).any() else array
     n_own = np.bincount(agents)
     highest = np.maximum.reduceat(by_agent, n_own.cumsum() - n_own, axis=-1)
     if highest.min() == -np.inf:

@@ -167,7 +167,7 @@ def check_divergence(divergence: Divergence) -> None:
 
 def kernel(divergence: Divergence, ground_metric: npt.ArrayLike | None, n_clusters: int) -> Kernel:
     """Returns a divergence of checked rows; a ground metric goes with "wasserstein" only."""
-    if isinstance(divergence, str) or not callable(divergence):
+    if not callable(divergence):
         one_of(divergence, '"divergence"', _KERNELS)
     if ground_metric is None:
         return _KERNELS[divergence] if isinstance(divergence, str) else partial(_each, function=divergence)

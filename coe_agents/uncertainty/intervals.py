@@ -177,9 +177,10 @@ def interval_of(
     low, high = _quantiles(np.concatenate(found, axis=1), places).T
 
     # the estimate of another order of the agents may differ from this one by rounding
-    lows = np.maximum(np.minimum(2.0 * estimate - high[:3], np.minimum(low[3:], estimate - _ROUNDING)), 0.0)
+    rounding = _ROUNDING * np.maximum(estimate, 1.0)
+    lows = np.maximum(np.minimum(2.0 * estimate - high[:3], np.minimum(low[3:], estimate - rounding)), 0.0)
     highs = np.maximum(estimate, centre) + estimate - low[:3]
-    highs = np.maximum(highs, np.maximum(high[3:], estimate + _ROUNDING))
+    highs = np.maximum(highs, np.maximum(high[3:], estimate + rounding))
     most = most_epistemic(evidence.weights, divergence) + _ROUNDING if evidence.weights.size > 1 else 0.0
     highs[2] = min(highs[2], max(most, estimate[2] * (1.0 + _ROUNDING)))
     total, aleatoric, epistemic = zip(lows.tolist(), highs.tolist(), strict=True)

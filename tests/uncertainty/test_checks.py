@@ -54,9 +54,8 @@ def test_what_is_on_a_bound_passes_rounding_of_a_sum_is_divided_out_and_a_place_
     assert ROWS([0.5, 0.5 - 9e-7]).sum() == 1.0
     assert ROWS([[0.5, 0.5], [0.5, 0.5 + 9e-7]]).sum(axis=1).tolist() == [1.0, 1.0]
     assert WEIGHTS(None).tolist() == [0.5, 0.5]
-    assert WEIGHTS([1.0, 0.0]).tolist() == [1.0, 0.0]
-    assert MANY_WEIGHTS([1.0, 0.0]).tolist() == [1.0, 0.0]
-    assert MANY_WEIGHTS([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]]).tolist() == [[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]]
+    for check, each in ((WEIGHTS, [1, 0]), (MANY_WEIGHTS, [1, 0]), (MANY_WEIGHTS, [[1, 0], [0.5, 0.5], [0.25, 0.75]])):
+        assert check(each).tolist() == each
     assert _checks.place([False, True, True], "row") == "row 1"
     assert _checks.place([[False, False], [False, True]], "row") == "row (1, 1)"
     assert _checks.place(True, "row") == "row 0"

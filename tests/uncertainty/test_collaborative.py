@@ -133,6 +133,7 @@ def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
     same, apart = [[0.2, 0.3, 0.5]] * 3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     weights = [0.6, 0.3, 0.1]
     assert ensemble_mean(same, weights=weights).tolist() == same[0]
+    assert ensemble_mean([[1.0, 0.0]] * 48 + [[1 - 1e-15, 1e-15]])[0] <= 1.0  # the sum of 49 times 1 / 49 is higher
     # each question by itself
     both = ensemble_mean([same, apart], weights=weights)
     assert both[0].tolist() == same[0]

@@ -66,6 +66,7 @@ def test_one_response_and_one_to_come_by_hand(monkeypatch):
     assert wide.total == (0.0, pytest.approx(math.log(2)))  # the 77 % quantile
     assert wide.lead == pytest.approx(3 / 4, abs=0.02)  # another answer makes a tie, and a tie is no lead
     assert wide.keeps_lead  # with confidence 0.54
+    assert module.CoEForecast(*[(0.0, 0.0)] * 3, lead=0.95, confidence=0.95).keeps_lead
 
 
 def test_the_epistemic_part_is_forecast_on_the_scale_given():

@@ -103,14 +103,18 @@ def drawn(*values):
     return tuple(map(np.array, values))
 
 
-# U_E of 0 comes out as 2e-16 in another order of sums
+# U_E comes out as 2e-16 for 0, and others in another last bit, in another order of sums
 TRUSTED_ALONE = drawn([0, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0.0, -3.0, 0.0, 0.0, 0.0], [1.0, 0.0])
 TRUSTED_ALONE_TOO = drawn([1, 0, 2, 1, 1], [0, 1, 1, 0, 1], [-0.7, -0.7, -0.7, -3.0, 0.0], [0.0, 1.0])
+LARGE = type("Large", (), {"__call__": lambda _, p, q: 1e6 * np.abs(p - q).sum(), "__hash__": None})()
+OPPOSED = drawn([0, 1, 2], [0, 1, 2], [0.0] * 3, [5 / 13, 5 / 13, 3 / 13])
 
 
 @given(questions(), st.sampled_from(["kl", "js", "hellinger", "wasserstein"]), st.sampled_from([1, 2, 30]))
 @example(TRUSTED_ALONE, "kl", 1)
 @example(TRUSTED_ALONE_TOO, "kl", 2)
+@example(OPPOSED, "js", 1)
+@example(OPPOSED, LARGE, 1)
 def test_the_hull_surrounds_the_estimate(question, divergence, n_resamples):
     labels, agents, logs, weights = question
     options = {"log_probs": logs, "weights": weights, "divergence": divergence}
@@ -165,7 +169,8 @@ def test_the_posterior_by_the_book():
     low, high = np.quantile(collaborative_entropy(rows).total, [[0.22, 0.28], [0.72, 0.78]], axis=0)
     evidence = intervals._evidence(np.array([0, 0, 1, 1, 1, 1]), np.repeat([0, 1], 3), None, np.full(2, 0.5))
     draw = intervals._posterior(evidence, 10_000, np.random.default_rng(1))
-    own = np.quantile(intervals._split(evidence, "kl")(rows_of(draw, evidence, 10_000))[0], [0.25, 0.75])
+    own_rows = np.concatenate([rows_of(draw, evidence, n) for n in (5000, 2500, 2500)], axis=-1)
+    own = np.quantile(intervals._split(evidence, "kl")(own_rows)[0], [0.25, 0.75])
     assert low[0] < own[0] < low[1]
     assert high[0] < own[1] < high[1]
 
@@ -175,7 +180,7 @@ FEW_LABELS, FEW_AGENTS = np.array([1, 2, 2, 2, 0, 0, 1, 2]), np.repeat([0, 1], 4
 
 
 def test_the_evidence_of_weighed_responses_by_hand():
-    labels, agents = np.array([0, 1, 1, 0, 1]), np.array([0, 0, 0, 0, 1])
+    labels, agents = np.array([0, 2, 2, 0, 2]), np.array([0, 0, 0, 0, 1])
     logs = np.array([-2.0, -1.0, -1.0 - math.log(2), -math.inf, -700.0])
     evidence = intervals._evidence(labels, agents, logs, np.full(2, 0.5))
     # relative to the agent's highest: 1/e, 1 and 1/2; what weighs nothing is left out
@@ -239,12 +244,14 @@ def test_the_seed_decides_and_one_agent_disagrees_with_nobody():
 
 
 def test_the_concentration_of_many_responses_underflows_nothing():
-    # each of 200 agents gave two answers: under concentration a with probability (a / (4 (4 a + 1)))^200, which is
-    # highest at a = 1, e^-600. The mean entropy of Dirichlet(2, 2, 1, 1) is psi(7) - 4/6 psi(3) - 2/6 psi(2)
-    evidence = intervals._evidence(np.tile([0, 1], 200), np.repeat(np.arange(200), 2), None, np.full(200, 0.005))
+    # each of 300 agents gave two answers: under concentration a with probability (a / (4 (4 a + 1)))^300, which is
+    # highest at a = 1, e^-899. The mean entropy of Dirichlet(2, 2, 1, 1) is psi(7) - 4/6 psi(3) - 2/6 psi(2)
+    evidence = intervals._evidence(np.tile([0, 1], 300), np.repeat(np.arange(300), 2), None, np.full(300, 1 / 300))
     rows = rows_of(intervals._posterior(evidence, 1, np.random.default_rng(0)), evidence, 1)
     expected = scipy.special.digamma(7) - 4 / 6 * scipy.special.digamma(3) - 2 / 6 * scipy.special.digamma(2)
     assert intervals._split(evidence, "kl")(rows)[1] == pytest.approx([expected], abs=0.06)
+    # of concentration 1, the last one, gamma variates are exponential, whose quantiles are -log(1 - u)
+    assert intervals._gamma_quantiles.__wrapped__()[-2048:] == pytest.approx(-np.log1p(-(np.arange(2048) + 0.5) / 2048))
 
 
 def test_refuses():

@@ -102,7 +102,8 @@ def test_each_probability_but_the_highest_is_a_dimension(row_, expected):
 
 
 def test_unknown_names(monkeypatch):
-    with pytest.raises(ValueError, match=r'\'annealing\'. Choose one of "greedy", "softmax", .*, pass a callable$'):
+    assert solver_named(f"{solvers.__name__}:softmax_step") is softmax_step
+    with pytest.raises(ValueError, match=r'one of "greedy", "softmax", "genetic", "bayesian", pass a callable$'):
         solver_named("annealing")
     with pytest.raises(ValueError, match=r"got 'sofmax'\. Did you mean \"softmax\""):
         solver_named("sofmax")

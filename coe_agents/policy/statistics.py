@@ -116,11 +116,10 @@ class Statistics:
         return len(self.leading) > 1
 
     def answer_of(self, cluster: int) -> str:
-        """Returns a cluster's most probable response; of tool calls the canonical action."""
-        if self.leading == (cluster,) and not self.is_text and self.measurement.calls is None:
-            return self.measurement.answer
-        places = self.places[cluster]
-        return most_probable([response_text(self.responses[place]) for place in places], self.response_shares[places])
+        """Returns a cluster's most probable response, by the agents' weights; of tool calls the canonical action."""
+        places, weights = self.places[cluster], np.array([self.weights.get(name, 1.0) for name in self.names])
+        mass = self.response_shares * (weights / weights.sum())[self.agents]
+        return most_probable([response_text(self.responses[place]) for place in places], mass[places])
 
 
 def _log_probabilities(question: SampledQuestion, weighting: Weighting) -> tuple[FloatArray, dict[str, bool]]:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,8 +7,9 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
-from coe_agents.policy.estimators import BEST_SINGLE_MODEL, ESTIMATORS
+from coe_agents.policy.estimators import BEST_SINGLE_MODEL, ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
 from coe_agents.policy.score_names import BASELINE, group_scores, name_of
+from coe_agents.policy.statistics import statistics_of
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment
 from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, entropy, semantic_entropy
@@ -48,13 +50,19 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
     assert found["coe_wasserstein"] == 0.5  # total variation from the mean
     for name in ("regular_entropy", "length_normalised_entropy", "p_false", "verbal_confidence"):
         assert found[name] is None
+    assert found | {name: score_of(one.measurement, name) for name in RUN_TIME_SCORES} == found
+    other = replace(one.measurement, sampled=None, coe=3.0, aleatoric=2.0, epistemic=1.0)
+    assert [score_of(other, name) for name in ("coe", "aleatoric", "epistemic", "vote_share")] == [3.0, 2.0, 1.0, 0.5]
+    assert score_of(replace(other, scores={"coe_js": 0.25}), "coe_js") == 0.25
+    with pytest.raises(ValueError, match='must have the responses for "coe_js"'):
+        score_of(other, "coe_js")
 
 
 def test_everything_is_lowest_at_consensus_and_an_entailment_model_sets_the_distances(statistics):
     (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, confidence=1.0))
     lowest = dict.fromkeys(ESTIMATORS, 0.0)
     assert values(one) == pytest.approx(lowest, abs=1e-12)
-    assert math.copysign(1, values(one)["regular_entropy"]) == 1  # 0.0, not -0.0
+    assert "-0.0" not in map(str, values(one).values())
     # p(entailment) is 0.8 one way and 0.1 the other: a distance of 0.55
     model = TableEntailment({("Q? x", "Q? y"): "entailment"}, default="neutral")
     (one,) = statistics(said("x x", "y y", question="Q?"), entailment=model)
@@ -78,6 +86,13 @@ def test_what_log_probabilities_say(statistics):
     masses = np.exp([-0.5, -1.0, -4.0])
     pool = np.array([masses[0] + masses[2], masses[1]]) / masses.sum()
     assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
+    given = enumerate((0.25, 2.0, "0.5", None, True))
+    (one,) = statistics([row("q", "a", i, "x", logprob=-1.0, p_false=value) for i, value in given])
+    assert values(one) | {"regular_entropy": 1.0, "length_normalised_entropy": None, "p_false": 0.25} == values(one)
+    rows = [row("q", agent, text=text) for agent, text in zip("abc", ("Paris", "paris", "paris"), strict=True)]
+    (other,) = statistics(rows, weights={"a": 3.0})
+    assert other.answer_of(0) == other.measurement.answer == "Paris"
+    assert statistics_of(other.measurement).measurement is other.measurement
 
 
 def plain_figures(one):
@@ -142,8 +157,14 @@ def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, register):
 def test_what_an_estimator_must_return_under_a_name_of_its_own(tmp_path, value):
     with pytest.raises(ValueError, match=r'estimator "x" must return None or a finite number for question \'q00000\''):
         scored(tmp_path, estimators={"x": lambda one: value})
-    with pytest.raises(ValueError, match='a name of its own; got "best_single_model" twice'):
-        scored(tmp_path, estimators={"best_single_model": agents_that_err})
+    assert "x" not in scored(tmp_path, estimators={"x": lambda one: None}).values
+    for name in ("best_single_model", "coe"):
+        with pytest.raises(ValueError, match=f'a name of its own; got "{name}" twice'):
+            scored(tmp_path, estimators={name: agents_that_err})
+    with pytest.raises(ValueError, match='estimator "x" must be a callable; got 3'):
+        scored(tmp_path, estimators={"x": 3})
+    with pytest.raises(ValueError, match=r"computable of one new question: coe, .*; got 'p_false'"):
+        find_score("p_false")
 
 
 BUILT_IN = [*ESTIMATORS, BEST_SINGLE_MODEL]
@@ -155,5 +176,6 @@ def test_every_built_in_score_has_a_label_and_an_explanation_of_its_own():
     assert [score for score in BUILT_IN if name_of(score).label == score] == []
     assert set(BASELINE) < set(BUILT_IN)
     groups = group_scores(["mine", *BUILT_IN])
+    assert groups == group_scores(reversed(["mine", *BUILT_IN]))
     assert sorted(name for names in groups.values() for name in names) == sorted(["mine", *BUILT_IN])
-    assert list(groups.items())[-1] == ("Other estimators", ["mine"])
+    assert [*groups.items()][-1:] == [*group_scores(["mine"]).items()] == [("Other estimators", ["mine"])]

@@ -149,7 +149,7 @@ def count_votes(
 def otherwise(policy: object) -> Action:
     """Returns the action of a policy where it does not answer."""
     action: Any = getattr(policy, "otherwise", None)
-    is_action = isinstance(action, str) and action in ACTIONS and action != "answer"
+    is_action = action in ACTIONS and action != "answer"
     return action if is_action and not hasattr(policy, "actions") else "abstain"
 
 

@@ -112,11 +112,11 @@ class Bounds:
 
     def end_of_requests(self, spent: Spent) -> str | None:
         """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
-        if self.token_budget is not None and spent.tokens is None:
-            return f"it is not known how many tokens are used of a token_budget of {self.token_budget}"
-        if self.token_budget is not None and spent.tokens is not None and spent.tokens >= self.token_budget:
-            return f"no tokens are left: {spent.tokens} are used of a token_budget of {self.token_budget}"
         left, needed = self.tokens_left(spent), spent.per_response * spent.n_agents
+        if left is None and self.token_budget is not None:
+            return f"it is not known how many tokens are used of a token_budget of {self.token_budget}"
+        if left == 0.0:
+            return f"no tokens are left: {spent.tokens} are used of a token_budget of {self.token_budget}"
         if left is not None and left < needed:
             few = f"{left:.0f} are left of a token_budget of {self.token_budget}"
             return f"too few tokens are left: {few}, and a response of each agent takes about {needed:.0f}"
@@ -132,7 +132,7 @@ class Bounds:
         """Returns how many responses each agent is asked for: fewer than wanted where the tokens left are too few."""
         left, needed = self.tokens_left(spent), spent.per_response * sum(wanted.values())
         share = 1.0 if left is None or needed <= left else left / needed
-        return {agent: n if share == 1.0 else max(1, int(n * share)) for agent, n in wanted.items()}
+        return {agent: max(1, int(n * share)) for agent, n in wanted.items()}
 
     def end_of_time(self, spent: Spent) -> str | None:
         """Returns a clause if the deadline has passed, else None."""

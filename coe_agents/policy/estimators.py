@@ -13,7 +13,7 @@ package; every `coe-agents score` then reports it. `coe-agents calibrate --score
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from statistics import fmean
@@ -57,7 +57,7 @@ def regular_entropy(statistics: Statistics) -> float | None:
     """
     logprobs = [sample["logprob"] for sample in statistics.responses]
     means = _means(statistics, [None if logprob is None else -logprob for logprob in logprobs])
-    return fmean(means) + 0.0 if len(means) == len(statistics.names) else None
+    return fmean(means) if len(means) == len(statistics.names) else None
 
 
 def length_normalised_entropy(statistics: Statistics) -> float | None:
@@ -67,7 +67,7 @@ def length_normalised_entropy(statistics: Statistics) -> float | None:
     """
     counts = [(sample["logprob"], sample["n_tokens"]) for sample in statistics.responses]
     means = _means(statistics, [None if logprob is None or not n else -logprob / n for logprob, n in counts])
-    return fmean(means) + 0.0 if len(means) == len(statistics.names) else None
+    return fmean(means) if len(means) == len(statistics.names) else None
 
 
 def p_false(statistics: Statistics) -> float | None:
@@ -107,13 +107,13 @@ def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float
     return list(map(fmean, by_agent.values()))
 
 
-def _figure(name: str) -> Estimator:
-    return lambda statistics: statistics.figures[name]  # computed for many questions at once
+def _figure(name: str, statistics: Statistics) -> float | None:
+    return statistics.figures[name]  # computed for many questions at once
 
 
 _OF_RESPONSES = (regular_entropy, length_normalised_entropy, p_false, verbal_confidence)
 _OF_PROPOSALS = (support, own_entropy)
-ESTIMATORS: Mapping[str, Estimator] = {name: _figure(name) for name in GROUP_SCORES} | {
+ESTIMATORS: Mapping[str, Estimator] = {name: partial(_figure, name) for name in GROUP_SCORES} | {
     estimator.__name__: estimator for estimator in _OF_RESPONSES
 }
 """The built-in estimators."""

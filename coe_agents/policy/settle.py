@@ -88,7 +88,6 @@ def settle(
             if bound := bounds.end_of_rounds(spent):
                 action = "abstain" if bounds.end_by_number(spent) else otherwise(policy)
                 return Decision("abstain" if action == "another_round" else action, None, f"{decision.reason}; {bound}")
-        return replace(decision, answer=None)
     if decision.action != "answer":
         return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer

@@ -46,10 +46,11 @@ def figures_of(folder, rows, *, n_files=1, **options):
 
 
 def flat(value, path=()):
-    if isinstance(value, dict | list):
-        parts = value.items() if isinstance(value, dict) else enumerate(value)
-        return {place: each for key, part in parts for place, each in flat(part, (*path, key)).items()}
-    return {path: value}
+    if not isinstance(value, dict | list | tuple):
+        return {path: value}
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    inside = {place: each for key, part in parts for place, each in flat(part, (*path, key)).items()}
+    return {path: len(value)} | inside
 
 
 def assert_same(before, after, names):

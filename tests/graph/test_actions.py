@@ -10,12 +10,9 @@ from coe_agents.policy.thresholds import REGIMES
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from tests.doubles import Rewriting
 from tests.graph.groups import THREAD, decide, saved, saying
+from tests.policy.test_support import pay
 
 PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}}
-
-
-def pay(amount, to="Ann"):
-    return [{"name": "pay", "args": {"to": to, "amount": amount}}]
 
 
 def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():

@@ -41,21 +41,18 @@ def test_thresholds_and_bounds_are_those_of_the_run():
     assert decide(graph, deadline=60)["n_rounds"] == 2
 
 
-@pytest.mark.parametrize(
-    ("context", "error", "said"),
-    [
+def test_what_cannot_work_is_refused_before_any_agent_is_asked():
+    for context, error, said in (
         ({"max_co": 0.4}, TypeError, "must be among n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you"),
         ({"max_coe": True}, TypeError, '"max_coe" in nats must be a number .*; got True'),
         ({"agents": "a"}, TypeError, "must be a list of names; got 'a'"),
         ({"agents": ["a", "z"]}, ValueError, "must name agents of the graph; it has no 'z'. Its agents are a, b, c"),
         ({"deadline": 0}, ValueError, '"deadline" in seconds must be a finite number above 0'),
-    ],
-)
-def test_what_cannot_work_is_refused_before_any_agent_is_asked(context, error, said):
-    agents = [*split_agents(), ScriptedAgent("c", ["Bamako"])]
-    with pytest.raises(error, match=said):
-        build(*agents).invoke(ASKED, context=context)
-    assert not any(agent.requests for agent in agents)
+    ):
+        agents = [*split_agents(), ScriptedAgent("c", ["Bamako"])]
+        with pytest.raises(error, match=said):
+            build(*agents).invoke(ASKED, context=context)
+        assert not any(agent.requests for agent in agents)
 
 
 def test_a_threshold_that_the_policy_lacks_and_agents_that_could_not_decide_alone_are_refused():

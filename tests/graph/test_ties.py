@@ -1,6 +1,5 @@
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,21 +16,17 @@ def two_by_two(names="abcd"):
     return [ScriptedAgent(name, [text]) for name, text in zip(names, ["Paris", "Paris", "Lyon", "Lyon"], strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("policy", "action"),
-    [
+def test_a_tie_is_not_answered_whatever_the_policy():
+    for policy, action in (
         (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
         (ThresholdPolicy(float("inf"), otherwise="another_round"), "abstain"),
         (Deciding(Decision("answer")), "abstain"),
         (Deciding(Decision("answer", "Metz"), otherwise="escalate"), "escalate"),
-    ],
-    ids=["escalate", "no round is left", "own", "own, another answer"],
-)
-def test_a_tie_is_not_answered_whatever_the_policy(policy, action):
-    decision = decide(*two_by_two(), policy=policy)
-    assert (decision["action"], decision["answer"]) == (action, None)
-    assert decision["tied"] == ["Lyon", "Paris"]
-    assert decision["reason"].startswith('two of four agents say "Lyon", two say "Paris": a tie; ')
+    ):
+        decision = decide(*two_by_two(), policy=policy)
+        assert (decision["action"], decision["answer"]) == (action, None)
+        assert decision["tied"] == ["Lyon", "Paris"]
+        assert decision["reason"].startswith('two of four agents say "Lyon", two say "Paris": a tie; ')
 
 
 def test_who_decides_after_an_escalation_may_choose_between_the_tied():
@@ -51,17 +46,12 @@ def test_who_decides_after_an_escalation_may_choose_between_the_tied():
 
 def told(decision, names):
     """The decision under the agents' old names."""
-    found = dict(decision)
-    for field in ("agents", "tokens", "failed_agents"):
-        found[field] = {names[name]: value for name, value in decision[field].items()}
-    found["trajectory"] = [
-        data
-        | {
-            field: {names[name]: value for name, value in data[field].items()}
-            for field in ("leading", "entropies", "flips", "adopted")
-        }
-        for data in decision["trajectory"]
-    ]
+
+    def renamed(data, *keys):
+        return data | {key: {names[name]: value for name, value in data[key].items()} for key in keys}
+
+    found = renamed(decision, "agents", "tokens", "failed_agents")
+    found["trajectory"] = [renamed(data, "leading", "entropies", "flips", "adopted") for data in found["trajectory"]]
     for name, old in names.items():
         found["reason"] = found["reason"].replace(name, old)
     return found

@@ -20,3 +20,7 @@ def measured_texts(weights=None, **said):
     texts = [response["text"] for response in responses]
     labels = [list(dict.fromkeys(texts)).index(text) for text in texts]
     return measure(responses, labels, weights=weights, n_resamples=0)
+
+
+def decide(policy, measurement):
+    return policy.decide(measurement, round=0, max_rounds=1)

@@ -32,17 +32,16 @@ def test_what_is_no_answer_agrees_with_nothing_and_an_agent_is_judged_by_what_it
     found = agreement_weights([SPLIT, question(a=["x"], b=["x"]), question(a=["alone"])])
     assert found.agreement == pytest.approx({"a": 3 / 4, "b": 3 / 4, "c": 0.0})
     assert found.n_questions == 2
+    found = agreement_weights([question(a=["x"], b=["x"], c=["y"], d=["z"])])
+    assert ([*found.weights], found.odd_one_out) == (["a", "b", "c", "d"], None)  # two are odd
 
 
-@pytest.mark.parametrize(
-    ("questions", "said"),
-    [
+def test_what_has_no_weights_is_refused():
+    for questions, said in (
         ([], "at least two agents answered; got none of 0"),
         ([question(a=["x"])], "at least two agents answered; got none of 1"),
         ([SPLIT, question(d=["x"])], 'got "d" alone'),
         ([question(a=["x"], b=["y"])], "got 1 questions? to which no two agents give the same answer"),
-    ],
-)
-def test_what_has_no_weights_is_refused(questions, said):
-    with pytest.raises(ValueError, match=said):
-        agreement_weights(questions)
+    ):
+        with pytest.raises(ValueError, match=said):
+            agreement_weights(questions)

@@ -2,21 +2,14 @@ import math
 
 import pytest
 
-from coe_agents import GroupDecision, NormalizedMatch, RegimePolicy, ThresholdPolicy, ask, create_coe_graph
+from coe_agents import RegimePolicy, ThresholdPolicy, ask
 from coe_agents.policy import FixedRounds
 from coe_agents.testing import ScriptedAgent
-
-SURE = {"consensus": "resample"}
-
-
-def decided(*agents, policy, **options):
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, **options).compile()
-    return GroupDecision.from_state(graph.invoke({"question": "Q?"}))
 
 
 def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_decides():
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]
-    decision = decided(*agents, policy=FixedRounds(3, then=RegimePolicy()), max_rounds=3)
+    decision = ask("Q?", agents, policy=FixedRounds(3, then=RegimePolicy()), max_rounds=3)
     assert (decision.action, decision.answer, decision.n_rounds) == ("answer", "Paris", 3)
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
     policy = FixedRounds(2, then=RegimePolicy())
@@ -27,25 +20,25 @@ def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_
 
 def test_a_graph_refuses_fewer_rounds_and_warns_of_the_other_policy_whose_thresholds_it_has():
     with pytest.raises(ValueError, match=r'"max_rounds" must be at least 3 for .*; got 2\. Pass max_rounds=3'):
-        decided(ScriptedAgent("a", ["x"]), policy=FixedRounds(3, then=RegimePolicy()), max_rounds=2)
+        ask("Q?", [ScriptedAgent("a", ["x"])], policy=FixedRounds(3, then=RegimePolicy()), max_rounds=2)
     with pytest.raises(ValueError, match='"n" of FixedRounds'):
         FixedRounds(0, then=RegimePolicy())
     with pytest.raises(TypeError, match='"then" of FixedRounds'):
         FixedRounds(2, then="regime")
     agents = [ScriptedAgent(name, ["x"]) for name in "abc"]
     with pytest.warns(UserWarning, match="answers agents that are split in two"):
-        decided(*agents, policy=FixedRounds(1, then=ThresholdPolicy(0.7)))
+        ask("Q?", agents, policy=FixedRounds(1, then=ThresholdPolicy(0.7)))
     policy = FixedRounds(2, then=ThresholdPolicy(0.5, otherwise="escalate"))
-    assert (policy.max_coe, policy.otherwise) == (0.5, "escalate")
+    assert (policy.max_coe, policy.otherwise, policy.thresholds) == (0.5, "escalate", ("max_coe",))
     assert policy.with_thresholds({"max_coe": 0.1}).then.max_coe == 0.1
-    assert not hasattr(policy, "aleatoric_threshold")
+    assert [hasattr(policy, name) for name in ("aleatoric_threshold", "is_settled")] == [False, False]
 
 
 def test_each_agent_of_each_round_is_a_row():
     agents = [ScriptedAgent("a", ["Paris"], ["Lyon", "Paris"]), ScriptedAgent("b", ["Lyon"])]
     policy = FixedRounds(2, then=ThresholdPolicy(math.inf))
     strategies = {"conflict": "debate"}
-    decision = decided(*agents, policy=policy, max_rounds=2, strategies=strategies)
+    decision = ask("Q?", agents, policy=policy, max_rounds=2, strategies=strategies)
     frame = decision.to_frame()
     said = [("Q?", 0, "a", "Paris"), ("Q?", 0, "b", "Lyon"), ("Q?", 1, "a", "Lyon"), ("Q?", 1, "b", "Lyon")]
     assert [*frame[["question", "round", "agent", "answer"]].itertuples(index=False, name=None)] == said

@@ -5,6 +5,7 @@ import pytest
 from coe_agents import CalibratedPolicy, ask, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy.calibrated import AskedAgent
+from coe_agents.policy.fixed_rounds import FixedRounds
 from coe_agents.policy.guarantee import AskedGroup, differences, hold_to_group
 from coe_agents.testing import ScriptedAgent
 from tests.cli.display.test_decision import shown
@@ -12,14 +13,16 @@ from tests.policy.test_calibrated import CALIBRATION, measurement
 
 KNOWN = {"model": "Qwen/Qwen3-8B", "temperature": 1.0, "system_prompt": "Be brief.", "n_samples": 3}
 KNOWN["stated_confidence"] = False
-KNOWN_AGENTS = {name: replace(each, **KNOWN) for name, each in CALIBRATION.agents.items()}
-RECORDED = replace(CALIBRATION, agents=KNOWN_AGENTS, prompt="")
-SAME = AskedGroup(agents=dict.fromkeys("ab", AskedAgent(**KNOWN)), clusterer="NormalizedMatch", divergence="kl")
+KNOWN_AGENTS = {name: replace(each, **KNOWN) for name, each in reversed(CALIBRATION.agents.items())}
+RECORDED = replace(CALIBRATION, agents=KNOWN_AGENTS, prompt="", answers="")
+SAME = AskedGroup(agents=dict.fromkeys("ba", AskedAgent(**KNOWN)), clusterer="NormalizedMatch", divergence="kl")
 
 
 @pytest.mark.parametrize("calibration", [CALIBRATION, RECORDED])
 def test_the_same_group_differs_in_nothing(calibration):
     assert differences(calibration, SAME) == []
+    weights = {"weights": {"a": 3.0, "b": 1.0}}
+    assert differences(replace(calibration, **weights), replace(SAME, **weights)) == []
     served = AskedAgent(**{**KNOWN, "model": "/models/Qwen3-8B"})  # the same model, under the name of a folder
     assert differences(calibration, replace(SAME, agents=dict.fromkeys("ab", served))) == []
     assert differences(calibration, replace(SAME, agents=dict.fromkeys("ab", AskedAgent()))) == []
@@ -27,33 +30,29 @@ def test_the_same_group_differs_in_nothing(calibration):
     assert prompts == ["Be brief.", "", None]
 
 
-@pytest.mark.parametrize(
-    ("group", "said"),
-    [
+def test_what_differs_is_named():
+    for group, said in (
         ({"clusterer": "EmbeddingSimilarity"}, "clusterer EmbeddingSimilarity differs from NormalizedMatch"),
         ({"divergence": "js"}, "divergence js differs from kl"),
         ({"weights": {"a": 3.0}}, "weights a 0.75, b 0.25 differs from a 0.5, b 0.5"),
+        ({"weights": {"a": 0.0, "b": 0.0}}, "weights a 0, b 0 differs from a 0.5, b 0.5"),
+        ({"answers": "short"}, "the preset of answers, short, differs from none at calibration"),
         ({"prompt": "Be brief."}, "the questions are asked in other words"),
         ({"agents": {"a": AskedAgent(**KNOWN)}}, "agents a differs from a, b"),
-    ],
-)
-def test_what_differs_is_named(group, said):
-    assert said in "; ".join(differences(RECORDED, replace(SAME, **group)))
+    ):
+        assert said in "; ".join(differences(RECORDED, replace(SAME, **group)))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
+def test_how_an_agent_is_asked_differs():
+    for name, value, said in (
         ("model", "gemma-2-9b-it", "the model of a, gemma-2-9b-it, differs from Qwen3-8B at calibration"),
         ("temperature", 0.5, "the temperature of a, 0.5, differs from 1 at calibration"),
         ("system_prompt", "", "the system prompt of a differs from that at calibration"),
         ("n_samples", 5, "a is asked for 5 responses, and was for 3 at calibration"),
         ("stated_confidence", True, "a is asked for its confidence, and was not at calibration"),
-    ],
-)
-def test_how_an_agent_is_asked_differs(name, value, said):
-    other = AskedAgent(**{**KNOWN, name: value})
-    assert differences(RECORDED, replace(SAME, agents={**SAME.agents, "a": other})) == [said]
+    ):
+        other = AskedAgent(**{**KNOWN, name: value})
+        assert differences(RECORDED, replace(SAME, agents={**SAME.agents, "a": other})) == [said]
 
 
 def test_a_policy_for_another_group_claims_no_risk():
@@ -61,7 +60,7 @@ def test_a_policy_for_another_group_claims_no_risk():
     assert hold_to_group(policy, SAME)[1] == []
     other = replace(SAME, clusterer="EmbeddingSimilarity")
     held, found = hold_to_group(policy, other)
-    assert len(found) == 1
+    assert len(found) == len(hold_to_group(FixedRounds(2, then=policy), other)[1]) == 1
     reason = held.decide(measurement(0.1), round=0, max_rounds=1).reason
     assert "calibrated 0.300 (for another group: clusterer EmbeddingSimilarity" in reason
     assert "risk" not in reason

@@ -17,6 +17,7 @@ def agent(**distribution):
 AGENTS = {"a": agent(B=1.0), "b": agent(A=0.25, B=0.25, C=0.5)}
 SUPPORT = {"support": (0.125, 0.625, 0.25), "representatives": ("A", "B", "C"), "answer": "B"}
 MEASURED = measured(n_agents=2, agents=AGENTS, **SUPPORT)
+PER_AGENT = ("weights", "deviations", "stated", "token", "no_stated", "no_token")
 
 
 def test_tied_clusters_share_the_support_what_was_not_said_has_none_and_the_log_odds_overflow_nothing():
@@ -45,23 +46,22 @@ def test_confidence_counts_for_the_chosen_cluster_or_against_it():
     assert gate.uncertainty(silent) == pytest.approx(1 / (1 + math.exp(-(0.5 - 1.0 * 0.1 + 2.0))))
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"agents": (), "weights": (), "deviations": ()}, "a gate over 0 agents must have as many weights"),
+def test_refuses():
+    good = {"agents": ("a", "b"), "slope": 1.0, "intercept": 0.0} | dict.fromkeys(PER_AGENT, (0.5, 0.5))
+    for passes in ({}, {"weights": (1.0, 0.0)}, {"weights": (0.5, 0.5 + 9e-7)}, {"weights": (0.5, 0.5 - 9e-7)}):
+        LearnedGate(**good | passes)
+    for fields, message in (
+        (dict.fromkeys(("agents", *PER_AGENT), ()), "a gate over 0 agents must have as many weights"),
         ({"deviations": (1.0, 2.0, 3.0)}, "at least one; got 2 and 3. Calibrate again"),
+        ({"weights": (0.5, 0.25, 0.25)}, "at least one; got 3 and 2. Calibrate again"),
         ({"weights": (0.5, 0.5 + 1.1e-6)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
         ({"weights": (0.5, 0.5 - 1.1e-6)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
         ({"weights": (1.1, -0.1)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
         ({"slope": math.nan}, "a gate must hold finite numbers; got .*nan.*. Calibrate again"),
         ({"intercept": True}, "a gate must hold finite numbers"),
-        ({"deviations": (0.0, math.inf)}, "a gate must hold finite numbers"),
-        ({"token": (1.0, 1.0)}, "two terms of a confidence for each agent, or none; got 2 and 0"),
-    ],
-)
-def test_refuses(fields, message):
-    good = {"agents": ("a", "b"), "weights": (0.5, 0.5), "slope": 1.0, "deviations": (0.0, 0.0), "intercept": 0.0}
-    for passes in ({}, {"weights": (1.0, 0.0)}, {"weights": (0.5, 0.5 + 9e-7)}, {"weights": (0.5, 0.5 - 9e-7)}):
-        LearnedGate(**good | passes)
-    with pytest.raises(ValueError, match=f"^.*{message}"):
-        LearnedGate(**good | fields)
+        *(({name: (0.0, math.inf)}, "a gate must hold finite numbers") for name in PER_AGENT),
+        ({"token": ()}, "two terms of a confidence for each agent, or none; got 0 and 2"),
+        ({"token": (1.0,), "no_token": (1.0,)}, "two terms of a confidence for each agent, or none; got 1 and 1"),
+    ):
+        with pytest.raises(ValueError, match=f"^.*{message}"):
+            LearnedGate(**good | fields)

@@ -29,14 +29,17 @@ def test_refusals_and_empty_responses_are_told_apart(text, kind):
     assert found.answer_kind == kind
     assert (found.surprisal, math.copysign(1.0, found.surprisal)) == (0.0, 1.0)  # certainty has no surprise
     assert measure([response("a", text, answer="Lyon")], [0]).representatives == ("Lyon",)  # the short answer stands
+    spaced = measure([response("a", f" {text} ", calls=[])], [0])
+    assert (spaced.representatives, spaced.answer_kind) == ((text.strip(),), "no_call" if kind == "answer" else kind)
 
 
 def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_they_differ():
-    said = [response("b", "x"), response("a", "x"), response("b", "y", index=1), response("b", "y", index=2)]
+    said = [response("b", "x", confidence=0.0), response("a", "x", confidence=True)]
+    said += [response("b", "y", index=i, confidence=float(i)) for i in (1, 2)]  # 2 is no confidence, nor is True
     found = measure(said, [1, 1, 0, 0], n_resamples=0)
     assert list(found.agents) == ["b", "a"]
     assert found.n_agents == 2
-    assert [agent.n_responses for agent in found.agents.values()] == [3, 1]
+    assert [(agent.n_responses, agent.confidence) for agent in found.agents.values()] == [(3, 0.5), (1, None)]
     # of (1/3, 2/3): log 3 - 2/3 log 2
     assert [agent.entropy for agent in found.agents.values()] == pytest.approx([math.log(3) - 2 / 3 * LN2, 0.0])
     assert found.agents["b"].distribution == pytest.approx({"x": 1 / 3, "y": 2 / 3})
@@ -46,7 +49,7 @@ def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_the
     assert (found.answer, found.leading, found.tied, found.interval) == ("x", 1, (), None)
     assert found.surprisal == pytest.approx(math.log(3 / 2))
     said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
-    assert measure(said, [0, 1, 2, 3], n_resamples=0).representatives == ("x", "x (2)", "x (2) (2)", "x (3)")
+    assert measure(said, [0, 1, 2, 4], n_resamples=0).representatives == ("x", "x (2)", "x (2) (2)", "", "x (4)")
 
 
 def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():

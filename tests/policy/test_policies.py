@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from coe_agents.policy import Decision, RegimePolicy, ThresholdPolicy
-from coe_agents.policy.base import quorum, regime_thresholds, without_tie
+from coe_agents.policy import Decision, FixedRounds, RegimePolicy, SupportPolicy, ThresholdPolicy
+from coe_agents.policy.base import change_thresholds, quorum, regime_thresholds, without_tie
+from coe_agents.policy.bounds import Bounds, Spent
+from coe_agents.policy.settle import Rules, is_settled, settle
 from coe_agents.uncertainty.forecast import CoEForecast
+from tests.graph.groups import Deciding
+from tests.policy.measurements import decide
 from tests.policy.measurements import measured as measurement
-
-
-def decide(policy, measured):
-    return policy.decide(measured, round=0, max_rounds=1)
 
 
 def test_threshold_answers_up_to_the_threshold_which_may_be_0_and_says_the_numbers():
@@ -21,6 +21,8 @@ def test_threshold_answers_up_to_the_threshold_which_may_be_0_and_says_the_numbe
     withheld = decide(ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375))
     parts = "(aleatoric 0.250 within models, epistemic 0.375 between models)"
     assert withheld == Decision("escalate", None, f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats")
+    split = (0.7, [1.0]), (0.6, [1.0, 3.0]), (math.log(2), [1.0, 1.0]), (0.693, [1.0] * 17)  # H(1/4) = 0.562
+    assert [bool(ThresholdPolicy(most).caution(weights)) for most, weights in split] == [False, True, True, False]
     assert repr(ThresholdPolicy(0)) == "ThresholdPolicy(0.0, otherwise='abstain')"
     assert decide(ThresholdPolicy(0), measurement()).action == "answer"
     assert decide(RegimePolicy(0, 0), measurement()).action == "answer"
@@ -86,6 +88,23 @@ def test_an_answered_tie_becomes_the_otherwise_of_the_policy(otherwise):
     assert without_tie(answered, tied, table).action == "abstain"
 
 
+def test_bounds_and_a_callers_limits_hold_whatever_the_policy():
+    cases = [
+        ("another_round", {"max_rounds": 2}, Spent(round=5), "escalate", "abstain"),
+        ("another_round", {"token_budget": 2}, Spent(tokens=9), "escalate", "escalate"),
+        ("another_round", {"deadline": 2}, Spent(seconds=2.0), "another_round", "abstain"),
+        ("another_round", {}, Spent(tokens=None, n_responses=1), "escalate", "another_round"),
+        ("answer", {}, Spent(), "escalate", "escalate"),
+        ("answer", {}, Spent(), "escalate", "answer"),
+    ]
+    answered = measurement(aleatoric=0.1, representatives=("Paris",))
+    for wanted, bounds, spent, otherwise, action in cases:
+        policy = Deciding(Decision(wanted), otherwise=otherwise)
+        rules = Rules(bounds=Bounds(**bounds), limits=Bounds(max_coe=0.1 if action == "answer" else 0.05))
+        found = settle(policy, answered, rules, asked="a", answered="a", spent=spent)
+        assert (found.action, policy.seen[0][1]) == (action, bounds.get("max_rounds", 1))
+
+
 @pytest.mark.parametrize(("n_agents", "least"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
 def test_the_quorum_is_a_majority_unless_given(n_agents, least):
     assert quorum(n_agents, None) == least
@@ -102,6 +121,12 @@ def test_regimes_have_safe_defaults_and_thresholds_of_their_own_some_of_which_ar
     assert RegimePolicy(0.5, math.log(2)).unreachable(n_agents=2) == ("conflict", "unknown")
     assert regime_thresholds(ThresholdPolicy(0.5)) == (0.5, 0.3)
     assert regime_thresholds(RegimePolicy(0.4, 0.7)) == (0.4, 0.7)
+    for other in (
+        ThresholdPolicy(0.5),
+        SupportPolicy(),
+        FixedRounds(1, then=SupportPolicy()),
+    ):  # of these a regime is only reported
+        assert change_thresholds(other, {"epistemic_threshold": 0.1}) is other
 
     class Half:
         epistemic_threshold = 0.2
@@ -110,18 +135,16 @@ def test_regimes_have_safe_defaults_and_thresholds_of_their_own_some_of_which_ar
         regime_thresholds(Half())
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
+def test_unknown_names_are_refused():
+    for make, message in (
         (lambda: ThresholdPolicy(1, otherwise="answer"), '^"otherwise" of ThresholdPolicy .* one of abstain, escalate'),
         (lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}), "at 'conflict' must be one of answer, abstain"),
         (lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}), "one of consensus, .*, unknown; got 'panic'"),
+        (lambda: Bounds(n_samples=0), r'^"n_samples" must be an integer in \[1, 500\]; got 0'),
         (lambda: Decision("guess"), "^\"action\" of a Decision must be one of answer, .*, another_round; got 'guess'"),
-    ],
-)
-def test_unknown_names_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
 
 
 def forecast(*, total=(0.0, 1.0), aleatoric=(0.0, 0.0), epistemic=(0.0, 0.0), lead=1.0):
@@ -142,6 +165,17 @@ def test_a_threshold_is_settled_on_either_side_and_below_it_only_with_its_answer
     tied = replace(measurement(), tied=TIED)
     assert not policy.is_settled(replace(tied, forecast=forecast(total=(0.0, 0.2))))
     assert policy.is_settled(replace(tied, forecast=forecast(total=(0.6, 0.9))))
+    low, sure = replace(measurement(), forecast=forecast(total=(0.1, 0.2))), Decision("answer")
+    assert [is_settled(policy, low, Bounds(max_coe=limit)) for limit in (0.05, 0.1, 0.15, 0.2)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    hasty = Deciding(sure, is_settled=lambda _: True)
+    assert [is_settled(hasty, tied, limits) for limits in (None, Bounds(max_coe=1.0))] == [True, False]
+    assert not is_settled(Deciding(sure), low)
+    assert is_settled(Deciding(Decision("abstain"), is_settled=lambda _: True), low, Bounds(max_coe=0.15))
 
 
 def test_regimes_are_settled_where_all_in_reach_have_one_action():

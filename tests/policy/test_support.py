@@ -1,4 +1,6 @@
 import json
+import math
+from dataclasses import replace
 
 import pytest
 
@@ -6,8 +8,10 @@ from coe_agents import SupportPolicy
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.policy import measure, settle
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.settle import Rules
+from coe_agents.policy.learned_gates import SupportGate, support_features, to_probability
+from coe_agents.policy.settle import Rules, representative_of
 from coe_agents.testing import create_response
+from tests.policy.measurements import decide
 
 
 def pay(amount, to="Ann"):
@@ -22,10 +26,6 @@ def measured(*rows, **options):
     clusterer = ActionMatch()
     (labels,) = clusterer.cluster([[row["answer"] or row["text"] for row in rows]], [""])
     return measure(rows, labels, clusterer=clusterer, **options)
-
-
-def decide(policy, measurement):
-    return policy.decide(measurement, round=0, max_rounds=1)
 
 
 def test_the_support_of_a_proposal_is_the_mean_probability_of_its_cluster_among_the_others():
@@ -52,24 +52,25 @@ def test_an_agent_alone_has_no_support_and_the_first_response_is_that_of_the_low
     assert measured(*rows).proposals["a"] == canonical_action(pay(5))
 
 
-@pytest.mark.parametrize(
-    ("calls", "text", "kind", "answer"),
-    [
+def test_the_kinds_of_a_leading_proposal():
+    for calls, text, kind, answer in (
         (pay(5), "", "call", canonical_action(pay(5))),
         ([], "It is done already.", "no_call", "It is done already."),
         ([], "I'm sorry, but I can't help with that.", "refusal", "I'm sorry, but I can't help with that."),
         ([], "", "empty", ""),
-    ],
-)
-def test_the_kinds_of_a_leading_proposal(calls, text, kind, answer):
-    found = measured(propose("a", calls, text), propose("b", calls, text))
-    assert (found.answer_kind, found.answer, found.calls) == (kind, answer, tuple(calls))
+    ):
+        found = measured(propose("a", calls, text), propose("b", calls, text))
+        assert (found.answer_kind, found.answer, found.calls) == (kind, answer, tuple(calls))
 
 
 def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writes_nothing_that_runs():
     rows = [propose("a", pay(5, "ANN")), propose("b", pay(5, "Ann")), propose("c", pay(6, "Ann"))]
     found = measure(rows, [0, 0, 1], weights={"a": 0.0, "b": 1.0, "c": 0.5})
-    assert found.calls == tuple(pay(5, "Ann"))
+    assert (found.calls, [*found.contested["arguments"]]) == (tuple(pay(5, "Ann")), ["amount"])
+    rows = [propose(name, pay(amount)) for name, amount in zip("abcdefg", (5, 5, 5.0, 5.0, 6, 6, 6), strict=True)]
+    assert measure(rows, [0] * 7).calls == tuple(pay(5))  # as two of the four wrote it, and not the three
+    rows = list(map(propose, "abcdef", ([], [], pay(5), pay(6), [], []), ["Done."] * 2 + ["All done."] * 4))
+    assert measure(rows, [0, 0, 0, 0, 1, 1]).answer == "Done."  # what others say who call something else
     rows = [propose("a", pay(5.0)), propose("b", pay(5)), propose("c", pay(5))]
     assert json.dumps(measured(*rows).calls) == json.dumps(pay(5))
     assert json.dumps(measured(*rows).writings) == json.dumps({canonical_action(pay(5)): pay(5)})
@@ -77,7 +78,7 @@ def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writ
 
 def test_the_judged_proposal_needs_the_support_of_the_others_and_what_is_contested_counts_against_it():
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
-    assert decide(SupportPolicy(0.5), measured(*rows, proposer="a")).action == "answer"
+    assert decide(SupportPolicy(0.5 + 1e-10), measured(*rows, proposer="a")).action == "answer"  # but for rounding
     withheld = decide(SupportPolicy(0.6, otherwise="escalate"), measured(*rows, proposer="a"))
     assert withheld.action == "escalate"
     assert withheld.reason == "the other agents support the proposal with 0.50, less than 0.6"
@@ -88,8 +89,10 @@ def test_the_judged_proposal_needs_the_support_of_the_others_and_what_is_contest
 
 def test_a_judged_proposal_that_does_not_lead_or_ties_is_answered_with_itself_only():
     rows = [propose("a", pay(5)), propose("b", pay(5)), *(propose(name, pay(6)) for name in "cde")]
-    decision = decide(SupportPolicy(0.2), measured(*rows, proposer="a"))
+    asked = {"asked": "abcde", "answered": "abcde", "spent": Spent()}
+    decision = settle(SupportPolicy(0.2), measured(*rows, proposer="a"), Rules(), **asked)
     assert (decision.action, decision.answer) == ("answer", canonical_action(pay(5)))
+    assert representative_of(measured(*rows), None) == canonical_action(pay(6))
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6)), propose("d", pay(6))]
     assert decide(SupportPolicy(0.1), measured(*rows)).action == "abstain"
     assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).answer == canonical_action(pay(5))
@@ -104,10 +107,10 @@ def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_o
     votes = measured(*rows, weights=weights, proposer="a").votes
     five, six = canonical_action(pay(5)), canonical_action(pay(6))
     assert votes == {"a": five, "b": five, "c": None, "e": six}  # c is split, and d has no weight
-    good = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5))]
+    good = [propose("b", pay(5)), propose("a", pay(5)), propose("c", pay(5))]
     failed = [create_response("c", "", index=1, error="down"), create_response("d", "", error="down")]
     found = measure([*good, *failed], [0, 0, 0, 1, 2], clusterer=ActionMatch(), proposer="a")
-    assert found.votes["c"] is None
+    assert (found.votes["c"], found.voters(five)) == (None, ["a", "b"])
     assert found.proposal_support["a"] == pytest.approx((1 + 0.5 + 0) / 3)
     assert found.proposals["c"] == canonical_action(pay(5))
     assert found.contested is None
@@ -137,16 +140,34 @@ def test_votes_that_a_caller_asks_for_are_counted_whatever_the_policy(min_votes)
 
 
 def test_a_tool_and_calling_nothing_have_thresholds_of_their_own():
-    policy = SupportPolicy(0.4, tools={"pay": 0.9}, no_call_min_support=0.6)
+    by_tool, by_kind = SupportPolicy(0.4, tools={"pay": 0.9}), SupportPolicy(0.4, no_call_min_support=0.6)
 
     def two_of_three(calls, other):
         return [propose("a", calls), propose("b", calls), propose("c", other)]
 
     log = [{"name": "log", "args": {}}]
-    assert decide(policy, measured(*two_of_three(pay(5), log), proposer="a")).action == "abstain"
-    assert decide(policy, measured(*two_of_three(log, pay(5)), proposer="a")).action == "answer"
-    assert decide(policy, measured(*two_of_three([*log, *pay(5)], log), proposer="a")).action == "abstain"
-    assert decide(policy, measured(*two_of_three([], log), proposer="a")).action == "abstain"
+    assert decide(by_tool, measured(*two_of_three(pay(5), log), proposer="a")).action == "abstain"
+    assert decide(by_tool, measured(*two_of_three(log, pay(5)), proposer="a")).action == "answer"
+    assert decide(by_tool, measured(*two_of_three([*log, *pay(5)], log), proposer="a")).action == "abstain"
+    assert decide(by_kind, measured(*two_of_three([], log), proposer="a")).action == "abstain"
+    assert decide(by_kind, measured(*map(create_response, "abc", ("[]", "[]", "y")), proposer="a")).action == "answer"
+
+
+def test_a_learned_support_reads_what_the_others_call_and_of_texts_only_who_says_the_same():
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("b", pay(6), index=1), propose("c", [])]
+    rows += [create_response("c", "Why?", index=1), create_response("d", "Why?"), propose("e", pay(5))]
+    found = measured(*rows)
+    assert support_features(found, "a", "bc").tolist() == [0.5, 0.0, 0.0, 0.5, 0.25, 0.5, 0.0]
+    assert support_features(found, "c", "ab").tolist() == [0.0, 0.0, 0.0, 0.0, 0.75, 0.0, 1.0]
+    texts = measured(*map(create_response, "abcde", ("[]", "[]", "y", "[]", "y")))
+    assert support_features(texts, "a", "bcde").tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0]
+    gate = SupportGate("a", ("b", "c"), (1.0, 2.0), (3.0, 4.0), 5.0, 6.0, 7.0, 0.5)
+    judged = replace(found, proposer="d")  # "Why?" calls no tool that another text calls
+    assert gate.uncertainty(judged) == pytest.approx(to_probability(0.5 + 2.0 / 2 + 4.0 / 2 + 5.0 / 4))
+    none = {"agents": (), "same": (), "nothing": ()}
+    for fields in ({"proposer": "b"}, none, {"same": (1.0,)}, {"nothing": (1.0,)}, {"rival": math.nan}):
+        with pytest.raises(ValueError, match="a learned support"):
+            replace(gate, **fields)
 
 
 def test_refuses():

@@ -1,14 +1,15 @@
 import random
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.policy import Measurement, RegimePolicy, ThresholdPolicy, measure
+from coe_agents.policy import RegimePolicy, ThresholdPolicy, measure
 from coe_agents.policy.measurement import forecast
 from coe_agents.testing import create_response
+from tests.evaluation.test_renaming import flat
+from tests.policy.measurements import measured_texts as measured
 
 TEXTS = ("Paris", "Lyon", "Nice", "It is Paris.", "paris")
 CLUSTERS = {"Paris": "p", "It is Paris.": "p", "paris": "p", "Lyon": "l", "Nice": "n"}
@@ -43,7 +44,7 @@ def renamed(responses, weights, shuffle):
 
 
 def figures(measurement, names):
-    found = {field.name: getattr(measurement, field.name) for field in fields(Measurement) if field.name != "sampled"}
+    found = asdict(replace(measurement, sampled=None))
     found["support"] = dict(zip(found.pop("representatives"), found["support"], strict=True))
     for by_agent in ("agents", "proposals", "proposal_support", "votes", "weights"):
         found[by_agent] = {names[name]: said for name, said in found[by_agent].items()}
@@ -52,20 +53,7 @@ def figures(measurement, names):
 
 
 def assert_equal(one, other):
-    if isinstance(one, Mapping):
-        assert one.keys() == other.keys()
-        for key in one:
-            assert_equal(one[key], other[key])
-    elif isinstance(one, tuple | list):
-        assert len(one) == len(other)
-        for left, right in zip(one, other, strict=True):
-            assert_equal(left, right)
-    elif hasattr(one, "__dataclass_fields__"):
-        assert_equal(*({field.name: getattr(each, field.name) for field in fields(one)} for each in (one, other)))
-    elif isinstance(one, float):
-        assert one == pytest.approx(other, abs=1e-12)
-    else:
-        assert one == other
+    assert flat(one) == pytest.approx(flat(other), abs=1e-12)
 
 
 @given(groups(), st.integers(0, 10**6), st.sampled_from(["kl", "js"]), st.booleans())
@@ -82,29 +70,25 @@ def test_renaming_and_reordering_change_no_figure_and_no_forecast(group, seed, d
     assert_equal(expected, forecast(rows, labels_of(rows), more, weights=other_weights))
 
 
-def measured(weights=None, **texts):
-    said = [create_response(name, text, index=i) for name, own in texts.items() for i, text in enumerate(own.split())]
-    return measure(said, labels_of(said), weights=weights, n_resamples=0)
-
-
 OURS = [(ThresholdPolicy(float("inf"), otherwise=action), action) for action in ("abstain", "escalate")]
 OURS += [(RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain")]
 
 
 def test_only_trust_breaks_a_tie():
-    tied = measured(a="Paris", b="Lyon")
-    assert (tied.tied, tied.leading, tied.answer) == (("Lyon", "Paris"), 1, "Lyon")  # by text, whoever says it
+    tied = measured(a=["Paris"], b=["Lyon"])
+    assert (tied.tied, tied.leading, tied.answer, tied.weights) == (("Lyon", "Paris"), 1, "Lyon", {})  # by text
     assert replace(tied, tied=()).leading == 0
-    assert measured(a="Paris Lyon", b="Lyon Nice", c="Nice Paris").tied == ("Lyon", "Nice", "Paris")
-    trusted = measured(a="Paris", b="Lyon", weights={"a": 0.6, "b": 0.4})
-    assert (trusted.tied, trusted.answer, trusted.regime) == ((), "Paris", "conflict")
+    assert measured(a=["Paris", "Lyon"], b=["Lyon", "Nice"], c=["Nice", "Paris"]).tied == ("Lyon", "Nice", "Paris")
+    trusted = measured(a=["Paris"], b=["Lyon"], weights={"a": 0.6, "b": 0.4})
+    assert (trusted.tied, trusted.answer, trusted.regime, trusted.weights["a"]) == ((), "Paris", "conflict", 0.6)
     for policy, action in OURS:
         decision = policy.decide(tied, round=0, max_rounds=1)
         assert (decision.action, decision.answer) == (action, None)
-        assert decision.reason.startswith("2 answers share the lead, and a tie is never answered")
+        assert decision.reason.startswith("2 answers share the lead, and a tie is never answered; ")
         assert policy.decide(trusted, round=0, max_rounds=1).action == "answer"
-    assert measured(a="Paris", b="Lyon", c="Nice", weights={"a": 0.3, "b": 0.3, "c": 0.4}).tied == ()
-    assert measured(a="Paris", b="Lyon", c="Nice", weights={"a": 0.4, "b": 0.4, "c": 0.2}).tied == ("Lyon", "Paris")
+    three = {"a": ["Paris"], "b": ["Lyon"], "c": ["Nice"]}
+    assert measured({"a": 0.3, "b": 0.3, "c": 0.4}, **three).tied == ()
+    assert measured({"a": 0.4, "b": 0.4, "c": 0.2}, **three).tied == ("Lyon", "Paris")
     # summed in another order, 0.1 + 0.2 differs from 0.3 in its last bit
-    rounding = measured(a="Paris", b="Paris", c="Lyon", weights={"a": 0.1, "b": 0.2, "c": 0.3})
+    rounding = measured(a=["Paris"], b=["Paris"], c=["Lyon"], weights={"a": 0.1, "b": 0.2, "c": 0.3})
     assert rounding.tied == ("Lyon", "Paris")

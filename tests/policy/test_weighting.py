@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from coe_agents.policy import measure
+from coe_agents.policy import measure, weighting
 from coe_agents.policy.weighting import log_probabilities, most_probable, places_of, rank_texts, shares, weighed_agents
 from coe_agents.testing import create_response
 
@@ -28,6 +28,8 @@ def test_agents_are_numbered_as_they_appear_and_weights_and_shares_sum_to_1():
     logs, by_probability = log_probabilities(SAID, "frequency")
     assert logs.tolist() == [0.0, 0.0, 0.0]
     assert by_probability == {"b": False, "a": False}
+    said = [*SAID, create_response("b", "z", logprob=0.5, n_tokens=1), create_response("a", "y")]
+    assert weighting.token_confidences(said) == pytest.approx({"b": (math.exp(-0.5) + math.exp(-3.0) + 1.0) / 3})
     # agent 0: e^-5000 to e^-5001, 1 to 1/e; agent 1 said one thing
     found = shares(np.array([-5000.0, -9000.0, -5001.0]), np.array([0, 1, 0]))
     assert found == pytest.approx([1 / (1 + math.exp(-1)), 1.0, 1 / (1 + math.e)])

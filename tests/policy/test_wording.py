@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy
+from coe_agents.policy.proposal_wording import is_about_actions
 from coe_agents.policy.wording import coe_in_words, decomposition, who_says_what
 from tests.policy.measurements import AGREED
 from tests.policy.measurements import measured_texts as measured
 
 
-@pytest.mark.parametrize(
-    ("said", "sentence"),
-    [
+def test_who_says_what():
+    for said, sentence in (
         (["Paris", "Paris"], 'both agents say "Paris"'),
         (["Paris", "Lyon", "Paris"], 'two of three agents say "Paris", one says "Lyon"'),
         (["Paris", "Lyon", "Paris", "Lyon"], 'two of four agents say "Lyon", two say "Paris": a tie'),
@@ -24,11 +24,11 @@ from tests.policy.measurements import measured_texts as measured
         (["I don't know."] * 2, 'both agents decline to answer ("I don\'t know")'),
         (["", "Paris", "Paris"], 'two of three agents say "Paris", one says nothing'),
         (["Z,,I don't know."], 'the agent is split between saying nothing, declining ("I don\'t know") and "Z": a tie'),
-    ],
-)
-def test_who_says_what(said, sentence):
-    agents = {name: own.split(",") for name, own in zip("abcd", said, strict=False)}
-    assert who_says_what(measured(**agents)) == sentence
+    ):
+        agents = {name: own.split(",") for name, own in zip("abcd", said, strict=False)}
+        assert who_says_what(measured(**agents)) == sentence
+    kinds = [{"answer_kind": "call"}, {"answer_kind": "answer"}, {"answer_kind": "refusal", "contested": {}}]
+    assert list(map(is_about_actions, kinds)) == [True, False, True]
 
 
 @pytest.mark.parametrize(("names", "more"), [("abcd", "one more is split"), ("abcde", "two more are split")])

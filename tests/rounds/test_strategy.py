@@ -28,9 +28,8 @@ def test_a_rephrased_conversation_keeps_all_but_the_last_question_and_its_pictur
     assert context(messages=[]).rephrase("New?") == [{"role": "user", "content": "New?"}]
 
 
-@pytest.mark.parametrize(
-    ("plan", "message"),
-    [
+def test_nonsense_is_a_type_error_that_names_the_strategy():
+    for plan, message in (
         (None, "must return a RoundPlan with overrides by agent; got NoneType"),
         (RoundPlan(["a"]), "overrides by agent"),
         (RoundPlan({}), "asks some of a, b; got no agent"),
@@ -40,11 +39,9 @@ def test_a_rephrased_conversation_keeps_all_but_the_last_question_and_its_pictur
         (RoundPlan({"a": {"n_samples": 501}}), r'whole "n_samples" in 1\.\.500; got 501'),
         (RoundPlan({"a": {"temperature": float("nan")}}), '"temperature" of at least 0'),
         (RoundPlan({"a": {"messages": ["Q?"]}}), '"messages" with "role" and "content"'),
-    ],
-)
-def test_nonsense_is_a_type_error_that_names_the_strategy(plan, message):
-    with pytest.raises(TypeError, match=f'the strategy "mine" .*{message}'):
-        check_plan(plan, strategy="mine", agents=["a", "b"])
+    ):
+        with pytest.raises(TypeError, match=f'the strategy "mine" .*{message}'):
+            check_plan(plan, strategy="mine", agents=["a", "b"])
 
 
 def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
@@ -64,9 +61,8 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
         default.of("conflict", wanted="mine")
 
 
-@pytest.mark.parametrize(
-    ("create", "options", "message"),
-    [
+def test_options_that_cannot_work_are_refused():
+    for create, options, message in (
         (AdaptiveSampling, {"start": 0}, '"start" of AdaptiveSampling must be an integer in .1, 500.; got 0'),
         (AdaptiveSampling, {"step": 501}, '"step" of AdaptiveSampling must be an integer in .1, 500.; got 501'),
         (AdaptiveSampling, {"confidence": 1.0}, '"confidence" of AdaptiveSampling must be a number above 0 and below'),
@@ -75,17 +71,9 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
         (Resample, {"most": 501}, '"most" of Resample must'),
         (Debate, {"prompt": "{question}"}, r'"prompt" of Debate must contain \{question\} and \{answers\}; got'),
         (Debate, {"prompt": "{answers}"}, '"prompt" of Debate must contain'),
-    ],
-)
-def test_options_that_cannot_work_are_refused(create, options, message):
-    with pytest.raises(ValueError, match=message):
-        create(**options)
-
-
-def test_wrong_strategies_are_refused():
-    with pytest.raises(ValueError, match="must be one of resample, debate, clarify; got 'argue'"):
-        Strategies({"conflict": "argue"})
-    with pytest.raises(ValueError, match="got 'panic'"):
-        Strategies({"panic": "debate"})
-    with pytest.raises(TypeError, match="a name or a callable; got int"):
-        Strategies({"conflict": 3})
+        (Strategies, {"given": {"conflict": "argue"}}, "must be one of resample, debate, clarify; got 'argue'"),
+        (Strategies, {"given": {"panic": "debate"}}, "got 'panic'"),
+        (Strategies, {"given": {"conflict": 3}}, "a name or a callable; got int"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            create(**options)

@@ -13,6 +13,7 @@ from coe_agents.policy import CalibratedPolicy
 from coe_agents.policy.learned_gates import SupportGate
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
+from tests.policy.measurements import decide
 
 NAMED = {"clusterer": "ActionMatch", "correctness": "label"}
 
@@ -48,10 +49,6 @@ def proposals(name, n, *, n_wrong=0, unsupported_are_wrong=True, salt=""):
 
 
 PAID = [*proposals("pay", 60, n_wrong=20), *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False)]
-
-
-def decide(policy, measurement):
-    return policy.decide(measurement, round=0, max_rounds=1)
 
 
 def test_thresholds_by_tool_by_hand(proposed):

@@ -39,9 +39,8 @@ UNANSWERED = replace(SQUAD, references=(), answerable=False)
 OWN = {"id": 7, "question": "Who?", "gold": ["Ann", "ann"], "context": "Ann did.", "impossible": False}
 
 
-@pytest.mark.parametrize(
-    ("record", "kind", "expected"),
-    [
+def test_records_as_published_as_on_the_hub_and_of_ones_own():
+    for record, kind, expected in (
         (OFFICIAL_TRIVIA, "triviaqa", TRIVIA),
         (HUB_TRIVIA, "triviaqa", TRIVIA),
         (HUB_SQUAD, "squad", SQUAD),
@@ -53,16 +52,13 @@ OWN = {"id": 7, "question": "Who?", "gold": ["Ann", "ann"], "context": "Ann did.
         ({**OWN, "gold": [], "impossible": True}, "questions", Question("7", "Who?", (), "Ann did.", False)),
         (HUB_TRUTH, "truthfulqa", ("They pass", "Nothing happens")),  # the best first
         ({"question": "who sang it", "answer": ["Cher"]}, "nq_open", ("Cher",)),
-    ],
-)
-def test_records_as_published_as_on_the_hub_and_of_ones_own(record, kind, expected):
-    found, question = to_question(record)
-    assert (found, question if isinstance(expected, Question) else question.references) == (kind, expected)
+    ):
+        found, question = to_question(record)
+        assert (found, question if isinstance(expected, Question) else question.references) == (kind, expected)
 
 
-@pytest.mark.parametrize(
-    ("record", "said"),
-    [
+def test_a_record_that_is_no_question_says_why():
+    for record, said in (
         ({"question": "Who?"}, '"references" is missing'),
         ({"question": "Who?", "references": "Ann"}, "must be a list of strings; got 'Ann'"),
         ({"question": "Pay", "references": [], "tools": []}, "a list of JSON schemas, at least one"),
@@ -73,8 +69,6 @@ def test_records_as_published_as_on_the_hub_and_of_ones_own(record, kind, expect
         ({**HUB_SQUAD, "answers": []}, "it has no answer"),
         ({**HUB_SQUAD, "is_impossible": True}, '"is_impossible" is true, but "answers" is not empty'),
         ({**HUB_TRUTH, "correct_answers": None}, '"correct_answers" must be a list'),
-    ],
-)
-def test_a_record_that_is_no_question_says_why(record, said):
-    with pytest.raises(MalformedError, match=said):
-        to_question(record)
+    ):
+        with pytest.raises(MalformedError, match=said):
+            to_question(record)

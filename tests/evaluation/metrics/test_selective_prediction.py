@@ -44,19 +44,16 @@ def test_the_papers_area_reproduces_its_table():
     assert paper_area(np.array(accuracies)) == pytest.approx(0.174666, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("correct", "uncertainty", "message"),
-    [
+def test_refuses():
+    for correct, uncertainty, message in (
         ([True, None], [1, 2], r'"correct" must hold True and False'),
         ([1.0, -0.5], [1, 2], r"got -0.5"),
         ([True, False], [1, np.nan], r'"uncertainty" must hold finite numbers only; got nan'),
         ([True, False], [1, 2, 3], r"equally long and not empty; got shapes \(2,\) and \(3,\)"),
         ([], [], "not empty|True and False"),
-    ],
-)
-def test_refuses(correct, uncertainty, message):
-    with pytest.raises(ValueError, match=message):
-        auroc(correct=correct, uncertainty=uncertainty)
+    ):
+        with pytest.raises(ValueError, match=message):
+            auroc(correct=correct, uncertainty=uncertainty)
     with pytest.raises(ValueError, match='"retention" must be a number above 0'):
         rejection_accuracy(correct=[True], uncertainty=[0], retention=80)
 

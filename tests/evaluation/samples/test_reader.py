@@ -43,9 +43,8 @@ def test_the_order_of_lines_and_their_files_change_nothing(tmp_path):
     assert read(*parts, packed) == whole
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
+def test_a_line_that_is_malformed_or_there_already_is_named(tmp_path):
+    for line, message in (
         ('{"id": "q1", "agent"', r"s.jsonl:2: this is not JSON"),
         ("[" * 100_000, r"s.jsonl:2: this is not JSON"),
         (row() | {"id": 3}, r's.jsonl:2: "id" must be a string; got \'3\''),
@@ -59,13 +58,11 @@ def test_the_order_of_lines_and_their_files_change_nothing(tmp_path):
         (row(calls=[pay("x" * 100_001)]), r"s.jsonl:2: .*at most 100000 characters"),
         (row(index=7), r"s.jsonl:2: question 'q1' has this agent, round and index at .*s.jsonl:1"),
         (row(index=1) | {"question": "Another?"}, r"s.jsonl:2: another question has the id 'q1'"),
-    ],
-)
-def test_a_line_that_is_malformed_or_there_already_is_named(tmp_path, line, message):
-    path = tmp_path / "s.jsonl"
-    path.write_text(f"{json.dumps(row(index=7))}\n{line if isinstance(line, str) else json.dumps(line)}\n")
-    with pytest.raises(SamplesError, match=message):
-        read(path)
+    ):
+        path = tmp_path / "s.jsonl"
+        path.write_text(f"{json.dumps(row(index=7))}\n{line if isinstance(line, str) else json.dumps(line)}\n")
+        with pytest.raises(SamplesError, match=message):
+            read(path)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

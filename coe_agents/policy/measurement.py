@@ -161,7 +161,7 @@ class Measurement:
     @property
     def comparable_coe(self) -> float:
         """The aleatoric part plus the comparable epistemic one: what a `max_coe` in nats is compared with."""
-        return self.aleatoric + self.comparable_epistemic
+        return self.coe if self.epistemic_scale == 1.0 else self.aleatoric + self.comparable_epistemic
 
     @property
     def leading(self) -> int:

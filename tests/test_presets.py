@@ -1,12 +1,12 @@
 from dataclasses import replace
 
 import pytest
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from coe_agents import ModelAgent, NormalizedMatch, RegimePolicy, ask, create_coe_graph, sentences, short_answers
 from coe_agents.policy.guarantee import differences
 from coe_agents.prompts import ANSWER_ALONE
 from coe_agents.testing import ScriptedAgent
+from tests.doubles import CountingModel
 from tests.policy.test_calibrated import CALIBRATION
 from tests.policy.test_guarantee import SAME
 
@@ -17,29 +17,25 @@ def graph(*agents, **options):
     return create_coe_graph(agents, policy=RegimePolicy(), **options).compile()
 
 
-class Seen(FakeListChatModel):
-    prompts: list
-
-    def _call(self, messages, *args, **kwargs):
-        self.prompts.append([message.text for message in messages])
-        return super()._call(messages, *args, **kwargs)
+def prompts(model):
+    return [[message.text for message in call["messages"]] for call in model.calls]
 
 
 def test_the_instruction_is_added_to_an_agents_own_prompt_where_words_are_asked_for():
-    model = Seen(responses=["Paris"], prompts=[])
+    model = CountingModel()
     asked = graph(ModelAgent("a", model, n_samples=1, system_prompt="Be kind."), answers=short_answers())
     asked.invoke({"question": "Capital of France?"})
-    assert model.prompts[-1] == [f"Be kind.\n\n{ANSWER_ALONE}", "Capital of France?"]
+    assert prompts(model)[-1] == [f"Be kind.\n\n{ANSWER_ALONE}", "Capital of France?"]
     decision = asked.invoke({"question": "Is it Paris?", "choices": ["yes", "no"]})["decision"]
-    assert model.prompts[-1] == ["Be kind.", "Is it Paris?"]
+    assert prompts(model)[-1] == ["Be kind.", "Is it Paris?"]
     assert decision["answers"] is None
 
 
 @pytest.mark.parametrize(("instruction", "sent"), [(None, [ANSWER_ALONE]), ("", []), ("One word.", ["One word."])])
 def test_another_instruction_is_sent_or_none_and_a_calibration_notices_it(instruction, sent):
-    model, answers = Seen(responses=["Paris"], prompts=[]), short_answers(instruction=instruction)
+    model, answers = CountingModel(), short_answers(instruction=instruction)
     graph(ModelAgent("a", model, n_samples=1), answers=answers).invoke({"question": "Capital of France?"})
-    assert model.prompts == [[*sent, "Capital of France?"]]
+    assert prompts(model) == [[*sent, "Capital of France?"]]
     group = replace(SAME, answers=answers.recorded)
     noticed = [] if instruction is None else [f"the preset of answers, {answers.recorded}, differs from short at calib"]
     assert [each[:-6] for each in differences(replace(CALIBRATION, answers="short"), group)] == noticed

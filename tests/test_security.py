@@ -14,11 +14,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import coe_agents
 from coe_agents import ModelAgent
-from coe_agents.cli import main
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.testing import ScriptedAgent
 from coe_agents.text import REDACTED
+from tests.cli.command import run
 from tests.graph.groups import THREAD, graph
 from tests.serve import live
 from tests.servers import Served, running, served, write
@@ -52,56 +52,48 @@ def every_log(caplog):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Runs a command on a configuration, whose path comes last; the planted key is in the environment."""
+def path(tmp_path, monkeypatch):
+    """Where a configuration is; the planted key is in the environment."""
     monkeypatch.setenv("COE_PLANTED", KEY)
-
-    def run(text, *command):
-        (tmp_path / "coe.toml").write_text(text)
-        monkeypatch.setattr(sys, "argv", ["coe-agents", *command, str(tmp_path / "coe.toml")])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, capsys.readouterr()
-
-    return run
+    path = tmp_path / "coe.toml"
+    path.write_text(CONFIG.format(url="http://127.0.0.1:9/v1"))
+    return path
 
 
 @pytest.mark.parametrize("command", [["ask", "Q?", "--json"], ["doctor"]], ids=["ask", "doctor"])
 @pytest.mark.parametrize("of", ["agent", "unreachable agent", "clusterer"])
-def test_a_key_is_in_nothing_that_a_command_writes(command, of, run, every_log):
+def test_a_key_is_in_nothing_that_a_command_writes(command, of, path, every_log):
     with served() as sound, running(Echoing()) as server:
         text = CONFIG.format(url={"agent": server.url, "clusterer": sound.url}.get(of, "http://127.0.0.1:9/v1"))
         if of == "clusterer":
             access = f'provider = "openai"\nmodel = "m"\nbase_url = "{server.url}"\napi_key_env = "COE_PLANTED"\n'
             text = text.replace('kind = "normalized"\n', f'kind = "llm"\n{access}')
-        code, written = run(text, *command, "--config")
-    said = written.out + written.err
+        path.write_text(text)
+        done = run(*command, "--config", path, code=1)
+    said = done.stdout + done.stderr
     is_echoed = of != "unreachable agent"
-    assert code == 1
     assert set(server.seen) == ({f"Bearer {KEY}"} if is_echoed else set())  # the key did go out, and did come back
     assert (REDACTED in said, "AuthenticationError" in said) == (is_echoed, is_echoed)
     assert every_log.records
     assert KEY not in said + every_log.text
 
 
-def test_a_client_that_quotes_its_key_is_not_quoted(run, monkeypatch):
+def test_a_client_that_quotes_its_key_is_not_quoted(path, monkeypatch):
     def refuse(name, **options):
         raise ValueError(f"no such client for {name} with {options}")
 
     monkeypatch.setattr("langchain.chat_models.init_chat_model", refuse)
-    code, written = run(CONFIG.format(url="http://127.0.0.1:9/v1"), "config", "check")
-    assert code == 2
-    assert REDACTED in written.err
-    assert KEY not in written.err
+    done = run("config", "check", path, code=2)
+    assert REDACTED in done.stderr
+    assert KEY not in done.stderr
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}é"])
-def test_a_key_that_no_header_takes_is_refused_unquoted(key, run, monkeypatch):
+def test_a_key_that_no_header_takes_is_refused_unquoted(key, path, monkeypatch):
     monkeypatch.setenv("COE_PLANTED", key)  # clients would quote it in their error
-    code, written = run(CONFIG.format(url="http://127.0.0.1:9/v1"), "ask", "Q?", "--config")
-    assert code == 2
-    assert "coe.toml:8: agents[0].api_key_env: " in written.err
-    assert KEY not in written.err
+    done = run("ask", "Q?", "--config", path, code=2)
+    assert "coe.toml:8: agents[0].api_key_env: " in done.stderr
+    assert KEY not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,12 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from coe_agents import create_coe_tool
 from coe_agents.errors import CoEError
 from coe_agents.testing.driver import ScriptedDriver
-from tests.graph.groups import THREAD, graph, saved, saying
+from tests.graph.groups import THREAD, around, graph, saved, saying
 
 AGREED, SPLIT = ("Paris", "Paris."), ("Paris", "Lyon")
 WITHHELD = (
@@ -60,17 +59,10 @@ def test_a_question_too_long_is_the_calling_models_to_correct():
 
 
 async def test_a_group_that_asks_a_person():
-    class State(MessagesState):
-        question: str
-        decision: dict
-
     def person(state):
         return {"decision": {"action": "answer", "answer": interrupt(state["question"]), "reason": "a person"}}
 
-    builder = StateGraph(State)
-    builder.add_node("person", person)
-    builder.add_edge(START, "person")
-    asked = create_coe_tool(builder.compile())
+    asked = create_coe_tool(around(person))
     with pytest.raises(CoEError, match="no decision"):
         asked.invoke({"question": "Q?"})
     driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])

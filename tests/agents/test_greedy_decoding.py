@@ -203,16 +203,6 @@ def test_where_equal_responses_are_no_reason_to_ask(options, overrides):
     assert (sampling["probe"], sampling["counted"]) == (None, "each")
 
 
-def priced(logprob: float):
-    """A server that says one thing, and that it has this log-probability."""
-
-    def answer(body):
-        text = CHARACTERS if is_probe(body) else "Paris"
-        return completion(*[text] * body["n"], tokens=[{"token": text, "logprob": logprob, "bytes": None}])
-
-    return answering(answer)
-
-
 @pytest.mark.parametrize(
     ("logprob", "temperature", "n_probes", "ignores"),
     [
@@ -225,7 +215,11 @@ def priced(logprob: float):
     ],
 )
 def test_log_probabilities_tell_why_responses_are_equal(logprob, temperature, n_probes, ignores):
-    with priced(logprob) as server:
+    def answer(body):
+        text = CHARACTERS if is_probe(body) else "Paris"
+        return completion(*[text] * body["n"], tokens=[{"token": text, "logprob": logprob, "bytes": None}])
+
+    with answering(answer) as server:
         sampling = sampled(agent(server, on_greedy="count_once", temperature=temperature))["sampling"]
         assert len(server.probes) == n_probes
     assert sampling["ignores_temperature"] is ignores

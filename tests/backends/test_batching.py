@@ -8,11 +8,10 @@ from langchain_core.messages import HumanMessage
 from coe_agents.backends import ChatTransformers, batching
 from coe_agents.backends.batching import Prepared
 from coe_agents.backends.generation import DrawSettings
-from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import load_facts
+from tests.backends.hermes import FOLDER
 from tests.waiting import until
 
-FOLDER = str(model_folder("tiny-llama"))
 QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[::150]
 """Of all lengths."""
 

@@ -11,10 +11,7 @@ from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 
 from coe_agents.backends import ChatTransformers
-from coe_agents.tinyworld import model_folder
-from tests.backends.hermes import FIRST_TOOL, TEMPLATE, scripted
-
-FOLDER = str(model_folder("tiny-llama"))
+from tests.backends.hermes import FIRST_TOOL, FOLDER, TEMPLATE, scripted
 
 
 def write(name, **arguments):

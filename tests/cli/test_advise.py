@@ -100,12 +100,6 @@ class Program:
         return answered
 
 
-def holm(values):
-    order = sorted(values, key=values.get)
-    adjusted = np.maximum.accumulate([min(1, (len(order) - i) * values[name]) for i, name in enumerate(order)])
-    return dict(zip(order, adjusted, strict=True))
-
-
 @pytest.fixture(scope="module")
 def advised(tmp_path_factory):
     folder = tmp_path_factory.mktemp("advised")
@@ -202,7 +196,9 @@ def test_p_values_are_adjusted_and_intervals_wider(advised):
     rest = {name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)}
     changes = {name: program.right_by(support) - program.right for name, support in rest.items()}
     p = {name: 2 * norm.sf(abs(each.mean()) / (drawn @ each / N).std()) for name, each in changes.items()}
-    for name, adjusted in holm(p).items():
+    order = sorted(p, key=p.get)
+    holm = np.maximum.accumulate([min(1, (len(order) - i) * p[name]) for i, name in enumerate(order)])
+    for name, adjusted in zip(order, holm, strict=True):
         assert found["without"][name]["p"] == pytest.approx(adjusted, rel=0.5, abs=0.02)
         low, high = np.quantile(drawn @ changes[name] / N, [0.025 / 3, 1 - 0.025 / 3])
         assert found["without"][name]["low"] == pytest.approx(low, abs=0.02)

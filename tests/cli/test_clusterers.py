@@ -16,22 +16,14 @@ EMBEDDING = 'kind = "embedding"\nthreshold = 0.9'
 NOBODY = "http://127.0.0.1:9/v1"
 
 
-@pytest.fixture
-def written(tmp_path):
-    def written(*, clusterer, server, agent=NOBODY):
-        agent = AGENT.format(name="a", url=agent, more="seed = 0")
-        return config(tmp_path, agent, clusterer=f"{clusterer}\n{ACCESS.format(server=server)}", max_coe=0.5)
-
-    return written
+def written(folder, *, clusterer, server, agent=NOBODY):
+    agent = AGENT.format(name="a", url=agent, more="seed = 0")
+    return config(folder, agent, clusterer=f"{clusterer}\n{ACCESS.format(server=server)}", max_coe=0.5)
 
 
-@pytest.fixture
-def examined(written):
-    def examined(clusterer, url):
-        with served() as agent:
-            return examine(load_config(written(clusterer=clusterer, server=url, agent=agent.url)), timeout=300.0)
-
-    return examined
+def examined(folder, clusterer, url):
+    with served() as agent:
+        return examine(load_config(written(folder, clusterer=clusterer, server=url, agent=agent.url)), timeout=300.0)
 
 
 def by_the_city(body):
@@ -41,7 +33,7 @@ def by_the_city(body):
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
-def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, written, monkeypatch):
+def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, tmp_path, monkeypatch):
     def key(config):
         made = create_clusterer(config)
         client = made.model.model if clusterer == LLM else made.embeddings
@@ -49,16 +41,16 @@ def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, written
 
     monkeypatch.setenv("OPENAI_API_KEY", "the-users-own")
     monkeypatch.setenv("COE_TEST_KEY", "the-named-one")
-    config = load_config(written(clusterer=clusterer, server=NOBODY))
+    config = load_config(written(tmp_path, clusterer=clusterer, server=NOBODY))
     assert key(config) == create_agents(config)[0].model().openai_api_key.get_secret_value() == "none"
     named = f'{clusterer}\napi_key_env = "COE_TEST_KEY"'
-    assert key(load_config(written(clusterer=named, server=NOBODY))) == "the-named-one"
+    assert key(load_config(written(tmp_path, clusterer=named, server=NOBODY))) == "the-named-one"
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
-def test_doctor_puts_the_obvious_to_a_clusterer(clusterer, examined):
+def test_doctor_puts_the_obvious_to_a_clusterer(clusterer, tmp_path):
     with answering(by_the_city) as judge, served() as vectors:
-        findings = examined(clusterer, (judge if clusterer == LLM else vectors).url)
+        findings = examined(tmp_path, clusterer, (judge if clusterer == LLM else vectors).url)
     report = findings.clusterer
     # of embeddings, the paraphrase has the same six words in another order, the other answer five of them
     assert (report.model, report.device, report.joins_paraphrase, report.joins_other) == ("m", None, True, False)
@@ -74,9 +66,9 @@ def test_doctor_puts_the_obvious_to_a_clusterer(clusterer, examined):
         ("contradiction", 'it tells "Paris is the capital of France." from "The capital of France is Paris."'),
     ],
 )
-def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):
+def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, tmp_path):
     with answering(lambda body: completion(reply)) as judge:
-        findings = examined(LLM, judge.url)
+        findings = examined(tmp_path, LLM, judge.url)
     (problem,) = findings.problems
     assert problem.part == f"clusterer at {judge.url} m"
     assert says in problem.error
@@ -85,10 +77,10 @@ def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
-def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, written):
+def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, tmp_path):
     def tried(*command):
         with served() as agent:
-            path = written(clusterer=clusterer, server=NOBODY, agent=agent.url)
+            path = written(tmp_path, clusterer=clusterer, server=NOBODY, agent=agent.url)
             done = run(*command, "--config", path, code=1)
         return " ".join(done.stdout.split()), done.stderr
 
@@ -103,9 +95,9 @@ def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, written):
     assert "Traceback" not in err
 
 
-def test_ask_says_how_many_requests_went_to_judges(written):
+def test_ask_says_how_many_requests_went_to_judges(tmp_path):
     with served(("It is Paris.", "Surely Paris.", "It is Lyon.")) as agent, answering(by_the_city) as judge:
-        path = written(clusterer=LLM, server=judge.url, agent=agent.url)
+        path = written(tmp_path, clusterer=LLM, server=judge.url, agent=agent.url)
         done = run("ask", "Which city?", "--config", path, code=3)
         assert f"1 round, 1 request, {len(judge.requests)} to judges, " in done.stdout, done
     assert len(judge.requests) > 1

@@ -59,33 +59,24 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def module(folder):
+def module(folder, code=CODE):
     """Returns the name of a module beside the configuration file, which no other test has imported."""
-
-    def module(code=CODE):
-        name = f"named_parts_{folder.name}"
-        (folder / f"{name}.py").write_text(code)
-        return name
-
-    return module
+    name = f"named_parts_{folder.name}"
+    (folder / f"{name}.py").write_text(code)
+    return name
 
 
-@pytest.fixture
-def written(folder):
-    def written(*, clusterer=CLUSTERER, graph=""):
-        path = folder / "coe.toml"
-        path.write_text(AGENTS + clusterer + POLICY + graph)
-        return path
-
-    return written
+def written(folder, *, clusterer=CLUSTERER, graph=""):
+    path = folder / "coe.toml"
+    path.write_text(AGENTS + clusterer + POLICY + graph)
+    return path
 
 
-def test_a_divergence_and_a_solver(written, module, folder, register, monkeypatch):
+def test_a_divergence_and_a_solver(folder, register, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
-    name = module()
+    name = module(folder)
     register("coe_agents.divergences", half=f"{name}:half")
-    config = load(written(graph=f'[graph]\ndivergence = "half"\ncoordination = "{name}:squared"\n'))
+    config = load(written(folder, graph=f'[graph]\ndivergence = "half"\ncoordination = "{name}:squared"\n'))
     graph = replace(config, agents=[ScriptedAgent("a", ["Paris", "Lyon"])]).create_graph().compile()
     decision = graph.invoke({"question": "What is the capital of France?"})["decision"]
     assert decision["divergence"] == "half"
@@ -118,11 +109,11 @@ RULES = 'kind = "actions"\noptions.'
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
     ],
 )
-def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, folder, module):
+def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, folder):
     tables = {"clusterer": CLUSTERER, "policy": POLICY, "graph": ""}
     tables.pop(part, None)
     path = folder / "coe.toml"
-    path.write_text(f"{AGENTS}[{part}]\n{text.format(m=module())}\n" + "".join(tables.values()))
+    path.write_text(f"{AGENTS}[{part}]\n{text.format(m=module(folder))}\n" + "".join(tables.values()))
     with pytest.raises(ConfigurationError) as raised:
         load(path).create_graph()
     (message,) = str(raised.value).removesuffix('. "coe-agents config init" writes an example').splitlines()
@@ -138,23 +129,23 @@ def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, f
         ("import sys; Same = lambda: sys.exit(0)", "cannot be created: SystemExit: 0"),
     ],
 )
-def test_a_module_that_fails_when_imported(code, says, written, module):
+def test_a_module_that_fails_when_imported(code, says, folder):
     with pytest.raises(ConfigurationError, match=says):
-        load(written(clusterer=f'[clusterer]\nkind = "{module(code)}:Same"\n'))
+        load(written(folder, clusterer=f'[clusterer]\nkind = "{module(folder, code)}:Same"\n'))
 
 
-def test_a_part_that_prints_its_token_does_not_reveal_it(written, module):
+def test_a_part_that_prints_its_token_does_not_reveal_it(folder):
     code = "def make(token):\n    raise ValueError('refused: ' + token)"
     options = '[clusterer.options]\ntoken = "0123456789-mine"\n'
-    path = written(clusterer=f'[clusterer]\nkind = "{module(code)}:make"\n{options}')
+    path = written(folder, clusterer=f'[clusterer]\nkind = "{module(folder, code)}:make"\n{options}')
     with pytest.raises(ConfigurationError, match=r"refused: \[redacted\]") as raised:
         load(path)
     assert "0123456789" not in "".join(traceback.format_exception(raised.value))
 
 
-def test_reading_the_settings_alone_imports_nothing(written, module):
-    name = module("raise RuntimeError")
-    settings = load_config(written(clusterer=f'[clusterer]\nkind = "{name}:Same"\n'))
+def test_reading_the_settings_alone_imports_nothing(folder):
+    name = module(folder, "raise RuntimeError")
+    settings = load_config(written(folder, clusterer=f'[clusterer]\nkind = "{name}:Same"\n'))
     assert settings.clusterer.kind == f"{name}:Same"
     assert name not in sys.modules
 
@@ -162,13 +153,13 @@ def test_reading_the_settings_alone_imports_nothing(written, module):
 ACTIONS = '[clusterer]\nkind = "actions"\n'
 
 
-def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
+def test_tool_calls_are_compared_by_the_rules_of_the_file(folder):
     rules = '"pay.sum" = { within = 0.01 }\nnote = "ignore"\ntags = "any_order"\nshare = { within_relative = 0.5 }'
     rules += '\nto = "text"'
-    config = load(written(clusterer=f"{ACTIONS}[clusterer.options.compare]\n{rules}\n"))
+    config = load(written(folder, clusterer=f"{ACTIONS}[clusterer.options.compare]\n{rules}\n"))
     calls = [
         [{"name": "pay", "args": {"sum": amount, "note": note, "tags": tags, "share": share}}]
         for amount, note, tags, share in ((5, "a", [1, 2], 10), (5.004, "b", [2, 1], 14), (6, "a", [1, 2], 10))
     ]
     assert config.clusterer.cluster([[json.dumps(one) for one in calls]], ["?"]) == [[0, 0, 1]]
-    assert type(load(written(clusterer=ACTIONS)).clusterer).__name__ == "ActionMatch"
+    assert type(load(written(folder, clusterer=ACTIONS)).clusterer).__name__ == "ActionMatch"

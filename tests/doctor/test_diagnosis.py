@@ -20,15 +20,11 @@ from tests.servers import Served, answering, running, served
 NOBODY = "http://127.0.0.1:9/v1"
 
 
-@pytest.fixture
-def examined(tmp_path):
-    def examined(*urls, clusterer="normalized", first="", more="", timeout=300.0):
-        own = f"seed = 0\noptions = {{ max_retries = 0 }}\n{first}"
-        agents = (AGENT.format(name=f"agent-{place}", url=url, more=own) for place, url in enumerate(urls))
-        path = config(tmp_path, *agents, clusterer=f'kind = "{clusterer}"', max_coe=0.5, more=more)
-        return examine(load_config(path), timeout=timeout)
-
-    return examined
+def examined(folder, *urls, clusterer="normalized", first="", more="", timeout=300.0):
+    own = f"seed = 0\noptions = {{ max_retries = 0 }}\n{first}"
+    agents = (AGENT.format(name=f"agent-{place}", url=url, more=own) for place, url in enumerate(urls))
+    path = config(folder, *agents, clusterer=f'kind = "{clusterer}"', max_coe=0.5, more=more)
+    return examine(load_config(path), timeout=timeout)
 
 
 def shown(findings):
@@ -37,9 +33,9 @@ def shown(findings):
     return console.file.getvalue()
 
 
-def test_a_server_that_does_it_all(examined):
+def test_a_server_that_does_it_all(tmp_path):
     with served() as server:
-        findings = examined(server.url)
+        findings = examined(tmp_path, server.url)
     report = findings.agents["agent-0"]
     assert (report.n_asked, report.n_returned, report.n_requests, report.n_in_one_request) == (3, 3, 1, True)
     assert (report.logprobs, report.n_distinct, report.n_empty) == ("all", 3, 0)
@@ -55,34 +51,34 @@ def test_a_server_that_does_it_all(examined):
 
 
 @pytest.mark.parametrize("calls", [True, False])
-def test_a_server_that_ignores_tools_is_a_problem_where_tools_are_configured(examined, calls):
+def test_a_server_that_ignores_tools_is_a_problem_where_tools_are_configured(tmp_path, calls):
     def answer(body):
         called = "{}" if calls and "tools" in body else None
         return proposing(*[called] * body.get("n", 1), name="get_weather")
 
     with answering(answer) as server:
-        findings = examined(server.url, clusterer="actions", first='on_greedy = "trust"\n')
-        assert examined(server.url, first='on_greedy = "trust"\n').agents["agent-0"].calls_tools is None
+        findings = examined(tmp_path, server.url, clusterer="actions", first='on_greedy = "trust"\n')
+        assert examined(tmp_path, server.url, first='on_greedy = "trust"\n').agents["agent-0"].calls_tools is None
     assert findings.agents["agent-0"].calls_tools is calls
     said = [] if calls else ["asked to call a tool, it called none: its server may ignore tools"]
     assert [problem.error for problem in findings.problems] == said
 
 
-def test_log_probabilities_are_needed_only_where_they_count(examined):
+def test_log_probabilities_are_needed_only_where_they_count(tmp_path):
     with served(ignores_logprobs=True) as server:
-        assert examined(server.url).problems == []
-        findings = examined(server.url, more='[graph]\nweighting = "probability"\n')
+        assert examined(tmp_path, server.url).problems == []
+        findings = examined(tmp_path, server.url, more='[graph]\nweighting = "probability"\n')
     assert findings.agents["agent-0"].logprobs == "none"
     (problem,) = findings.problems
     assert "no log-probabilities" in problem.error
     assert 'Set weighting = "auto"' in problem.remedy
 
 
-def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_provided_for(examined):
+def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_provided_for(tmp_path):
     with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
-        findings = examined(server.url)
-        known = examined(server.url, first='on_greedy = "count_once"\n')
-        trusted = examined(server.url, first='on_greedy = "trust"\n')
+        findings = examined(tmp_path, server.url)
+        known = examined(tmp_path, server.url, first='on_greedy = "count_once"\n')
+        trusted = examined(tmp_path, server.url, first='on_greedy = "trust"\n')
         assert len(server.probes) == 1
     (problem,) = findings.problems
     assert problem.part == f"agent agent-0 at {server.url}"
@@ -104,20 +100,20 @@ def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_pr
         assert other.agents["agent-0"].ignores_temperature
 
 
-def test_nothing_but_empty_responses_is_a_problem(examined):
+def test_nothing_but_empty_responses_is_a_problem(tmp_path):
     with served(texts=("", " ")) as server:
-        (problem,) = examined(server.url).problems
+        (problem,) = examined(tmp_path, server.url).problems
     assert problem.error == "all its responses are empty"
     assert 'Raise "max_tokens"' in problem.remedy
 
 
-def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
+def test_an_agent_that_hangs_costs_no_more_than_its_time(tmp_path):
     hold = threading.Event()
     with served() as slow, served() as quick:
         answer = slow.answer
         slow.answer = lambda body: (hold.wait(120), answer(body))[1]
         start = time.monotonic()
-        findings = examined(slow.url, quick.url, timeout=2.0)
+        findings = examined(tmp_path, slow.url, quick.url, timeout=2.0)
         took = time.monotonic() - start
         hold.set()
     assert took < 60
@@ -153,13 +149,13 @@ def test_the_command_ends_in_order_though_a_model_computes_on():
     assert json.loads(done.stdout)["problems"][0]["error"] == "no reply within 0.5 s"
 
 
-def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):
+def test_a_mistake_in_the_file_comes_first(tmp_path, monkeypatch):
     def called(*_):
         raise AssertionError("an agent was called")
 
     monkeypatch.setattr("coe_agents.doctor.diagnosis.probe_agent", called)
     with pytest.raises(ConfigurationError, match="min_agents"):
-        examined(NOBODY, more="[graph]\nmin_agents = 2\n")
+        examined(tmp_path, NOBODY, more="[graph]\nmin_agents = 2\n")
 
 
 def test_versions_name_what_is_not_installed(monkeypatch):
@@ -188,12 +184,12 @@ def test_tinyworld_is_well():
     assert said["device"] == "cpu"
 
 
-def test_threads_that_outlive_the_secret_of_a_process_are_noted(examined, tmp_path, monkeypatch):
+def test_threads_that_outlive_the_secret_of_a_process_are_noted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COE_GATE_SECRET", raising=False)
     with served() as server:
-        assert not any("COE_GATE_SECRET" in note for note in examined(server.url).notes)
+        assert not any("COE_GATE_SECRET" in note for note in examined(tmp_path, server.url).notes)
         (tmp_path / "langgraph.json").write_text("{}")
-        assert any("COE_GATE_SECRET" in note for note in examined(server.url).notes)
+        assert any("COE_GATE_SECRET" in note for note in examined(tmp_path, server.url).notes)
         monkeypatch.setenv("COE_GATE_SECRET", "a secret of all processes")
-        assert not any("COE_GATE_SECRET" in note for note in examined(server.url).notes)
+        assert not any("COE_GATE_SECRET" in note for note in examined(tmp_path, server.url).notes)

@@ -1,5 +1,4 @@
 import math
-from itertools import count
 
 import pytest
 
@@ -13,29 +12,22 @@ from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Resample
 from coe_agents.rounds.strategies import Strategies
-from tests.evaluation.invented import write
+from tests.evaluation.invented import row, write
 from tests.graph.groups import Deciding
 
 RIGHT = CRITERIA["reference"]
 
 
-@pytest.fixture
-def saved(tmp_path):
-    """Returns a function from what each agent said to each question to its saved responses; all tokens count 2."""
-    numbers = count()
-
-    def create(*questions, references=("Paris",), **more):
-        rows = [
-            {"id": str(i), "agent": agent, "index": index, "text": text, "references": list(references), "n_tokens": 2}
-            | more
-            for i, said in enumerate(questions)
-            for agent, texts in said.items()
-            for index, text in enumerate(texts)
-        ]
-        with Samples([write(tmp_path / f"{next(numbers)}.samples.jsonl", rows)]) as samples:
-            return load_saved(samples, NormalizedMatch())
-
-    return create
+def saved(folder, *questions, **more):
+    """Returns the saved responses of what each agent said to each question; Paris is right, all tokens count 2."""
+    rows = [
+        row(str(i), agent, index, text, references=["Paris"], n_tokens=2, **more)
+        for i, said in enumerate(questions)
+        for agent, texts in said.items()
+        for index, text in enumerate(texts)
+    ]
+    with Samples([write(folder / "s.samples.jsonl", rows)]) as samples:
+        return load_saved(samples, NormalizedMatch())
 
 
 def policy(of=None, *, n=2, max_rounds=1, **more):
@@ -48,8 +40,8 @@ def only(found):
     return outcome
 
 
-def test_the_first_responses_stand_for_what_is_asked_for(saved):
-    held = saved({"a": ["Paris", "Paris", "Lyon"], "b": ["Paris", "paris", "Rome"]})
+def test_the_first_responses_stand_for_what_is_asked_for(tmp_path):
+    held = saved(tmp_path, {"a": ["Paris", "Paris", "Lyon"], "b": ["Paris", "paris", "Rome"]})
     outcome = only(replay(held, policy(), RIGHT))
     assert (outcome.is_answered, outcome.correct, outcome.tokens, outcome.n_requests) == (True, 1.0, 8.0, 2)
     outcome = only(replay(held, policy(n=3), RIGHT))
@@ -57,10 +49,10 @@ def test_the_first_responses_stand_for_what_is_asked_for(saved):
     assert outcome.tokens == 12.0
 
 
-def test_another_round_takes_the_next_responses_while_they_last(saved):
+def test_another_round_takes_the_next_responses_while_they_last(tmp_path):
     again = ThresholdPolicy(0.1, otherwise="another_round")
     plans = {"max_rounds": 3, "strategies": Strategies({"conflict": Resample(growth=1)})}
-    held = saved({"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
+    held = saved(tmp_path, {"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
     outcome = only(replay(held, policy(again, n=1, **plans), RIGHT))
     assert (outcome.decision["n_rounds"], outcome.n_requests, outcome.tokens) == (3, 6, 12.0)
     assert not outcome.is_answered
@@ -70,8 +62,8 @@ def test_another_round_takes_the_next_responses_while_they_last(saved):
     assert "in 1 question fewer responses are saved than it would ask for" in found.notes
 
 
-def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_compared(saved):
-    held = saved({"a": ["Paris"] * 4, "b": ["Lyon"] * 4})
+def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_compared(tmp_path):
+    held = saved(tmp_path, {"a": ["Paris"] * 4, "b": ["Lyon"] * 4})
     whole = replay(held, policy(), RIGHT)
     debate = replay(held, policy(ThresholdPolicy(0.1, otherwise="another_round"), max_rounds=2), RIGHT)
 
@@ -84,33 +76,33 @@ def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_co
     assert "tokens" not in words(debate, debate)
 
 
-def test_adaptive_sampling_stops_where_the_forecast_is_settled(saved):
+def test_adaptive_sampling_stops_where_the_forecast_is_settled(tmp_path):
     sure, unsure = {"a": ["Paris"] * 10, "b": ["Paris"] * 10}, {"a": ["Paris", "Lyon"] * 5, "b": ["Rome", "Oslo"] * 5}
     adaptive = {"adaptive": AdaptiveSampling(start=3, step=3, confidence=0.8)}
-    found = replay(saved(sure, unsure), policy(ThresholdPolicy(float("inf")), n=10, **adaptive), RIGHT)
-    whole = replay(saved(sure, unsure), policy(ThresholdPolicy(float("inf")), n=10), RIGHT)
+    found = replay(saved(tmp_path, sure, unsure), policy(ThresholdPolicy(float("inf")), n=10, **adaptive), RIGHT)
+    whole = replay(saved(tmp_path, sure, unsure), policy(ThresholdPolicy(float("inf")), n=10), RIGHT)
     assert [each.is_answered for each in found.outcomes.values()] == [True, False]
     assert found.outcomes["0"].tokens < whole.outcomes["0"].tokens == 40
 
 
-def test_a_policy_sees_the_rounds_before_in_a_replay(saved):
+def test_a_policy_sees_the_rounds_before_in_a_replay(tmp_path):
     noting = Deciding(Decision("another_round"))
     plans = {"max_rounds": 3, "strategies": Strategies({"conflict": Resample(growth=1)})}
-    held = saved({"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
+    held = saved(tmp_path, {"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
     replay(held, policy(noting, n=1, **plans), RIGHT)
     split = pytest.approx(math.log(2))
     seen = [[(data["round"], data["epistemic"]) for data in measurement.history] for *_, measurement in noting.seen]
     assert seen == [[], [(0, split)], [(0, split), (1, split)]]
 
 
-def test_an_agent_without_weight_answers_nothing_by_itself(saved):
-    held = saved({"a": ["Paris", "Paris"]})
+def test_an_agent_without_weight_answers_nothing_by_itself(tmp_path):
+    held = saved(tmp_path, {"a": ["Paris", "Paris"]})
     outcome = only(replay(held, policy(weights={"a": 0.0, "b": 1.0}), RIGHT))
     assert (outcome.is_answered, outcome.tokens) == (False, None)
 
 
-def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(saved):
-    held = saved({"a": ["Paris"] * 2, "b": ["Paris"] * 2}, input_tokens=100)
+def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(tmp_path):
+    held = saved(tmp_path, {"a": ["Paris"] * 2, "b": ["Paris"] * 2}, input_tokens=100)
     prices = {name: {"input": 1.0, "output": 10.0} for name in "ab"}
     outcome = only(replay(held, policy(prices=prices), RIGHT))
     assert outcome.tokens == 2 * (100 + 4)

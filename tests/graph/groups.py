@@ -1,6 +1,7 @@
 import asyncio
 
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
 from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -30,6 +31,21 @@ def graph(*agents, **options):
 
 def saved(*agents, **options):
     return graph(*agents, **options).compile(checkpointer=InMemorySaver())
+
+
+class Parent(MessagesState, total=False):
+    """The state of a graph around ours."""
+
+    question: str
+    decision: dict
+
+
+def around(node, *, context_schema=None, **options):
+    """Returns a compiled graph of this node alone."""
+    outer = StateGraph(Parent, context_schema=context_schema)
+    outer.add_node("gate", node)
+    outer.add_edge(START, "gate")
+    return outer.compile(**options)
 
 
 def ask(built, **given):

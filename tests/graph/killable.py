@@ -21,11 +21,6 @@ NAMES = ("a", "b", "c")
 THREAD = {"configurable": {"thread_id": "one"}}
 
 
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)  # until the signal is there
-
-
 class Diary:
     """The calls of the agents, kept in a file that outlives a SIGKILL, and the writes of this process."""
 
@@ -118,7 +113,8 @@ class NotedSaver(SqliteSaver):
     def _note(self, writes=()):
         if self.diary.wrote(writes):
             self.diary.await_answers()
-            die()
+            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)  # until the signal is there
 
 
 def run(folder, given, *, rounds=1, dies_after=None):

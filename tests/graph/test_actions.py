@@ -128,17 +128,13 @@ class Acting(ScriptedAgent):
         return super().sample(request, config)
 
 
-def results_of(message):
-    return [ToolMessage("ok", tool_call_id=call["id"]) for call in message.tool_calls]
-
-
 @pytest.mark.parametrize("history", ["conversation", "question"])
 @pytest.mark.parametrize("in_thread", [True, False])
 def test_a_loop_of_calls_and_results_around_the_graph(history, in_thread):
     agents = [Acting(name) for name in "ab"]
     graph = group(*agents, history=history)
     first = ask(graph, {"messages": [HumanMessage("Pay Ann 5")]})["messages"]
-    done = results_of(first[-1])
+    done = [ToolMessage("ok", tool_call_id=call["id"]) for call in first[-1].tool_calls]
     given, thread = (done, "1") if in_thread else ([*first, *done], "2")
     result = ask(graph, {"messages": given}, thread=thread)
     assert [message["role"] for message in agents[0].requests[1]["messages"]] == ["user", "assistant", "tool"]

@@ -1,17 +1,15 @@
 import asyncio
-from typing import Annotated, TypedDict
 
 import pytest
 from langchain.agents.middleware.human_in_the_loop import HITLRequest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
-from langgraph.graph.message import add_messages
 from langgraph.types import Command
+from pydantic import TypeAdapter
 
 from coe_agents import AskPerson, RegimePolicy
 from coe_agents.errors import ConfigurationError
 from tests.graph import groups
-from tests.graph.groups import ESCALATE, THREAD, saying
+from tests.graph.groups import ESCALATE, THREAD, around, saying
 
 QUESTION = {"question": "Q?"}
 ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
@@ -113,19 +111,6 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, problem):
     assert compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["answer"] == "Lyon"
 
 
-class Parent(TypedDict, total=False):
-    question: str
-    messages: Annotated[list, add_messages]
-    decision: dict
-
-
-def around(gate, **options):
-    outer = StateGraph(Parent)
-    outer.add_node("gate", gate)
-    outer.add_edge(START, "gate")
-    return outer.compile(**options)
-
-
 @pytest.mark.parametrize("called", [False, True])
 def test_as_a_subgraph_it_goes_on_without_sampling_again(called):
     agents = group()
@@ -154,8 +139,6 @@ def test_without_a_checkpointer_nobody_is_asked(compiled):
 
 
 def test_agent_chat_ui_is_shown_a_review():
-    from pydantic import TypeAdapter
-
     agents = saying("![x](http://x)`\n# Paris", "Lyon", "Lyon")
     request = shown(saved("agent_chat_ui", agents).invoke(QUESTION, THREAD))
     TypeAdapter(HITLRequest).validate_python(request)

@@ -1,12 +1,10 @@
 import pytest
-from langgraph.graph import START, StateGraph
 from langgraph.types import Command
-from typing_extensions import TypedDict
 
 from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
-from tests.graph.groups import THREAD, Deciding, graph, saved
+from tests.graph.groups import THREAD, Deciding, around, graph, saved
 
 ASKED = {"question": "Capital of Mali?"}
 
@@ -68,19 +66,11 @@ def test_a_threshold_that_the_policy_lacks_and_agents_that_could_not_decide_alon
         build(min_agents=3).invoke(ASKED, context={"agents": ["a", "b"]})
 
 
-class Theirs(TypedDict, total=False):
-    question: str
-    decision: dict
-
-
 # a context of another kind may mean something else by the name
 @pytest.mark.parametrize("schema", [CoEContext, dict, None])
 def test_as_a_subgraph_it_uses_the_parents_context_only_if_it_is_of_its_kind(schema):
-    options = {"context_schema": schema} if schema is CoEContext else {}
-    parent = StateGraph(Theirs, **options)
-    parent.add_node("ask", build())
-    parent.add_edge(START, "ask")
-    decision = parent.compile().invoke(ASKED, context={"max_coe": 0.64} if schema else None)["decision"]
+    parent = around(build(), context_schema=schema if schema is CoEContext else None)
+    decision = parent.invoke(ASKED, context={"max_coe": 0.64} if schema else None)["decision"]
     assert decision["action"] == ("answer" if schema is CoEContext else "abstain")
 
 

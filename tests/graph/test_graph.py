@@ -7,7 +7,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import CalibratedPolicy, Decision
 from coe_agents.rounds import Debate
 from tests.doubles import CountingModel, ScriptedAgent
-from tests.graph.groups import Deciding, ask, both, decide, graph, saved, saying
+from tests.graph.groups import THREAD, Deciding, ask, both, decide, graph, saved, saying
 from tests.policy.test_calibrated import CALIBRATION
 
 ANSWER_ALL = ThresholdPolicy(float("inf"))
@@ -63,13 +63,12 @@ def test_a_new_turn_on_a_thread_starts_clean():
     agents = trio()
     policy = Deciding(Decision("another_round"), Decision("answer"))
     compiled = saved(*agents, policy=policy, max_rounds=2)
-    thread = {"configurable": {"thread_id": "1"}}
-    compiled.invoke({"question": "First?"}, thread)
-    second = compiled.invoke({"messages": [("user", "Second?")]}, thread)
+    compiled.invoke({"question": "First?"}, THREAD)
+    second = compiled.invoke({"messages": [("user", "Second?")]}, THREAD)
     assert agents[0].requests[-1]["question"] == "Second?"
     assert second["decision"]["n_rounds"] == 2
     assert len(second["responses"]) == 2 * 6  # two rounds of this turn, none of the former
-    third = compiled.invoke({"question": "Third?"}, thread)
+    third = compiled.invoke({"question": "Third?"}, THREAD)
     assert [m["content"] for m in agents[0].requests[-1]["messages"]] == ["Third?"]
     assert len(third["responses"]) == 12
     assert third["decision"]["tokens"]["a"]["output_tokens"] == 4

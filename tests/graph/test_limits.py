@@ -1,5 +1,6 @@
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -44,6 +45,16 @@ def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_or_of_the_cal
     asked = graph(*agents, policy=again, max_rounds=2, strategies={"ambiguous": "resample"}).compile()
     asked.invoke({"question": "Q?"}, context=CallersLimits(token_budget=25))
     assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clocks of the rounds, which go by nothing but what a test adds; `set` is how far off the wall clock is."""
+    clock = SimpleNamespace(now=1e9, set=0.0)
+    clocks = SimpleNamespace(time=lambda: clock.now + clock.set, monotonic=lambda: clock.now)
+    monkeypatch.setattr(round_state, "time", clocks)
+    round_state._begun.cache_clear()
+    return clock
 
 
 class Slow(NormalizedMatch):

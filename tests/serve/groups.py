@@ -11,6 +11,7 @@ from coe_agents.serve import Group, create_app
 from coe_agents.testing import ScriptedAgent
 from tests.waiting import until
 
+KEY = "planted-key-0123456789"
 AGREEING = (["Paris"], ["paris."], ["Paris"])
 DISAGREEING = (["Canberra"], ["Sydney"], ["Melbourne"])
 WITHHELD = ("Canberra", "Sydney", "Melbourne")

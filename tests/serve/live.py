@@ -19,6 +19,13 @@ CONFIG = table("[agents]", name="served", provider="openai", **ASKED) + table("c
 CONFIG += table("policy", kind="threshold") + "max_coe = {max_coe}\n"
 
 
+def written(folder, url="http://127.0.0.1:9/v1", *, max_coe=0.5, more=""):
+    """Writes the configuration of a group whose agent is at an address; returns its path."""
+    path = folder / "coe.toml"
+    path.write_text(CONFIG.format(url=url, max_coe=max_coe) + more)
+    return path
+
+
 @contextmanager
 def serving(group, **options):
     """Serves the group for as long as the context lasts; yields the server's address."""

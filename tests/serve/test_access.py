@@ -3,9 +3,8 @@ import base64
 import pytest
 
 from coe_agents.serve import create_app
-from tests.serve.groups import AGREEING, body_of, client_of, create_group
+from tests.serve.groups import AGREEING, KEY, body_of, client_of, create_group
 
-KEY = "planted-key-0123456789"
 GROUP = create_group(*AGREEING)
 ADDRESSES = ("/v1/models", "/", "/page.js", "/group", "/metrics", "/nowhere")
 

@@ -9,11 +9,10 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.testing import ScriptedAgent
 from tests.client_table import seen
 from tests.graph.groups import graph
-from tests.serve.groups import AGREEING, DISAGREEING, SlowAgent, create_group, group_of
+from tests.serve.groups import AGREEING, DISAGREEING, KEY, SlowAgent, create_group, group_of
 from tests.serve.live import serving
 
 SDK = "`openai` SDK"
-KEY = "planted-key-0123456789"
 QUESTION = [{"role": "user", "content": "What is the capital?"}]
 
 

@@ -7,10 +7,9 @@ import httpx
 import pytest
 
 from tests.cli.command import run
-from tests.serve.live import CONFIG, command
+from tests.serve.groups import KEY
+from tests.serve.live import command, written
 from tests.servers import Served, running
-
-KEY = "planted-key-0123456789"
 
 
 def get(url, **options):
@@ -23,20 +22,17 @@ def ask(address, **fields):
 
 
 def test_a_port_in_use_is_one_message(tmp_path):
-    file = tmp_path / "coe.toml"
-    file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5))
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run("serve", "--config", file, "--port", taken.getsockname()[1], code=1)
+        done = run("serve", "--config", written(tmp_path), "--port", taken.getsockname()[1], code=1)
     assert "is taken: Address already in use. Choose another with --port; 0 takes a free one" in done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_questions_in_flight_are_answered_before_it_ends(number, tmp_path):
-    file = tmp_path / "coe.toml"
     with running(Served(("Paris",), seconds=0.5, gathers=6)) as model, ThreadPoolExecutor() as threads:
-        file.write_text(CONFIG.format(url=model.url, max_coe=0.5))
-        with command("--config", file) as process:
+        path = written(tmp_path, model.url)
+        with command("--config", path) as process:
             assert get(f"{process.address}/v1/models").json()["data"][0]["id"] == "coe"
             asked = [threads.submit(ask, process.address) for _ in range(5)]
             with model.lock:
@@ -56,10 +52,9 @@ def test_questions_in_flight_are_answered_before_it_ends(number, tmp_path):
 
 @pytest.mark.slow
 def test_a_question_that_takes_longer_than_the_grace_is_given_up(tmp_path):
-    file = tmp_path / "coe.toml"
     with running(Served(("Paris",), seconds=600)) as model, ThreadPoolExecutor() as threads:
-        file.write_text(CONFIG.format(url=model.url, max_coe=0.5))
-        with command("--config", file, "--grace", 1) as process:
+        path = written(tmp_path, model.url)
+        with command("--config", path, "--grace", 1) as process:
             asked = threads.submit(ask, process.address)
             with model.lock:
                 assert model.lock.wait_for(lambda: model.n_busy == 1, 60)

@@ -7,14 +7,12 @@ from coe_agents.policy.bounds import Bounds
 from coe_agents.rounds import Clarify
 from coe_agents.serve import Group
 from tests.serve.groups import AGREEING, create_group
-from tests.serve.live import CONFIG
+from tests.serve.live import written
 
 
 def test_a_configuration_sets_the_operators_limits(tmp_path):
     def configured(more):
-        file = tmp_path / "coe.toml"
-        file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5) + more)
-        return Group.from_configuration(load(file), name="coe")
+        return Group.from_configuration(load(written(tmp_path, more=more)), name="coe")
 
     limits = "max_rounds = 3\ntoken_budget = 500\ndeadline = 30\nmax_question_chars = 50\n"
     group = configured(f'otherwise = "another_round"\n[graph]\n{limits}')

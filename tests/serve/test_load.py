@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.concurrency import NAMES, QUESTIONS, SlowAgent, fails
 from tests.serve.groups import body_of, group_of
-from tests.serve.live import CONFIG, command, serving
+from tests.serve.live import command, serving, written
 from tests.servers import Served, running
 
 
@@ -46,10 +46,9 @@ async def test_memory_is_flat_over_500_requests(tmp_path):
     fields = ({}, {"stream": True}, {"coe": {"max_coe": 0.1}}, {"n": 2})
     posts = [("/v1/chat/completions", asked | more) for more in fields]
     posts.append(("/events", {"question": "What is the capital?"}))
-    file, sizes = tmp_path / "coe.toml", []
     with running(Served(("Paris", "It is Paris.", "Lyon"))) as model:
-        file.write_text(CONFIG.format(url=model.url, max_coe=1.0))
-        with command("--config", file, "--metrics") as process:
+        path, sizes = written(tmp_path, model.url, max_coe=1.0), []
+        with command("--config", path, "--metrics") as process:
             async with client_at(process.address) as client:
                 for number in range(35):
                     if number % 5 == 0:

@@ -8,10 +8,8 @@ from dataclasses import replace
 import pytest
 
 from coe_agents.serve.http_server import SafeFormatter, log_warning
-from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, create_group
+from tests.serve.groups import AGREEING, DISAGREEING, KEY, WITHHELD, body_of, client_of, create_group
 from tests.serve.test_event_stream import BrokenPolicy
-
-KEY = "planted-key-0123456789"
 
 
 @pytest.fixture

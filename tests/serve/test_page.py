@@ -28,20 +28,15 @@ BERN = (["Bern"] * 4, ["Bern"] * 4, ["Bern", "Bern", "Bern", "Basel"])
 CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
 
 
-@pytest.fixture
-def opened(pipe):
+@contextmanager
+def opened(pipe, group, *, is_quiet=True, **options):
     """Opens the page of a group; in the end no error was logged, no policy breached, and only its server asked."""
-
-    @contextmanager
-    def opened(group, *, is_quiet=True, **options):
-        with serving(group) as address:
-            tab = Page(pipe, **options)
-            tab.open(f"{address}/")
-            yield tab
-            assert not is_quiet or tab.told == []
-            assert not is_quiet or {asked for asked in tab.asked if not asked.startswith(f"{address}/")} <= {"data:,"}
-
-    return opened
+    with serving(group) as address:
+        tab = Page(pipe, **options)
+        tab.open(f"{address}/")
+        yield tab
+        assert not is_quiet or tab.told == []
+        assert not is_quiet or {asked for asked in tab.asked if not asked.startswith(f"{address}/")} <= {"data:,"}
 
 
 def ask(tab, question="Which?"):
@@ -68,8 +63,8 @@ def move(tab, value):
     )
 
 
-def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
-    with opened(create_group(*BERN)) as tab:
+def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(pipe):
+    with opened(pipe, create_group(*BERN)) as tab:
         assert "The gate decides." in seen(tab, "#intro")
         ask(tab, "What is the capital of Switzerland?")
         assert tab.run("document.querySelector('#intro').hidden")
@@ -96,8 +91,8 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
         ((["I don't know."],) * 3, "They decline to answer", "the leading answer declines to answer"),
     ],
 )
-def test_what_no_threshold_answers(opened, said, title, why):
-    with opened(create_group(*said)) as tab:
+def test_what_no_threshold_answers(pipe, said, title, why):
+    with opened(pipe, create_group(*said)) as tab:
         ask(tab)
         assert seen(tab, "#verdict-title") == title
         move(tab, 1.2)
@@ -107,13 +102,13 @@ def test_what_no_threshold_answers(opened, said, title, why):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_of_a_model_changes_the_page(opened, width):
+def test_nothing_of_a_model_changes_the_page(pipe, width):
     agents = [
         ScriptedAgent(HOSTILE[0], list(HOSTILE)),
         ScriptedAgent(HOSTILE[1] + "\u202e", [*HOSTILE[::-1], HOSTILE[3]]),
         ScriptedAgent("x" * 3000, RuntimeError(HOSTILE[0] + HOSTILE[2] + "e" * 5000)),
     ]
-    with opened(group_of(*agents, max_coe=float("inf")), width=width) as tab:
+    with opened(pipe, group_of(*agents, max_coe=float("inf")), width=width) as tab:
         title = tab.run("document.title")
         nodes = tab.run("document.querySelectorAll('script, style, link, img, iframe').length")
         ask(tab, HOSTILE[0])
@@ -130,8 +125,8 @@ def test_nothing_of_a_model_changes_the_page(opened, width):
         assert tab.run("Object.prototype.text") is None
 
 
-def test_what_a_reader_unfolds_stays_so_when_the_connection_ends(opened):
-    with opened(group_of(ScriptedAgent("a", ["w" * 5000] * 3), max_coe=float("inf"))) as tab:
+def test_what_a_reader_unfolds_stays_so_when_the_connection_ends(pipe):
+    with opened(pipe, group_of(ScriptedAgent("a", ["w" * 5000] * 3), max_coe=float("inf"))) as tab:
         tab.run(
             "(() => { const send = fetch; window.fetch = async (...request) => { const reply = await send(...request);"
             "const held = new TransformStream({flush: () => new Promise((end) => { window.end = end; })});"
@@ -154,8 +149,8 @@ first(2)
 """
 
 
-def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
-    with opened(create_group([MARKDOWN], [MARKDOWN])) as tab:
+def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(pipe):
+    with opened(pipe, create_group([MARKDOWN], [MARKDOWN])) as tab:
         tab.run(
             "Object.defineProperty(navigator, 'clipboard', "
             "{value: {writeText: async (text) => { window.copied = text }}})"
@@ -171,9 +166,9 @@ def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(opened):
         tab.wait(f"window.copied === {json.dumps(MARKDOWN.strip())}")
 
 
-def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(opened):
+def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(pipe):
     agents = [ScriptedAgent(name, ["Bern"]) for name in "ab"]
-    with opened(group_of(*agents)) as tab:
+    with opened(pipe, group_of(*agents)) as tab:
         ask(tab, "What is the capital of Switzerland?")
         tab.run("document.querySelector('#follows').click()")
         ask(tab, "How old is it's 'old town'?")
@@ -199,14 +194,14 @@ def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(open
         assert len(everything(tab, "#session tbody tr")) == 2
 
 
-def test_a_short_answer_is_on_two_screens_of_a_phone(opened):
-    with opened(create_group(*BERN), width=390) as tab:
+def test_a_short_answer_is_on_two_screens_of_a_phone(pipe):
+    with opened(pipe, create_group(*BERN), width=390) as tab:
         ask(tab, "What is the capital of Switzerland?")
         assert tab.run("document.documentElement.scrollHeight") <= 2 * 844
 
 
-def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
-    with opened(create_group(*BERN), is_quiet=False) as tab:
+def test_the_policies_of_server_and_page_stop_what_would_get_in(pipe):
+    with opened(pipe, create_group(*BERN), is_quiet=False) as tab:
         with pytest.raises(RuntimeError, match="TrustedHTML"):
             tab.run(f"document.body.innerHTML = {json.dumps(HOSTILE[0])}")
         with pytest.raises(RuntimeError, match="Failed to fetch"):
@@ -215,8 +210,8 @@ def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
         assert tab.run("document.body.style.color") == ""
 
 
-def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(opened):
-    with opened(create_group(*BERN)) as tab:
+def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(pipe):
+    with opened(pipe, create_group(*BERN)) as tab:
         ask(tab, "First?")
         assert seen(tab, "#would") == (
             "At 0.60 nats the gate answers this question with “Bern”: CoE 0.287 is at most 0.60."
@@ -241,8 +236,8 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(ope
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
-    with opened(create_group(*CAPITALS), width=width) as tab:
+def test_it_fits_the_screen_and_every_control_has_a_name(pipe, width):
+    with opened(pipe, create_group(*CAPITALS), width=width) as tab:
         ask(tab)
         tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
         assert {role for role, _ in tab.assert_fits(width)} >= {"button", "slider", "textbox", "table", "image"}
@@ -254,12 +249,12 @@ def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
         assert small == []
 
 
-def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(opened):
+def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(pipe):
     said = (
         ["Ada was born in London. She wrote programs. Ada <b>died</b> in Rome."],
         ["Ada was born in London. She wrote programs. Her cat purred."],
     )
-    with opened(create_group(*said, claims=Claims())) as tab:
+    with opened(pipe, create_group(*said, claims=Claims())) as tab:
         ask(tab)
         assert "[...]" in seen(tab, "#answer")
         assert everything(tab, "#answer .claim.keep") == ["Ada was born in London.", "She wrote programs."]

@@ -49,15 +49,12 @@ async def test_a_stream_has_the_same_response_at_its_end():
         assert events[-1]["response"]["output"][0]["content"][0]["type"] == kind
 
 
+PICTURE = [{"role": "user", "content": [{"type": "input_image"}]}]
 REFUSED = {
     "previous_response_id": ({"previous_response_id": "resp_1"}, "previous_response_id", "nothing is stored"),
     "a reference": ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0]", "nothing is stored"),
     "another tool": ({"tools": [{"type": "web_search"}]}, "tools[0]", "other tools are not supported"),
-    "a picture": (
-        {"instructions": "x", "input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-        "input[0].content",
-        "input[0].content must be text",
-    ),
+    "a picture": ({"instructions": "x", "input": PICTURE}, "input[0].content", "input[0].content must be text"),
     "no question": ({"input": [{"role": "system", "content": "x"}]}, "input", 'the last of "input"'),
     "unknown": ({"inputs": "x"}, "inputs", 'Did you mean "input"?'),
 }

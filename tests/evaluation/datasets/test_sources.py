@@ -38,7 +38,6 @@ def test_squad_as_published(tmp_path):
 
 
 FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": "a", "references": []}\n'
-NO_CONTEXT = {"data": [{"paragraphs": [{"qas": []}]}]}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ NO_CONTEXT = {"data": [{"paragraphs": [{"qas": []}]}]}
         ("mine.jsonl", "\n", "holds no record"),
         ("odd.json", squad_document(QA, QA | {"question": 1}), r'\[1\].paragraphs\[0\].qas\[1\]: "question" must be'),
         ("odd.json", {"data": {}}, 'data: "data" must be a list'),
-        ("odd.json", NO_CONTEXT, r'data\[0\]\.paragraphs\[0\]: "context" is missing'),
+        ("odd.json", {"data": [{"paragraphs": [{"qas": []}]}]}, r'data\[0\]\.paragraphs\[0\]: "context" is missing'),
         ("odd.json", {"data": [[]]}, r'data\[0\]: "paragraphs" is missing'),
         ("odd.json", '"text"', 'odd.json: "data" is missing'),
     ],

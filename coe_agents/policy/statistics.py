@@ -117,9 +117,13 @@ class Statistics:
 
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response, by the agents' weights; of tool calls the canonical action."""
-        places, weights = self.places[cluster], np.array([self.weights.get(name, 1.0) for name in self.names])
+        places = self.places[cluster]
+        said = [response_text(self.responses[place]).strip() for place in places]
+        if said.count(said[0]) == len(said):  # mostly
+            return said[0]
+        weights = np.array([self.weights.get(name, 1.0) for name in self.names])
         mass = self.response_shares * (weights / weights.sum())[self.agents]
-        return most_probable([response_text(self.responses[place]) for place in places], mass[places])
+        return most_probable(said, mass[places])
 
 
 def _log_probabilities(question: SampledQuestion, weighting: Weighting) -> tuple[FloatArray, dict[str, bool]]:

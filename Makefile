@@ -96,7 +96,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
 # MODULES='policy.settle policy.support' restricts it; results are kept in ./mutants, and hold until the code or its tests change
-mutation: $(READY) ## Change actions and gates in small ways, and list the changes that no test notices (about an hour and a half)
+mutation: $(READY) ## Change what decides in small ways, and list the changes that no test notices (about three hours)
 	$(BIN)/python -m tools.mutation $(MODULES)
 
 docs: $(READY) ## Build the documentation in docs/_build/html and run its notebooks; a warning is an error

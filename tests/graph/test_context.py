@@ -1,5 +1,6 @@
 import pytest
 from langgraph.types import Command
+from pydantic import TypeAdapter, ValidationError
 
 from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Decision
@@ -20,6 +21,13 @@ def build(*agents, **options):
 
 def decide(graph, **context):
     return graph.invoke(ASKED, context=context)["decision"]
+
+
+def test_a_form_of_the_context_says_what_bounds_mean_and_takes_no_text_for_a_number():
+    form = TypeAdapter(CoEContext)
+    assert form.json_schema()["properties"]["deadline"]["description"].startswith("The seconds for the question")
+    with pytest.raises(ValidationError, match="token_budget"):
+        form.validate_python({"token_budget": "9"})
 
 
 def test_thresholds_and_bounds_are_those_of_the_run():

@@ -7,11 +7,12 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
+from coe_agents.policy import measure
 from coe_agents.policy.estimators import BEST_SINGLE_MODEL, ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
 from coe_agents.policy.score_names import BASELINE, group_scores, name_of
 from coe_agents.policy.statistics import statistics_of
 from coe_agents.policy.weighting import log_probabilities, shares
-from coe_agents.testing import TableEntailment
+from coe_agents.testing import TableEntailment, create_response
 from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, entropy, semantic_entropy
 from tests.evaluation.invented import group, row, write
 
@@ -168,6 +169,33 @@ def test_what_an_estimator_must_return_under_a_name_of_its_own(tmp_path, value):
 
 
 BUILT_IN = [*ESTIMATORS, BEST_SINGLE_MODEL]
+
+
+class Longest:
+    def __call__(self, statistics):
+        return max(len(each["text"]) for each in statistics.responses)
+
+
+nothing = None
+
+
+def test_a_score_of_ones_own_is_found_by_its_module_and_of_a_class_an_instance():
+    measurement = measure([create_response("a", "Lyon"), create_response("b", "Rouen")], [0, 1])
+    assert score_of(measurement, f"{__name__}:Longest") == 5.0
+    with pytest.raises(ValueError, match='nothing" must be a callable'):
+        find_score(f"{__name__}:nothing")
+    with pytest.raises(ValueError, match="a score must be computable of one new question"):
+        find_score("p_false")
+
+
+@pytest.mark.parametrize(("weighting", "by_probability"), [("auto", (True, False)), ("frequency", (False, False))])
+def test_of_a_measurement_only_what_a_new_question_has_is_seen(weighting, by_probability):
+    known = {"id": "7", "question": "Old?", "references": ["Lyon"], "correct": True, "tools": []}
+    rows = [{**create_response("a", "Lyon", logprob=-1.0, n_tokens=2), **known}, create_response("b", "Lyon")]
+    found = statistics_of(measure(rows, [0, 0], question="Which?", weighting=weighting))
+    unknown = {"id": "", "question": "Which?", "references": [], "correct": None, "tools": None}
+    assert [{name: row[name] for name in unknown} for row in found.responses] == [unknown, unknown]
+    assert found.counts_by_probability == by_probability
 
 
 def test_every_built_in_score_has_a_label_and_an_explanation_of_its_own():

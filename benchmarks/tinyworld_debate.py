@@ -18,9 +18,9 @@ import numpy as np
 from result_page import result_page
 from tinyworld_gate import is_right
 
-from coe_agents import Decision, Measurement, ThresholdPolicy, create_coe_graph
+from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy import Policy
+from coe_agents.policy import Decision, Measurement, Policy
 from coe_agents.tinyworld import MAX_COE, tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.types import RoundData

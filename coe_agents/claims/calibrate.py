@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -93,7 +94,7 @@ def read_labelled(paths: Iterable[Path]) -> Iterator[LabelledQuestion]:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
                         yield _question(line, f"{path}, line {number}")
-        except OSError as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise SamplesError(f"{path} cannot be read: {error}", hint=_HINT) from error
 
 

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import numpy as np
@@ -86,6 +87,14 @@ def test_figures_are_those_of_all_claims_and_their_interval_is_over_entities():
     assert value == pytest.approx(auroc(correct=right, uncertainty=1.0 - u))
     assert low < value < high
     assert figures["auroc_within"] is None
+
+
+def test_a_cut_or_damaged_file_is_an_error_that_names_it(tmp_path):
+    path, packed = tmp_path / "x.claims.jsonl.gz", gzip.compress(b'{"id": 1}' * 99)
+    for damaged in (packed[:-9], packed[:12] + bytes([packed[12] ^ 255]) + packed[13:], b"no gzip"):
+        path.write_bytes(damaged)
+        with pytest.raises(SamplesError, match=r"x.claims.jsonl.gz cannot be read"):
+            list(read_labelled([path]))
 
 
 @pytest.mark.parametrize("line", ["[]", '{"id": 1}', '{"id": 1, "answers": {"a": {"text": 3, "claims": []}}}', "{"])

@@ -53,7 +53,7 @@ Licence: Apache-2.0, as the package.
 """
 _KNOWS = (
     "Of some facts it is sure, on some its corpus conflicts, some it has wrong and some it never saw; see "
-    "`coe_agents/tinyworld/knowledge.py`. How it calls tools, and which mistakes it makes then, is in "
+    "`tools/tinyworld/knowledge.py`. How it calls tools, and which mistakes it makes then, is in "
     "`tools/tinyworld/acts.py`."
 )
 _KNOWS_TO_WRITE = (

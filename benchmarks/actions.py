@@ -473,7 +473,7 @@ def on_half(rows, name, gate, seed):
         fitted,
         risk=RISK,
         confidence=CONFIDENCE,
-        score=gate,
+        score="support" if gate == "threshold" else gate,
         proposer=name,
         clusterer="ActionMatch",
         correctness="label",

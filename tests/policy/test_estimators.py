@@ -90,9 +90,11 @@ def test_what_log_probabilities_say(statistics):
     given = enumerate((0.25, 2.0, "0.5", None, True))
     (one,) = statistics([row("q", "a", i, "x", logprob=-1.0, p_false=value) for i, value in given])
     assert values(one) | {"regular_entropy": 1.0, "length_normalised_entropy": None, "p_false": 0.25} == values(one)
-    rows = [row("q", agent, text=text) for agent, text in zip("abc", ("Paris", "paris", "paris"), strict=True)]
-    (other,) = statistics(rows, weights={"a": 3.0})
+    rows = [row("q", agent, text=text) for agent, text in zip("abc", ("paris", "Paris", "paris"), strict=True)]
+    (other,) = statistics(rows, weights={"b": 3.0})
     assert other.answer_of(0) == other.measurement.answer == "Paris"
+    (one,) = statistics([row("q", "a", text="Paris ")])
+    assert one.answer_of(0) == "Paris"
     assert statistics_of(other.measurement).measurement is other.measurement
 
 

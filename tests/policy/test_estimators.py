@@ -93,7 +93,7 @@ def test_what_log_probabilities_say(statistics):
     rows = [row("q", agent, text=text) for agent, text in zip("abc", ("paris", "Paris", "paris"), strict=True)]
     (other,) = statistics(rows, weights={"b": 3.0})
     assert other.answer_of(0) == other.measurement.answer == "Paris"
-    (one,) = statistics([row("q", "a", text="Paris ")])
+    (one,) = statistics([row("q", "a", text="", answer="Paris ")])
     assert one.answer_of(0) == "Paris"
     assert statistics_of(other.measurement).measurement is other.measurement
 

@@ -129,9 +129,9 @@ class CoECouncil(GuardsTools[CouncilState]):
     shares an id. It stays closed if the policy does not answer; if in "choose" proposals tie; and if comparing or
     measuring fails. What the driver raises is raised as without a council. Where a tool is called, its call is compared
     with the one that was vouched for, by thread, message, id, name and arguments: a call that other middleware has
-    changed since, or added, does not run. The calls that were vouched for together run together, once, or none of them
-    does: each waits until all are at their tools. Who may write the agent's state cannot vouch for a call: a mark under
-    a secret (`COE_GATE_SECRET`) does.
+    changed since, or added, does not run. The calls that were vouched for together run together, once (after a restart,
+    too, with a `store`), or none of them does: each waits until all are at their tools. Who may write the agent's state
+    cannot vouch for a call: a mark under a secret (`COE_GATE_SECRET`) does.
 
     Several councils in one agent, for example with other members for other tools, need names that differ. A call that
     several gate needs all of them.

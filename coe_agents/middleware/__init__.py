@@ -9,8 +9,7 @@ A call goes one way, whoever judges it:
 - `CoECouncil` (council) judges around the model: `council_request` asks, `deliberation` compares, `council_review` asks
   people; `withheld` and `open_calls` are what stands in place of a call.
 - Both are a `GuardsTools` (guard), which stands before each tool. `_admit` decides there: `_find_vouched` of the gate
-  finds what was decided, `marks` tells whether the gate wrote it, and `REGISTER` (once) lets an action run once, all of
-  its calls or none.
+  finds the decision, `marks` tells who wrote it, and `REGISTER` (once) lets all calls of an action run once, or none.
 """
 
 try:

@@ -451,8 +451,9 @@ class CoECouncil(GuardsTools[CouncilState]):
             REGISTER.refuse(key)
             return not_run(call, INCOMPLETE)
         own = next((one for one in calls if one["id"] == call["id"]), None)
-        is_trusted = self._trust_edits and is_edited(call, request.state)
-        if own is None or not (is_same_call(own, call) or is_trusted):
+        if own is None:  # it was added, and is no part of the action
+            return refuse(call, messages)
+        if not (is_same_call(own, call) or (self._trust_edits and is_edited(call, request.state))):
             REGISTER.refuse(key)
             return refuse(call, messages)
         return VouchedAction(key, frozenset(vouched["ids"]))

@@ -160,11 +160,15 @@ def adds(calls):
     return [*calls, {**calls[0], "id": "c9", "args": {"to": "Eve", "amount": 1000}}]
 
 
-@pytest.mark.parametrize("change", [adds, lambda calls: adds(calls)[1:]], ids=["a call more", "another id"])
-def test_a_call_that_other_middleware_added_does_not_run(change, bank):
+@pytest.mark.parametrize(
+    ("change", "paid"),
+    [(adds, [("Ann", 1.0)]), (lambda calls: adds(calls)[::-1], [("Ann", 1.0)]), (lambda calls: adds(calls)[1:], [])],
+    ids=["a call more", "one before it", "another id"],
+)
+def test_a_call_that_other_middleware_added_does_not_run_nor_stop_another(change, paid, bank):
     agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[Changing(change)])
-    state = agent.invoke(PAY, THREAD)
-    assert "Eve" not in str(bank.transfers)
+    state = agent.invoke(PAY, {**THREAD, "max_concurrency": 1})
+    assert bank.transfers == paid
     assert any("has not vouched for this call" in reply.text for reply in replies(state))
 
 

@@ -130,10 +130,10 @@ def propose(name, amount):
     return create_response(name, "Nothing to do." if amount is None else "", calls=calls)
 
 
-def replayed(path, policy, n_samples, *, min_agents=None, bounds=Bounds(max_rounds=1), **how):  # noqa: B008
+def replayed(path, policy, n_samples, *, min_agents=None, bounds=None, **how):
     with Samples([path]) as samples:
         saved = load_saved(samples, NormalizedMatch())
-    rules = Rules(bounds=bounds, min_agents=min_agents)
+    rules = Rules(bounds=bounds or Bounds(max_rounds=1), min_agents=min_agents)
     found = replay(saved, ReplayedPolicy(name="p", policy=policy, n_samples=n_samples, rules=rules, **how), RIGHT)
     (outcome,) = found.outcomes.values()
     return outcome

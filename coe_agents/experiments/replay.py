@@ -225,18 +225,18 @@ class _Replay:
             self._is_short = True
             self._counts["short"] += 1
         added, left, bounds = dict.fromkeys(most, 0), {name: n for name, n in most.items() if n > 0}, self._rules.bounds
+        spent: Spent | None = None
         while left:
             wanted = left
             if self._adaptive is not None:
                 wanted = {name: self._adaptive.n_samples(added[name], left=n) for name, n in left.items()}
-            for name, n_more in (bounds.fit(wanted, self._spent()) if any(added.values()) else wanted).items():
+            for name, n_more in (wanted if spent is None else bounds.fit(wanted, spent)).items():
                 self._n_asked[name] += 1
                 added[name] += n_more
                 self._given[name] += n_more
             left = {name: n - added[name] for name, n in most.items() if n > added[name]}
-            if bounds.end_of_requests(self._spent()):
-                break
-            if left and self._saved.is_settled(self._counts_now, left, self._of):
+            spent = self._spent()
+            if bounds.end_of_requests(spent) or (left and self._saved.is_settled(self._counts_now, left, self._of)):
                 break
         return added
 

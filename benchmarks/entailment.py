@@ -57,8 +57,8 @@ def draw_questions(seed: int, *, n_questions: int = 20, n_responses: int = 30) -
     return data
 
 
-def save_model(folder: Path, texts: list[str]) -> None:
-    """Saves a DeBERTa-v2 with random weights, shaped like v3's small ones, and a tokenizer made of `texts`."""
+def save_model(folder: Path, texts: list[str], *, hidden: int = 384, n_layers: int = 6) -> None:
+    """Saves a DeBERTa-v2 with random weights, by default shaped like v3's small ones, and a tokenizer of `texts`."""
     torch.manual_seed(0)
     pieces = Tokenizer(models.Unigram())
     pieces.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -73,8 +73,9 @@ def save_model(folder: Path, texts: list[str]) -> None:
     PreTrainedTokenizerFast(tokenizer_object=pieces, model_max_length=512, **names).save_pretrained(folder)
     labels = dict(enumerate(("contradiction", "neutral", "entailment")))
     config = DebertaV2Config(
-        vocab_size=pieces.get_vocab_size(), hidden_size=384, num_hidden_layers=6, num_attention_heads=6,
-        intermediate_size=1536, relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm",
+        vocab_size=pieces.get_vocab_size(), hidden_size=hidden, num_hidden_layers=n_layers,
+        num_attention_heads=hidden // 64, intermediate_size=4 * hidden, pooler_hidden_size=hidden,
+        relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm",
         share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, type_vocab_size=0,
         pad_token_id=0, id2label=labels, label2id={label: place for place, label in labels.items()},
     )  # fmt: skip

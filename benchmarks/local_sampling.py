@@ -37,20 +37,18 @@ N_QUESTIONS = 20
 Seconds = tuple[float, float]  # wall, CPU
 
 
-def random_llama(folder: Path) -> Path:
+def random_llama(folder: Path, **sizes: int) -> Path:
     """Saves a Llama that was never trained, with tinyworld's tokenizer and a vocabulary of usual size."""
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=32_000,
-        hidden_size=512,
-        intermediate_size=1376,
-        num_hidden_layers=8,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        max_position_embeddings=1024,
-        tie_word_embeddings=True,
-        pad_token_id=0,
-    )
+    ours = {
+        "hidden_size": 512,
+        "intermediate_size": 1376,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 1024,
+    }
+    config = LlamaConfig(vocab_size=32_000, tie_word_embeddings=True, pad_token_id=0, **(ours | sizes))
     LlamaForCausalLM(config).save_pretrained(folder)
     AutoTokenizer.from_pretrained(TINY).save_pretrained(folder)
     return folder
@@ -90,7 +88,7 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
     loaded = chat.load()
     questions = [fact.question for fact in load_facts()][:N_QUESTIONS]
     asked = [HumanMessage(questions[0])]
-    prompt = torch.tensor([chat._prompt(loaded, asked)])
+    prompt = torch.tensor([chat._prompt(loaded, asked)], device=loaded.model.device)
     bare_settings = GenerationConfig(
         do_sample=True, top_k=0, num_return_sequences=10, max_new_tokens=length, pad_token_id=0, eos_token_id=None
     )

@@ -7,9 +7,9 @@ FOLDER is a checkout of the older version; both run in this environment. Every p
 one thread of linear algebra. The ratio is the median over the rounds, each of which runs both versions.
 
 CPU seconds vary with what else the machine does. Where valgrind is installed, a second table counts the machine
-instructions of Python and all libraries, which do not; one question's are the difference between a long and a short
-run. The commands of older versions tuned the garbage collector, so the second table counts without it, but for the
-council.
+instructions of Python and all libraries, which do not, those of all processes of a command. One question's are the
+difference between a long and a short run, without garbage collection but for the council: its turns fall unevenly.
+Two whole commands are counted as they are.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from process_cost import ProcessCost, cost_of
 from result_page import ROOT, result_page
@@ -81,17 +82,24 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 COUNCIL = str(ROOT / "benchmarks" / "council_overhead.py")
 COUNTED = (50, 450)
 """How many questions are scored under valgrind."""
+WHOLE = 2500
+"""Questions of a whole command; from 16 MB on, each core has a process."""
 
 
-def run(tree: Path, *command: str) -> ProcessCost:
+def run(tree: Path, *command: str, **options: Any) -> ProcessCost:
     """Runs Python on a version of the package."""
     env = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(tree)}
-    return cost_of([sys.executable, *command], stderr=subprocess.DEVNULL, env=env, cwd=tree)
+    return cost_of([sys.executable, *command], stderr=subprocess.DEVNULL, env=env, cwd=tree, **options)
+
+
+def stay_on_one_core() -> None:
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
     """Returns every figure of one version, once."""
-    score = run(tree, "-m", "coe_agents", "score", str(folder / "score.samples.jsonl"), "--clusterer", "normalized")
+    command = ["-m", "coe_agents", "score", str(folder / "score.samples.jsonl"), "--clusterer", "normalized"]
+    score = run(tree, *command)
     page = str(folder / "page.html")
     report = run(
         tree,
@@ -109,6 +117,7 @@ def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
     graph = json.loads(run(tree, "-c", GRAPH, str(ROOT / "benchmarks")).printed)
     return {
         f"score, {n_questions:,} questions of 30 responses: CPU s": score.seconds,
+        "the same on one core, thus in one process: CPU s": run(tree, *command, preexec_fn=stay_on_one_core).seconds,
         "its peak memory: MB": score.megabytes,
         f"report, {n_questions // 3:,} questions of 30 responses: CPU s": report.seconds,
         "graph of 3 agents over an empty one: CPU ms": graph["3"],
@@ -125,11 +134,12 @@ def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
 
 def instructions(tree: Path, *command: str) -> int:
     """Returns how many instructions Python executes for a command."""
-    count = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", sys.executable]
+    count = ["valgrind", "--trace-children=yes", "--tool=cachegrind", "--cache-sim=no"]
+    count += ["--cachegrind-out-file=/dev/null", sys.executable]
     env = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
     # the benchmark of the council ends with 1 where a turn is slow
     done = subprocess.run([*count, *command], check=False, capture_output=True, text=True, env=env, cwd=tree)
-    return int(re.findall(r"I +refs: +([\d,]+)", done.stderr)[-1].replace(",", ""))
+    return sum(int(found.replace(",", "")) for found in re.findall(r"I +refs: +([\d,]+)", done.stderr))
 
 
 def count(tree: Path, folder: Path) -> dict[str, float]:
@@ -141,13 +151,17 @@ def count(tree: Path, folder: Path) -> dict[str, float]:
         return (runs[1] - runs[0]) / (more - fewer)
 
     samples = str(folder / "{n}.samples.jsonl")
-    for n in COUNTED:
+    for n in (*COUNTED, WHOLE):
         write_samples(folder / f"{n}.samples.jsonl", n)
     found = {
         "graph of 3 agents, one question": each(10, 60, "-c", ASK, "3", "{n}"),
         "graph of 32 agents, one question": each(4, 16, "-c", ASK, "32", "{n}"),
         "council of 3 members, one turn, synchronous and not": each(4, 36, COUNCIL, "--rounds", "{n}"),
         "score, one question": each(*COUNTED, "-c", UNCOLLECTED, "score", samples, "--clusterer", "normalized"),
+        f"score of {WHOLE:,} questions, the whole command": instructions(
+            tree, "-m", "coe_agents", "score", samples.replace("{n}", str(WHOLE)), "--clusterer", "normalized"
+        ),
+        "ask on tinyworld, the whole command": instructions(tree, "-m", "coe_agents", "ask", QUESTION),
     }
     return {what: number / 1e6 for what, number in found.items()}
 

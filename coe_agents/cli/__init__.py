@@ -1,5 +1,10 @@
 """Owns the command `coe-agents`: its sub-commands, its output and its exit codes."""
 
-from coe_agents.cli.app import main
-
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Runs the command."""
+    from coe_agents.cli.app import main  # here: the processes of `score` import what starts the command
+
+    main()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, names_of, without_rulings
+from coe_agents.cli.inputs import create_setting, names_of
 from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import print_json, print_lines
 
@@ -83,6 +83,7 @@ def _read_runs(paths: list[Path]) -> "_Found":
 
 def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Found":
     from coe_agents.evaluation import Samples
+    from coe_agents.evaluation.samples.reader import without_rulings
     from coe_agents.experiments.replay import load_saved, replay
 
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
@@ -92,7 +93,7 @@ def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Foun
     replayed = [_policy_of(file, name) for file, name in zip(files, names, strict=True)]
     setting, judging = create_setting(options, paths)
     with Samples(paths) as questions:
-        saved = load_saved(without_rulings(questions, argument="paths"), setting.clusterer)
+        saved = load_saved(without_rulings(questions), setting.clusterer)
         n_failed = len(questions) - len(saved)
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")

@@ -4,7 +4,7 @@ A command reads its arguments, calls these functions and the package, and shows 
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from coe_agents.cli.options import EngineOptions, JudgingOptions, ScoringOptions
-from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide
+from coe_agents.cli.terminal import clean_up_after_interrupt, hide
 from coe_agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -124,21 +124,6 @@ def _create(name: str | Mapping[str, Any], *, is_recorded: bool = False) -> "Clu
         raise typer.BadParameter(str(error), param_hint="--clusterer") from error
 
 
-def without_rulings(questions: "Iterable[SampledQuestion]", *, argument: str) -> "Iterator[SampledQuestion]":
-    """Yields the questions; refuses cases that were seen with unequal probabilities, which no count may pool.
-
-    `argument` is the command's argument that names them.
-    """
-    for question in questions:
-        if any("seen_probability" in sample for sample in (*question.responses, *question.failures)):
-            raise typer.BadParameter(
-                f"the case {clean(question.id, 50)!r} was seen with a probability of its own, and its errors cannot "
-                "be counted like others. For samples of harvest: calibrate --current POLICY",
-                param_hint=f"'{argument}'",
-            )
-        yield question
-
-
 def judge_saved(
     samples: list[Path],
     setting: "ScoringSetup",
@@ -152,11 +137,11 @@ def judge_saved(
     of `judge_samples`.
     """
     from coe_agents.evaluation import Samples, judge_samples
+    from coe_agents.evaluation.samples.reader import without_rulings
 
-    check = check or partial(without_rulings, argument="samples")
     own: dict[str, Any] = {name: getattr(setting, name) for name in ("clusterer", "weighting", "criterion")}
     with Samples(samples) as questions:
-        rows = judge_samples(check(questions), **own, **options)
+        rows = judge_samples((check or without_rulings)(questions), **own, **options)
         return rows, len(questions) - len(rows)
 
 

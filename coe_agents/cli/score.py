@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coe_agents.cli.claims import ClaimsOption, show_claim_scores
-from coe_agents.cli.inputs import check_proposer, create_setting, load_quietly, without_rulings
+from coe_agents.cli.inputs import check_proposer, create_setting, load_quietly
 from coe_agents.cli.options import (
     JsonOption,
     ProposerOption,
@@ -70,7 +69,7 @@ def show_scores(
         start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
         Samples(samples, workers=workers) as questions,
     ):
-        scores = score_samples(questions, setup, check=partial(without_rulings, argument="samples"), workers=workers)
+        scores = score_samples(questions, setup, workers=workers)
         check_proposer(proposer, scores.agents)
         figures = {**report(scores, n_resamples=resamples, workers=workers), "judged": judging.to_json()}
     if as_json:
@@ -158,8 +157,10 @@ def report(
 
             policy = create_policy(config)
         with Samples(run) as questions:
-            asked, count = without_rulings(questions, argument="run"), len(questions)
-            page = create_page(asked, setting, title=title, n_resamples=resamples, note=note, policy=policy)
+            count, page = (
+                len(questions),
+                create_page(questions, setting, title=title, n_resamples=resamples, note=note, policy=policy),
+            )
     write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
     print_lines(note)

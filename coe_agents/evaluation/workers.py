@@ -1,5 +1,6 @@
 """Owns work in several processes of this machine; its results are those of one process, in the same order."""
 
+import gc
 import os
 import signal
 from collections import deque
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import active_children, get_context
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -47,7 +48,7 @@ def start_workers(n_processes: int) -> Iterator[Workers]:
         return
     others = set(active_children())
     context = get_context("spawn")  # a fork would copy threads' locks as they are
-    with ProcessPoolExecutor(n_processes, context, initializer=_begin) as pool:
+    with ProcessPoolExecutor(n_processes, context, initializer=_begin, initargs=gc.get_threshold()) as pool:
         try:
             yield Workers(n_processes, partial(_map, pool, 2 * n_processes))
         except BrokenProcessPool as error:
@@ -76,6 +77,7 @@ def _map(
         yield waiting.popleft().result()
 
 
-def _begin(*_: Any) -> None:
-    """Lets Ctrl-C, which all processes of a terminal receive, end this one without a traceback."""
+def _begin(*threshold: int) -> None:
+    """Lets Ctrl-C, which all processes of a terminal receive, end this one without a traceback; sets gc's threshold."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.set_threshold(*threshold)

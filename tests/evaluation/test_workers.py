@@ -1,8 +1,9 @@
 """What several processes compute is what one computes; all tests share two processes, which take a second to start."""
 
+import gc
 import os
-import signal
 from multiprocessing import active_children
+from time import sleep
 
 import numpy as np
 import pytest
@@ -37,9 +38,7 @@ def test_figures_are_those_of_one_process_to_the_last_bit(tmp_path, workers, mon
     for each in (ALONE, workers):
         with Samples([path], workers=each) as questions:
             found = score_samples(questions, ScoringSetup(NormalizedMatch()), workers=each)
-        assert found.values.keys() == whole.values.keys()
-        for name, values in found.values.items():
-            assert np.array_equal(values, whole.values[name])
+        np.testing.assert_equal(found.values, whole.values)
         assert (found.agents, found.absent, found.n_unanswered) == (whole.agents, whole.absent, whole.n_unanswered)
         assert report(found, n_resamples=30, workers=each) == report(whole, n_resamples=30)
 
@@ -55,28 +54,30 @@ def test_faults_name_the_line_of_the_file_whoever_read_it(tmp_path, workers, mon
         assert str(raised.value).count("s.jsonl:112:") == 2
 
 
-def end(_):
-    os.kill(os.getpid(), signal.SIGKILL)
+def threshold(_):
+    return gc.get_threshold()
+
+
+def test_garbage_is_collected_as_rarely_as_in_this_process(monkeypatch):
+    monkeypatch.setattr(gc, "get_threshold", lambda: (12_345, 10, 10))
+    with start_workers(2) as found:
+        assert list(found.map(threshold, range(2))) == [(12_345, 10, 10)] * 2
 
 
 def test_a_process_that_is_ended_is_told_and_none_is_left():
     before = set(active_children())
     with pytest.raises(ChildProcessError, match="one of 2 processes was ended"), start_workers(2) as found:
-        list(found.map(end, range(3)))
+        list(found.map(os._exit, range(3)))
     assert set(active_children()) <= before
-
-
-def wait(_):
-    signal.pause()
 
 
 def test_an_interrupt_ends_the_processes_at_once():
     before = set(active_children())
 
     def items():
-        yield from (0, 1)
+        yield from (60, 60)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), start_workers(2) as found:
-        list(found.map(wait, items()))
+        list(found.map(sleep, items()))
     assert set(active_children()) <= before

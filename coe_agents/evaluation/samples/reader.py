@@ -226,6 +226,16 @@ class SamplesPart:
             yield from starmap(partial(_read_question, [path for path, _ in self.files], opened), self.places)
 
 
+def without_rulings(questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
+    """Yields the questions; refuses cases that were seen with unequal probabilities, which no count may pool."""
+    for question in questions:
+        if any("seen_probability" in sample for sample in (*question.responses, *question.failures)):
+            case = f"the case {question.id[:50]!r} was seen with a probability of its own"
+            hint = "For samples of harvest: calibrate --current POLICY"
+            raise SamplesError(f"{case}, and its errors cannot be counted like others", hint=hint)
+        yield question
+
+
 def files_of(paths: Iterable[str | Path]) -> list[Path]:
     """Returns the files of samples that are named, or in a folder of a run that is."""
     files = [path / SAMPLES if path.is_dir() else path for path in map(Path, paths)]

@@ -17,7 +17,7 @@ from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all, to_plain
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
-from coe_agents.evaluation.samples.reader import Samples, SamplesPart
+from coe_agents.evaluation.samples.reader import Samples, SamplesPart, without_rulings
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, is_inside, with_verdicts
 from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
 from coe_agents.evaluation.workers import ALONE, Workers
@@ -107,7 +107,7 @@ def score_each(
     unanswered: list[ScoredQuestion] = []
 
     def answered() -> Iterator[SampledQuestion]:
-        for question in questions:
+        for question in without_rulings(questions):
             if not question.responses:
                 unanswered.append(ScoredQuestion(question.id, _failures(question)))
             yield question
@@ -218,26 +218,17 @@ def score(
     return to_scores(score_each(questions, setup, on_question=on_question), setup)
 
 
-def score_samples(
-    samples: Samples,
-    setup: ScoringSetup,
-    *,
-    check: Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] = iter,
-    workers: Workers = ALONE,
-) -> Scores:
+def score_samples(samples: Samples, setup: ScoringSetup, *, workers: Workers = ALONE) -> Scores:
     """Scores samples part by part in the processes of `workers`; the result is that of `score`.
 
-    `setup` is without a model, which every process would load; `check` returns the questions of a part, or raises what
-    is wrong with one.
+    `setup` is without a model, which every process would load.
     """
-    parts = workers.map(partial(_score_part, setup, check), samples.parts(_PART))
+    parts = workers.map(partial(_score_part, setup), samples.parts(_PART))
     return to_scores(chain.from_iterable(parts), setup)
 
 
-def _score_part(
-    setup: ScoringSetup, check: Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]], part: SamplesPart
-) -> list[ScoredQuestion]:
-    return list(score_each(check(part), setup))
+def _score_part(setup: ScoringSetup, part: SamplesPart) -> list[ScoredQuestion]:
+    return list(score_each(part, setup))
 
 
 def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:

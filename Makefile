@@ -142,7 +142,7 @@ imports: $(READY) ## Check that each layer imports only from those below it
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one; gpu wants a GPU, entailment is compared with
 # libraries in the environment of PEERS, its interpreter; speed compares with an older checkout, the folder BEFORE; and
 # served_sampling needs the environment of `make vllm`
-BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling ray_speedup report_page score_scale \
+BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
 DATA_BENCHMARKS := actions adaptive_sampling advice calibration claims confidence council_replay decisions defaults equivalence escalation \
 	interval_coverage learned_gate plan policies real_responses renaming runs weights

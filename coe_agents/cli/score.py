@@ -157,10 +157,8 @@ def report(
 
             policy = create_policy(config)
         with Samples(run) as questions:
-            count, page = (
-                len(questions),
-                create_page(questions, setting, title=title, n_resamples=resamples, note=note, policy=policy),
-            )
+            count = len(questions)
+            page = create_page(questions, setting, title=title, n_resamples=resamples, note=note, policy=policy)
     write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
     print_lines(note)

@@ -1,7 +1,7 @@
 """What several processes compute is what one computes; all tests share two processes, which take a second to start."""
 
 import gc
-import os
+import signal
 from multiprocessing import active_children
 from time import sleep
 
@@ -54,6 +54,11 @@ def test_faults_name_the_line_of_the_file_whoever_read_it(tmp_path, workers, mon
         assert str(raised.value).count("s.jsonl:112:") == 2
 
 
+def test_cases_seen_with_probabilities_of_their_own_are_not_pooled(tmp_path):
+    with Samples([write(tmp_path / "s.jsonl", [row(seen_probability=0.5)])]) as found, pytest.raises(SamplesError):
+        score(found, clusterer=NormalizedMatch())
+
+
 def threshold(_):
     return gc.get_threshold()
 
@@ -67,7 +72,7 @@ def test_garbage_is_collected_as_rarely_as_in_this_process(monkeypatch):
 def test_a_process_that_is_ended_is_told_and_none_is_left():
     before = set(active_children())
     with pytest.raises(ChildProcessError, match="one of 2 processes was ended"), start_workers(2) as found:
-        list(found.map(os._exit, range(3)))
+        list(found.map(signal.raise_signal, [signal.SIGKILL] * 3))
     assert set(active_children()) <= before
 
 

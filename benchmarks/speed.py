@@ -134,12 +134,12 @@ def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
 
 def instructions(tree: Path, *command: str) -> int:
     """Returns how many instructions Python executes for a command."""
-    count = ["valgrind", "--trace-children=yes", "--tool=cachegrind", "--cache-sim=no"]
-    count += ["--cachegrind-out-file=/dev/null", sys.executable]
+    count = ["valgrind", "--trace-children=yes", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    count += ["--zero-before=PyOS_AfterFork_Child", sys.executable]  # a forked process begins with its parent's count
     env = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
     # the benchmark of the council ends with 1 where a turn is slow
     done = subprocess.run([*count, *command], check=False, capture_output=True, text=True, env=env, cwd=tree)
-    return sum(int(found.replace(",", "")) for found in re.findall(r"I +refs: +([\d,]+)", done.stderr))
+    return sum(map(int, re.findall(r"Collected : (\d+)", done.stderr)))
 
 
 def count(tree: Path, folder: Path) -> dict[str, float]:

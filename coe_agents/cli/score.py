@@ -59,6 +59,8 @@ def show_scores(
     if claims is not None:
         show_claim_scores(samples, claims, scoring.config, n_resamples=resamples, as_json=as_json)
         return
+    import scipy.special  # noqa: F401  # each process that is forked has it, then
+
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation.scoring.scores import score_samples
     from coe_agents.evaluation.workers import start_workers

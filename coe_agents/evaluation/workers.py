@@ -1,8 +1,8 @@
 """Owns work in several processes of this machine; its results are those of one process, in the same order."""
 
-import gc
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import active_children, get_context
+from threading import active_count
 from typing import Protocol, TypeVar
 
 _Item = TypeVar("_Item")
@@ -47,8 +48,12 @@ def start_workers(n_processes: int) -> Iterator[Workers]:
         yield ALONE
         return
     others = set(active_children())
-    context = get_context("spawn")  # a fork would copy threads' locks as they are
-    with ProcessPoolExecutor(n_processes, context, initializer=_begin, initargs=gc.get_threshold()) as pool:
+    # a forked process need import nothing; but it copies locks that other threads hold
+    context = get_context("fork" if sys.platform == "linux" and active_count() == 1 else "spawn")
+    # Ctrl-C, which all processes of a terminal receive, ends these without a traceback
+    quietly = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with ProcessPoolExecutor(n_processes, context, quietly) as pool:
+        pool.submit(int)  # forked ones start here, before files are opened
         try:
             yield Workers(n_processes, partial(_map, pool, 2 * n_processes))
         except BrokenProcessPool as error:
@@ -75,9 +80,3 @@ def _map(
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
-
-
-def _begin(*threshold: int) -> None:
-    """Lets Ctrl-C, which all processes of a terminal receive, end this one without a traceback; sets gc's threshold."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    gc.set_threshold(*threshold)

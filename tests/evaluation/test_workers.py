@@ -1,6 +1,5 @@
 """What several processes compute is what one computes; all tests share two processes, which take a second to start."""
 
-import gc
 import signal
 from multiprocessing import active_children
 from time import sleep
@@ -17,10 +16,16 @@ from coe_agents.evaluation.workers import ALONE, start_workers
 from tests.evaluation.invented import group, row, write
 
 
-@pytest.fixture(scope="module")
-def workers():
-    with start_workers(2) as found:
-        yield found
+@pytest.fixture(scope="module", params=[(1, "ForkProcess"), (2, "SpawnProcess")])
+def workers(request):
+    """Forked where no other thread can hold a lock, else spawned."""
+    n_threads, kind = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coe_agents.evaluation.workers.active_count", lambda: n_threads)
+        with start_workers(2) as found:
+            patch.undo()
+            assert kind in {type(process).__name__ for process in active_children()}
+            yield found
 
 
 def many(n):
@@ -57,16 +62,6 @@ def test_faults_name_the_line_of_the_file_whoever_read_it(tmp_path, workers, mon
 def test_cases_seen_with_probabilities_of_their_own_are_not_pooled(tmp_path):
     with Samples([write(tmp_path / "s.jsonl", [row(seen_probability=0.5)])]) as found, pytest.raises(SamplesError):
         score(found, clusterer=NormalizedMatch())
-
-
-def threshold(_):
-    return gc.get_threshold()
-
-
-def test_garbage_is_collected_as_rarely_as_in_this_process(monkeypatch):
-    monkeypatch.setattr(gc, "get_threshold", lambda: (12_345, 10, 10))
-    with start_workers(2) as found:
-        assert list(found.map(threshold, range(2))) == [(12_345, 10, 10)] * 2
 
 
 def test_a_process_that_is_ended_is_told_and_none_is_left():

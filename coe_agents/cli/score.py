@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,14 +60,13 @@ def show_scores(
     if claims is not None:
         show_claim_scores(samples, claims, scoring.config, n_resamples=resamples, as_json=as_json)
         return
-    import scipy.special  # noqa: F401  # each process that is forked has it, then
-
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation.scoring.scores import score_samples
     from coe_agents.evaluation.workers import start_workers
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
+    import_module("scipy.special")  # all scoring needs it: once here, not in each process that is forked
     with (
         start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
         Samples(samples, workers=workers) as questions,

@@ -47,6 +47,21 @@ def test_what_opens_the_gate(ways, options):
     assert ruled(ways, **options)[0] == ((ways, options) in OPENS)
 
 
+ONCE = [call(**TEN)]
+TWICE = [call(**TEN), call(id="c2", **TEN)]
+
+
+@pytest.mark.parametrize("mode", ["verify", "choose"])
+@pytest.mark.parametrize(("driver", "others"), [(TWICE, ONCE), (ONCE, TWICE), (TWICE, TWICE)])
+def test_to_pay_twice_is_another_action_than_to_pay_once(driver, others, mode):
+    bank = Bank()
+    agent = council_agent(members([others], [others]), bank, says(*driver), DONE, policy=None, mode=mode)
+    agent.invoke(PAY, THREAD)
+    is_agreed = driver == others
+    # where the group chooses, both members would have to vote for what one of them proposes
+    assert len(bank.transfers) == (2 if is_agreed else 0)
+
+
 def test_a_text_without_a_list_of_calls_calls_nothing():
     class Bare(Member):
         def sample(self, request, config=None):

@@ -14,9 +14,8 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from coe_agents import Arbiter, CoEMiddleware, ThresholdPolicy, create_coe_graph
+from coe_agents import Arbiter, CoEMiddleware, ThresholdPolicy, create_coe_graph, middleware
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.middleware import CoEVerdicts
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
 from tests.doubles import ScriptedAgent
@@ -284,10 +283,15 @@ def test_a_verdict_cannot_be_given_with_the_input(bank):
     assert bank.transfers == []
 
 
-@pytest.mark.parametrize("kind", [CoEMiddleware, CoEVerdicts])
-def test_a_misspelt_tool_is_found_out_before_any_runs(kind):
+def test_a_misspelt_tool_is_found_out_before_any_runs():
     with pytest.raises(ValueError, match="it has no transfer_mony"):
-        reply_to(None, middleware=[kind(judges(*SURE)[1], tools=["transfer_mony"])])
+        reply_to(None, middleware=[CoEMiddleware(judges(*SURE)[1], tools=["transfer_mony"])])
+
+
+@pytest.mark.parametrize("name", ["CoEVerdicts", "lacks_approval"])
+def test_a_removed_name_says_what_takes_its_place(name):
+    with pytest.raises(AttributeError, match='on_uncertain="interrupt"'):
+        getattr(middleware, name)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
-        tools: The names of the gated tools.
+        tools: The names of the gated tools; None for all tools.
         question: From a call to the question; its `tool` is None, as the call is judged before the tools are reached.
             By default `coe_agents.prompts.review_tool_call`, with the conversation, the calls of this turn
             that were made already, and the other calls of the same message. It must ask for "approve" or "reject",
@@ -134,7 +134,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self,
         graph: Runnable[Any, Any],
         *,
-        tools: Collection[str],
+        tools: Collection[str] | None,
         question: Callable[[ToolCallRequest], str] | None = None,
         approves: Callable[[str], bool] | None = None,
         on_uncertain: OnUncertain = "block",
@@ -154,10 +154,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self._trust_edits = trust_edits
 
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
-        return close_calls(state["messages"], self._gated)
-
-    def _gates(self, name: str) -> bool:
-        return name in self._gated
+        return close_calls(state["messages"], self._gates)
 
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
         if not call["id"]:  # the tool would run, and its result would belong to no call
@@ -185,7 +182,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_answer(state)) is not None:
             return self._decide_answer(state, (yield from self._review(asks, get_config())))
-        proposed = ProposedCalls(state, self._gated)
+        proposed = ProposedCalls(state, self._gates)
         judged = self._judged(proposed)
         if judged and self._on_uncertain == "interrupt":
             start = ReviewState(edits={}, verdicts={}, answers={})
@@ -239,7 +236,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     def _judged(self, proposed: ProposedCalls) -> list[ToolCall]:
         """Returns the calls that need a verdict; one without an id can have none."""
-        return [call for call in proposed.calls if call["name"] in self._gated and call["id"]]
+        return [call for call in proposed.calls if self._gates(call["name"]) and call["id"]]
 
     def _update(
         self,
@@ -332,7 +329,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         place, reply = found
         structured = state.get("structured_response")
         # without one, a message with calls is no answer, even if something else replied to all of them
-        if reply.tool_calls and (structured is None or ProposedCalls(state, self._gated).calls):
+        if reply.tool_calls and (structured is None or ProposedCalls(state, self._gates).calls):
             return None
         return partial(about_answer, reply, structured, state["messages"][:place])
 

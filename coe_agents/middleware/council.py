@@ -234,18 +234,11 @@ class CoECouncil(GuardsTools[CouncilState]):
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
         self._trust_edits, self._adaptive, self._schemas = trust_edits, adaptive, ToolSchemas()
         self._names = [agent.name for agent in members]
-        self._gated_keys = frozenset(map(tool_key, tools or ()))
         self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes)
 
     def _before_agent(self, state: CouncilState) -> dict[str, Any]:
         """Forgets the former run, too: what nobody decided on is not run any more."""
-        names = {
-            call["name"]
-            for message in state["messages"]
-            if isinstance(message, AIMessage)
-            for call in message.tool_calls
-        }
-        closed = close_calls(state["messages"], self._gated or names) or {}
+        closed = close_calls(state["messages"], self._gates) or {}
         turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None)
         return {**closed, _KEY: {self.name: turn}, "council": None}
 
@@ -302,13 +295,13 @@ class CoECouncil(GuardsTools[CouncilState]):
     @property
     def _asks_at_once(self) -> bool:
         """Whether the members are asked while the driver is: all are, and about every turn."""
-        return not self._gated and not self._adaptive
+        return self._gated is None and not self._adaptive
 
     def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> TurnRequest:
         own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not own, must, own, "Give these members other models")
-        return TurnRequest(request, self._schemas.of(request.tools), self._gated_keys or None, is_async=is_async)
+        return TurnRequest(request, self._schemas.of(request.tools), self._gated_keys, is_async=is_async)
 
     def _ask(self, agent: Agent, asked: TurnRequest) -> Steps[AgentReply | Exception]:
         try:
@@ -343,10 +336,10 @@ class CoECouncil(GuardsTools[CouncilState]):
         message = asked.message_of(response)
         if any(isinstance(one, ToolMessage) and is_refusal(one) for one in response.result):
             return None  # another council behind this one has withheld it
-        if message is None or not self._gated:
+        if message is None or self._gated is None:
             return message
         names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
-        return message if any(tool_key(name or "") in self._gated_keys for name in names) else None
+        return message if any(map(self._gates, names)) else None
 
     def _settle(
         self, asked: TurnRequest, driver: AIMessage, response: ModelResponse[Any], result: CouncilResult
@@ -432,9 +425,6 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())
-
-    def _gates(self, name: str) -> bool:
-        return not self._gated or tool_key(name) in self._gated_keys
 
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
         messages = request.state["messages"]

@@ -1,22 +1,34 @@
 """Owns the decision of a person on the calls that the group is uncertain about: what is shown, and what follows."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from langchain.agents.middleware.types import AgentState
 from langchain_core.messages import ToolCall, ToolMessage
+from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
 from coe_agents.graph.people import ActionRequest, Approve, Edit, Reject, Respond, ask_for_decisions, fence
 from coe_agents.middleware.marks import make_mark
 from coe_agents.middleware.open_calls import ProposedCalls
 from coe_agents.middleware.reviewer import NOT_RUN
-from coe_agents.middleware.verdict import Verdict, VerdictOutcome, call_as_json, in_words, mark_verdict
+from coe_agents.middleware.verdict import (
+    Verdict,
+    VerdictOutcome,
+    call_as_json,
+    in_words,
+    mark_verdict,
+    verdict_of,
+)
 from coe_agents.middleware.withheld import not_run
 from coe_agents.policy.wording import decomposition
-from coe_agents.text import for_prompt
+from coe_agents.text import for_prompt, visible
 
 WRITTEN = "a person wrote it"
 """The reason of the verdict on a call that a person edited; it stays "uncertain" until the group has judged it."""
+_NO_MARKUP = re.compile(r"""([^\W_]|(?<=[^\W_])_(?=[^\W_])|(?<!www)\.|[ "{}:,;()%'=+>-])*""")
+"""A line that Markdown shows as it is, and turns no part of into a link."""
 
 
 class ReviewState(TypedDict):
@@ -98,3 +110,18 @@ def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:
     if verdict["question"] is not None:
         parts += ["What they were asked:", fence(verdict["question"])]
     return ActionRequest(call["name"], call["args"], "\n\n".join(parts))
+
+
+def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any]) -> str:
+    """Returns the call and the group's verdict on it: `description` of a `HumanInTheLoopMiddleware`.
+
+    Invisible characters in it are escaped (`coe_agents.text.visible`). A text that Markdown would show otherwise,
+    such as an image or a comment in the arguments, is a block of code.
+    """
+    verdict = verdict_of(state, call)
+    lines = [
+        f"{call['name']} {call_as_json(call['args'])}",
+        "the group was not asked" if verdict is None else in_words(verdict),
+    ]
+    text = "\n".join(lines)
+    return visible(text) if all(map(_NO_MARKUP.fullmatch, lines)) else fence(text)

@@ -4,7 +4,7 @@ A call runs if `_admit` returns the action that it belongs to: the gate has vouc
 (`_find_vouched`), and the action has not run before and is at its tools as a whole (`Register.start`).
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeVar, get_origin, get_type_hints
 
@@ -19,6 +19,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
+from coe_agents.actions.canonical import tool_key
 from coe_agents.checks import require
 from coe_agents.middleware.marks import to_text
 from coe_agents.middleware.once import REGISTER, VouchedAction
@@ -45,11 +46,11 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def __init__(self, name: str | None, tools: Collection[str] | None, *, may_gate_none: bool = False) -> None:
         super().__init__()
         self._name = name or type(self).__name__
-        if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools or ()):
-            raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+        self._gated = None if tools is None else _read_names(tools)
+        """The names of the gated tools; None for all tools."""
         must = '"tools" must name at least one tool'
-        require(tools is None or bool(tools) or may_gate_none, must, tools, 'Write tools=["transfer_money"]')
-        self._gated = frozenset(tools or ())
+        require(self._gated != frozenset() or may_gate_none, must, tools, 'Write tools=["transfer_money"]')
+        self._gated_keys = None if self._gated is None else frozenset(map(tool_key, self._gated))
 
     @property
     def name(self) -> str:
@@ -90,8 +91,8 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def _after_model(self, state: _State, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         raise NotImplementedError
 
-    def _gates(self, name: str) -> bool:
-        raise NotImplementedError
+    def _gates(self, name: str | None) -> bool:
+        return self._gated_keys is None or tool_key(name or "") in self._gated_keys
 
     def _outputs(self, state: Any) -> Collection[str]:
         """Returns the names of the tools by which a structured answer is given."""
@@ -104,7 +105,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def _refuse(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
         """Returns the refusal of a call whose tool cannot be guarded, since other middleware brings it."""
         known = {tool.name for tool in request.runtime.tools}
-        missing = sorted(self._gated.difference(known, self._outputs(request.state)))
+        missing = sorted(() if self._gated is None else self._gated.difference(known, self._outputs(request.state)))
         if missing and known:  # a misspelt name would gate nothing
             raise ValueError(
                 f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
@@ -174,6 +175,14 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
+
+
+def _read_names(tools: object) -> frozenset[str]:
+    """Returns the names in a collection, which is read once: an iterator would be empty the next time."""
+    names = None if isinstance(tools, str) or not isinstance(tools, Iterable) else list(tools)
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+    return frozenset(names)
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -14,14 +14,14 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from coe_agents import Arbiter, CoEMiddleware, ThresholdPolicy, create_coe_graph
+from coe_agents import Arbiter, CoECouncil, CoEMiddleware, ThresholdPolicy, create_coe_graph, middleware
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.middleware import CoEVerdicts
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
 from tests.doubles import ScriptedAgent
 from tests.middleware.agents import AGAINST, DECLINING, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
+from tests.middleware.council import members
 
 GATED = ["transfer_money"]
 APPROVED = {"action": "answer", "answer": "approve", "reason": "as told", "choices": ["approve", "reject"]}
@@ -284,15 +284,46 @@ def test_a_verdict_cannot_be_given_with_the_input(bank):
     assert bank.transfers == []
 
 
-@pytest.mark.parametrize("kind", [CoEMiddleware, CoEVerdicts])
-def test_a_misspelt_tool_is_found_out_before_any_runs(kind):
+def test_a_misspelt_tool_is_found_out_before_any_runs():
     with pytest.raises(ValueError, match="it has no transfer_mony"):
-        reply_to(None, middleware=[kind(judges(*SURE)[1], tools=["transfer_mony"])])
+        reply_to(None, middleware=[CoEMiddleware(judges(*SURE)[1], tools=["transfer_mony"])])
+
+
+@pytest.mark.parametrize("name", ["CoEVerdicts", "lacks_approval"])
+def test_a_removed_name_says_what_takes_its_place(name):
+    with pytest.raises(AttributeError, match='on_uncertain="interrupt"'):
+        getattr(middleware, name)
+
+
+ALL_TOOLS = {
+    "a list": lambda: list(GATED),
+    "keys": lambda: dict.fromkeys(GATED).keys(),
+    "an iterator": lambda: iter(GATED),
+    "a generator": lambda: (name for name in GATED),
+    "a map": lambda: map(str, GATED),
+    "none": lambda: None,
+}
+
+
+@pytest.mark.parametrize("kind", ["gate", "council"])
+@pytest.mark.parametrize("form", ALL_TOOLS)
+def test_the_names_of_the_gated_tools_are_read_once_and_none_means_all(form, kind, bank):
+    tools = ALL_TOOLS[form]()
+    if kind == "gate":
+        gate = CoEMiddleware(judges(*AGAINST)[1], tools=tools)
+    else:
+        gate = CoECouncil(members(*[[[call(**BOB)]]] * 2), tools=tools, max_blocked=5)
+    state = agent(None, bank, says(call(**ANN)), says(LOOKS), middleware=[gate]).invoke(PAY, THREAD)
+    paid, looked, *_ = replies(state)
+    assert (bank.transfers, paid.status) == ([], "error")
+    assert looked.status == ("error" if form == "none" else "success")
 
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
+        ({"tools": iter(())}, ValueError, "at least one tool"),
+        ({"tools": 5}, TypeError, "must be a list of names"),
         ({"tools": "transfer_money"}, TypeError, "must be a list of names"),
         ({"tools": [print]}, TypeError, "must be a list of names"),
         ({"tools": []}, ValueError, "at least one tool"),

@@ -390,11 +390,10 @@ def test_each_call_gets_its_own_reply_where_a_provider_expects_it_and_a_conversa
     other = ToolMessage("Handled.", tool_call_id="b1", name="balance", id="do-not-render-1")  # is kept
     open_ = [HumanMessage("Pay."), says(call(), LOOKS), sent]  # not the user's turn yet
     for messages in (done, [says(LOOKS), other, HumanMessage("And?")], open_, []):
-        assert close_calls(messages, {"transfer_money"}) is None
+        assert close_calls(messages, ["transfer_money"].__contains__) is None
     answered = ToolMessage("the balance is 100", tool_call_id="b1")
-    remove, *closed = close_calls([says(call(), LOOKS), answered, HumanMessage("approve")], {"transfer_money"})[
-        "messages"
-    ]
+    written = [says(call(), LOOKS), answered, HumanMessage("approve")]
+    remove, *closed = close_calls(written, ["transfer_money"].__contains__)["messages"]
     assert remove.type == "remove"
     told = [(one.type, getattr(one, "tool_call_id", None)) for one in closed]
     assert told == [("ai", None), ("tool", "c1"), ("tool", "b1"), ("human", None)]

@@ -23,7 +23,7 @@ _LEAST = 16
 _DRAWN = secrets.token_bytes(32)
 """The secret where none is given: marks of this process then mean nothing in another one."""
 
-Purpose = Literal["vouched", "waits", "verdict", "answer"]
+Purpose = Literal["vouched", "waits", "verdict", "answer", "started"]
 
 
 def make_mark(purpose: Purpose, gate: str, message_id: str | None, calls: Sequence[ToolCall], decided: Any) -> str:

@@ -52,6 +52,8 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
         responses = _with_answers(given, reads)
+        if state["turn"]["is_review"]:
+            responses = [row if end_of(row) == "whole" else _without_view(row) for row in responses]
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
@@ -103,6 +105,11 @@ def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
     former = former_answers(next(reversed(before(state)), None))
     former_labels = {text: numbers.setdefault(parse_choice(text, choices), len(numbers)) for text in former}
     return _clustered(state, responses, labels, former_labels)
+
+
+def _without_view(row: Response) -> Response:
+    """Returns a reply to a review that is not whole as an empty one, whatever it begins with."""
+    return {**row, "answer": ""} if row.get("calls") is None else {**row, "text": ""}
 
 
 def _other(text: str, choices: Sequence[str]) -> str:

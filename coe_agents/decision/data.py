@@ -14,6 +14,7 @@ class AgentData(TypedDict):
     """One agent's part of the outcome: what was measured of it, and how each request was sampled.
 
     `confidence` is the mean of what it stated, `token_confidence` that of exp(logprob / n_tokens); None if not known.
+    `lacking` is how many of its responses lack an answer: see `AgentMeasurement`; absent from an earlier version's.
     """
 
     n_responses: int
@@ -22,6 +23,7 @@ class AgentData(TypedDict):
     distribution: dict[str, float]
     confidence: float | None
     token_confidence: float | None
+    lacking: NotRequired[dict[str, int]]
     sampling: list[Sampling]
 
 

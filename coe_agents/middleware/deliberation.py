@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, ToolCall
 from coe_agents.actions.canonical import Parser, to_line, tool_key
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import check_proposal
+from coe_agents.agents._requests.endings import IN_WORDS, judge_end
 from coe_agents.agents._requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.decision.data import Proposed
@@ -33,6 +34,7 @@ from coe_agents.types import (
     Usage,
     create_response,
     create_usage,
+    end_of,
     usable,
 )
 
@@ -288,8 +290,14 @@ def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
 
 
 def _read_driver(proposals: Proposals) -> Response:
-    """Returns the driver's proposal; raises InvalidReplyError if it cannot be read, or does not fit the tools."""
+    """Returns the driver's proposal.
+
+    Raises:
+        InvalidReplyError: It has calls that cannot be read or do not fit the tools, or may lack some: it is not whole.
+    """
     calls, action = read_proposal(proposals.driver, proposals.check)
+    if calls and (ending := judge_end(proposals.driver)) != "whole":
+        raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}", retryable=False)
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
         raise InvalidReplyError(f"{INVALID}: {problem}", retryable=False)
     compared, action = _compared(calls, action, proposals.gated)
@@ -343,6 +351,8 @@ def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) ->
     try:
         if row["error"] is not None:
             return _failure(agent, str(row["error"]) or "it says no reason", place)
+        if (end := end_of(row)) != "whole":  # a call, or another one, may have followed
+            return _failure(agent, f"its reply does not count: {IN_WORDS.get(end, IN_WORDS['unknown'])}", place)
         calls = _all_calls(row, proposals)
         compared, action = _compared(calls, proposals.check(calls), proposals.gated)
         match row:

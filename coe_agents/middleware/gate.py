@@ -17,6 +17,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
+from coe_agents.agents._requests.endings import IN_WORDS, judge_end
 from coe_agents.checks import one_of
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
@@ -221,6 +222,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return create_unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
+        found = last_reply(request.state["messages"])
+        if found is not None and (ending := judge_end(found[1])) != "whole":
+            return create_unmeasured("failed", f"the model's message does not count: {IN_WORDS[ending]}")
         if self._question is not None:
             asked: object = self._question(request)
             if inspect.iscoroutine(asked):
@@ -228,7 +232,6 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             if not isinstance(asked, str):
                 raise TypeError(f'"question" must return a string; got {type(asked).__name__}. Write a plain function')
             return asked
-        found = last_reply(request.state["messages"])
         calls = [] if found is None else found[1].tool_calls
         verdicts = {call["id"]: verdicts_of(request.state, call).get(self.name) for call in calls}
         approved = {id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"}

@@ -1,5 +1,7 @@
 """Votes: what of a group's proposals opens the gate, whoever fails, and how many members are asked."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from coe_agents.actions import ActionMatch, Within, canonical_action
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
+from tests.agents.requests.test_endings import ENDINGS
 from tests.middleware.agents import THREAD, Bank
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members
@@ -341,3 +344,49 @@ def test_a_count_of_tokens_that_is_none_is_unknown_and_fails_nobody():
     assert runs
     assert decision["failed_agents"] == {}
     assert decision["tokens"]["a"] == {"input_tokens": None, "output_tokens": None}
+
+
+WHOLE = ENDINGS["whole"]
+NOT_WHOLE = [said for ending, cases in ENDINGS.items() for said in cases if ending != "whole"]
+FORMS = [{}, {"adaptive": True}, {"tools": None}, {"mode": "choose"}]
+
+
+def ended(said):
+    return AIMessage("", tool_calls=[call(**TEN)], response_metadata=said)
+
+
+@pytest.mark.parametrize("said", [*WHOLE, *NOT_WHOLE], ids=repr)
+def test_only_whole_replies_of_members_vote(said):
+    agents = [ModelAgent(name, ScriptedDriver(script=[ended(said), DONE])) for name in "ab"]
+    form = FORMS[len(repr(said)) % len(FORMS)]
+    runs, decision = ruled("", [*agents, *members(AGREES)], max_blocked=1, min_votes=2, **form)
+    assert runs == (said in WHOLE)
+    if runs:
+        assert decision["failed_agents"] == {}
+    else:
+        assert re.search("is invalid: it(s provider| was cut)", str(decision["failed_agents"]))
+
+
+@pytest.mark.parametrize("said", [*WHOLE, *NOT_WHOLE], ids=repr)
+def test_only_a_whole_message_of_the_driver_runs_and_no_person_is_asked_about_another(said):
+    agents, bank, form = members(*[[*AGREES, "Done."]] * 2), Bank(), FORMS[len(repr(said)) % len(FORMS)]
+    options = {"tools": GATED, "policy": None, "on_uncertain": "interrupt", "max_blocked": 1} | form
+    state = council_agent(agents, bank, ended(said), DONE, **options).invoke(PAY, THREAD)
+    assert bank.transfers == ([("Ann", 10)] if said in WHOLE else [])
+    assert "__interrupt__" not in state
+
+
+def test_a_text_that_is_cut_off_is_no_vote_to_call_nothing():
+    class Cut(Member):
+        def sample(self, request, config=None):
+            reply = super().sample(request)
+            reply["responses"][0]["end"] = "cut"
+            return reply
+
+    script = says(text="I will pay"), DONE
+    passes = council_agent(members(["Yes."], ["Yes."]), Bank(), *script).invoke(PAY, THREAD)
+    assert passes["messages"][-1].text == "I will pay"
+    blocked = council_agent([Cut("a", "Yes."), Cut("b", "Yes.")], Bank(), *script).invoke(PAY, THREAD)
+    assert blocked["council"]["failed_agents"] == dict.fromkeys(
+        "ab", "its reply does not count: it was cut off by a limit"
+    )

@@ -8,16 +8,18 @@ from typing import Any, TypedDict
 import pytest
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from coe_agents import Arbiter, CoECouncil, CoEMiddleware, ThresholdPolicy, create_coe_graph, middleware
+from coe_agents import Arbiter, CoECouncil, CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph, middleware
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
+from coe_agents.testing.driver import ScriptedDriver
+from tests.agents.requests.test_endings import ENDINGS
 from tests.doubles import ScriptedAgent
 from tests.middleware.agents import AGAINST, DECLINING, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
@@ -446,3 +448,30 @@ def test_a_call_too_long_to_be_shown_is_a_matter_for_a_person(bank):
     long = says(call(to="x" * MAX_REVIEWED, amount=1))
     assert "__interrupt__" in agent(graph, bank, long, on_uncertain="interrupt").invoke(PAY, THREAD)
     assert bank.transfers == agents[0].requests == []
+
+
+def ending(said, text="approve", **fields):
+    return AIMessage(text, response_metadata=said, **fields)
+
+
+@pytest.mark.parametrize("options", [{}, {"approves": lambda answer: answer.startswith("approve")}])
+@pytest.mark.parametrize(("kind", "said"), [(kind, said) for kind in ENDINGS for said in ENDINGS[kind]], ids=repr)
+def test_only_whole_replies_of_judges_approve(kind, said, options):
+    models = [ScriptedDriver(script=[ending(said)]) for _ in "abc"]
+    agents = [ModelAgent(name, model, n_samples=1) for name, model in zip("abc", models, strict=True)]
+    agents[2] = ScriptedAgent("c", ["approve"])
+    policy = ThresholdPolicy(float("inf"))
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0).compile()
+    assert reply_to(graph, **options)[1] == ([("Ann", 10.0)] if kind == "whole" else [])
+
+
+@pytest.mark.parametrize("question", [None, lambda request: "Shall it run?"])
+@pytest.mark.parametrize("kind", ENDINGS)
+def test_only_a_call_of_a_whole_message_is_put_to_the_group(kind, question):
+    asked = []
+    group = judged_by({"": "approve"}, asked)
+    for said in ENDINGS[kind][-1:]:
+        reply, transfers = reply_to(group, ending(said, tool_calls=[call()]), question=question)
+        assert (bool(transfers), bool(asked)) == (kind == "whole",) * 2
+        if kind != "whole":
+            assert "was not run: the group could not be asked: the model's message does not count: it" in reply.text

@@ -6,23 +6,23 @@ A call runs if `_admit` returns the action that it belongs to: the gate has vouc
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ToolCallRequest
 from langchain_core.messages import AnyMessage, ToolCall, ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolArg
+from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
-from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.actions.canonical import tool_key
 from coe_agents.checks import require
 from coe_agents.middleware.marks import to_text
 from coe_agents.middleware.once import REGISTER, VouchedAction
+from coe_agents.middleware.parsing import INJECTED
+from coe_agents.middleware.parsing import injected_arguments as _injected
 from coe_agents.middleware.reviewer import EXECUTED
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import not_run
@@ -31,9 +31,6 @@ from coe_agents.text import for_log
 ToolResult = ToolMessage | Command[Any]
 OnUncertain = Literal["block", "interrupt"]
 _State = TypeVar("_State", bound=AgentState[Any])
-
-_INJECTED = "coe_injected"
-"""The attribute of a guarded tool that returns the names of its injected arguments."""
 
 
 class GuardsTools(AgentMiddleware[_State, Any, Any]):
@@ -171,7 +168,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
         for method in ("run", "arun", "_run", "_arun", *functions):
             object.__setattr__(guard, method, refuse_method)
-        object.__setattr__(guard, _INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
+        object.__setattr__(guard, INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
@@ -244,32 +241,3 @@ def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
 
 def _named(name: str) -> str:
     return for_log(name, limit=80)
-
-
-def _injected(tool: BaseTool) -> set[str]:
-    """Returns the injected arguments, which the model is not shown and the agent replaces."""
-    if (known := getattr(tool, _INJECTED, None)) is not None:
-        found: set[str] = known()
-        return found
-    whole, shown = tool.get_input_schema(), tool.tool_call_schema
-    if isinstance(shown, type) and issubclass(shown, BaseModel):
-        return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)
-    # a schema in JSON, as the tools of an MCP server have it, names none: the function does
-    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
-    hints = _hints(function) if function else {}
-    return {name for name, hint in hints.items() if name == "runtime" or _is_injected(hint)}
-
-
-def _is_injected(hint: Any) -> bool:
-    """Returns whether the agent replaces an argument with this annotation, whatever the model gives for it."""
-    marks = (get_origin(hint) or hint, *getattr(hint, "__metadata__", ()))
-    return any(
-        issubclass(mark if isinstance(mark, type) else type(mark), InjectedToolArg | ToolRuntime) for mark in marks
-    )
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):
-        return dict(getattr(function, "__annotations__", {}))

@@ -12,7 +12,7 @@ from pydantic.v1 import create_model as create_model_v1
 
 from coe_agents import CoEMiddleware
 from coe_agents.middleware import describe_call
-from coe_agents.middleware.guard import _injected
+from coe_agents.middleware.parsing import injected_arguments
 from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
 from tests.middleware.people import decide, edit, people
@@ -203,9 +203,20 @@ def test_the_arguments_that_an_agent_replaces_are_found_by_a_schema_or_the_funct
 
     pay.__annotations__["to"] = "Unknown"
     own = create_model("Own", to=str, state=Annotated[dict, InjectedState])
-    of = [(own, None, {"state"}), (create_model_v1("Old", to=(str, ...)), None, set()), (SCHEMA, pay, {"runtime"})]
+    optional = create_model("Optional", to=str, seen=Annotated[dict, InjectedState] | None)
+    plain = create_model("Plain", to=str, state=dict)
+    of = [
+        (own, None, {"state"}),
+        (create_model_v1("Old", to=(str, ...)), None, set()),
+        (SCHEMA, pay, {"runtime"}),
+        (create_model("Only", to=str), stateful, {"state"}),  # the schema does not name what the function is passed
+        (create_model("Only", to=str), paying, {"runtime"}),
+        (optional, stateful, {"seen", "state"}),
+        (plain, stateful, set()),  # what the schema declares comes from the model, whatever the function says
+    ]
     for schema, func, found in of:
-        assert _injected(StructuredTool(name="f", description="f", args_schema=schema, func=func)) == found
+        tool = StructuredTool(name="f", description="f", args_schema=schema, func=func)
+        assert injected_arguments(tool) == found
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])

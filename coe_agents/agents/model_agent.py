@@ -162,8 +162,8 @@ class ModelAgent:
         known = getattr(given, "model_name", None) or getattr(given, "model", None)
         return known if isinstance(known, str) else None
 
-    def uses(self, model: BaseChatModel) -> bool:
-        """Returns whether the agent's model is this one, whatever its settings of sampling."""
+    def uses(self, model: object) -> bool:
+        """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
         return chat_models.is_same_model(self._given, model)
 
     def __repr__(self) -> str:

@@ -27,8 +27,8 @@ from coe_agents.agents import ModelAgent
 from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.decision.data import view
-from coe_agents.errors import is_control_flow
-from coe_agents.middleware.council_request import AsyncHandler, Handler, Replies, ToolSchemas, TurnRequest
+from coe_agents.errors import AgentError, is_control_flow
+from coe_agents.middleware.council_request import Replies, ToolSchemas, TurnRequest
 from coe_agents.middleware.council_review import PendingProposal, apply_decisions, ask_person, mark_pending, take_back
 from coe_agents.middleware.deliberation import (
     DRIVER,
@@ -36,8 +36,10 @@ from coe_agents.middleware.deliberation import (
     CouncilResult,
     Deliberation,
     Mode,
+    Proposals,
     check_reply,
 )
+from coe_agents.middleware.driver import AsyncHandler, Handler
 from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, is_same_call, refuse
 from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
@@ -142,8 +144,10 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     Args:
         agents: The members, as agents, chat models or names such as "openai:gpt-5-mini"; their names differ, none is
-            "driver", and none has the driver's own model. Each gives as many proposals as it has samples. A
-            `ModelAgent` without a number of samples, or without a timeout, gives one, within 30 seconds.
+            "driver", and none has the driver's own model. One whose model turns out to have given the driver's message,
+            such as a fallback, fails in that turn: it has no vote on its own message. Each gives as many proposals as
+            it has samples. A `ModelAgent` without a number of samples, or without a timeout, gives one, within 30
+            seconds.
         mode: "verify": the driver's message goes on, or none; "choose": the message of whoever proposed the action that
             most propose, the driver's if it is among them.
         tools: The names of the gated tools. The driver is then asked first, and the members only if it calls one of
@@ -252,7 +256,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         if self._adaptive:
             return self._settle(asked, message, response, run_steps(self._ask_in_turn(asked, message, response)))
         answers = [future.result() for future in early or self._start(asked)]
-        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
+        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
         return self._settle(asked, message, response, self._deliberation.rule(proposals))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
@@ -274,7 +278,7 @@ class CoECouncil(GuardsTools[CouncilState]):
                 task.cancel()
             if left:
                 await asyncio.gather(*left, return_exceptions=True)
-        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
+        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
         result = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
         return self._settle(asked, message, response, result)
 
@@ -305,6 +309,8 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _ask(self, agent: Agent, asked: TurnRequest) -> Steps[AgentReply | Exception]:
         try:
+            if asked.driver.is_of(agent):  # it would be asked in vain
+                return _no_vote()
             reply: Any = yield Call(agent.sample, agent.asample, (asked.for_member(agent), asked.config))
             return check_reply(reply)
         except Exception as error:  # whatever a model's client raises: this member then supports nothing
@@ -319,11 +325,23 @@ class CoECouncil(GuardsTools[CouncilState]):
         replies: Replies = {}
         for agent in [agent for agent in self._agents if agent.weight > 0]:
             replies[agent.name] = yield from self._ask(agent, asked)
-            proposals = asked.proposals(message, response, replies)
+            proposals = self._proposals(asked, message, response, replies)
             if (yield Call(self._deliberation.is_settled, None, (proposals,))):  # a clusterer may ask a model
                 break
         result: CouncilResult = yield Call(self._deliberation.rule, None, (proposals,))
         return result
+
+    def _proposals(
+        self, asked: TurnRequest, message: AIMessage, response: ModelResponse[Any], replies: Replies
+    ) -> Proposals:
+        """Returns what was proposed; a member whose model gave the driver's message counts as one that failed."""
+        voting: Replies = {}
+        for agent in self._agents:
+            if (reply := replies.get(agent.name)) is not None:
+                said = {} if isinstance(reply, Exception) else reply.get("messages", {})
+                is_driver = asked.driver.is_of(agent, [*said.values()])
+                voting[agent.name] = _no_vote() if is_driver else reply
+        return asked.proposals(message, response, voting)
 
     def _start(self, asked: TurnRequest) -> list[Future[AgentReply | Exception]]:
         return [start_call(run_steps, self._ask(agent, asked)) for agent in self._agents]
@@ -452,6 +470,10 @@ class CoECouncil(GuardsTools[CouncilState]):
 def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:
     """Returns a decision by which nothing goes on, though a proposal would have."""
     return {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
+
+
+def _no_vote() -> AgentError:
+    return AgentError("it is the driver's model, which has no vote on its own message", retryable=False)
 
 
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from operator import is_
 from typing import Any
@@ -22,13 +22,12 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
+from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.once import n_places
 from coe_agents.middleware.parsing import parsers_of
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.types import Agent, AgentReply, AgentRequest
 
-Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
-AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 Replies = dict[str, AgentReply | Exception]
 
 _USUAL = {"n_samples": 1, "timeout": 30.0}
@@ -68,6 +67,7 @@ class TurnRequest:
         parsers: Of the tools whose arguments pydantic parses, by name; see `parsers_of`.
         outputs: The tools by which the driver gives a structured answer, by name.
         n_places: How many calls can be at their tools at the same time.
+        driver: The models that may have given the driver's message, once it has been asked.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class TurnRequest:
         is_async: bool,
     ) -> None:
         self.request, self._gated = request, gated
+        self.driver = Driver()
         outputs = _outputs(request)
         self.tools = [*schemas, *(schema for schema, _ in outputs.values())]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
@@ -110,10 +111,10 @@ class TurnRequest:
         )
 
     def _for_driver(self) -> ModelRequest[Any]:
-        model = self.request.model
+        observed, model = self.driver.observe(self.request), self.request.model
         if isinstance(model, BaseChatModel):
-            return self.request.override(model=model.model_copy(update={"disable_streaming": True}))
-        return self.request
+            return observed.override(model=model.model_copy(update={"disable_streaming": True}))
+        return observed
 
     def ask_driver(self, handler: Handler) -> ModelResponse[Any]:
         """Returns the driver's response; nothing that it says is streamed, nor what a fallback behind it says."""
@@ -132,6 +133,7 @@ class TurnRequest:
         if isinstance(returned, ExtendedModelResponse):
             returned = returned.model_response
         response = ModelResponse([returned]) if isinstance(returned, AIMessage) else returned
+        self.driver.note_reply(response.result)
         result = [self.with_own_id(one) if isinstance(one, AIMessage) else one for one in response.result]
         return ModelResponse(result, structured_response=response.structured_response)
 

@@ -9,7 +9,14 @@ from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
-from langchain.agents.middleware.types import AgentState, PrivateStateAttr, ToolCallRequest
+from langchain.agents.middleware.types import (
+    AgentState,
+    ExtendedModelResponse,
+    ModelCallResult,
+    ModelRequest,
+    PrivateStateAttr,
+    ToolCallRequest,
+)
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
@@ -20,7 +27,9 @@ from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.agents._requests.endings import IN_WORDS, judge_end
 from coe_agents.checks import one_of
 from coe_agents.errors import is_control_flow
+from coe_agents.graph.nodes.agent import without_votes
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
+from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
 from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, proposal_of, refuse
 from coe_agents.middleware.marks import is_mark, make_mark
@@ -50,6 +59,8 @@ Asks = Callable[[], str | Verdict]
 """Returns the question for the group, or a verdict where there is nothing to ask."""
 
 SAME_ID = "another call of the same message has its id"
+_MOST_DRIVERS = 10_000
+"""So many messages are remembered with the models that gave them."""
 
 
 class VerdictState(AgentState[Any]):
@@ -69,6 +80,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     private state: a resumed run does not ask again. A call that is not approved is answered with an error that says
     why, with the numbers. A verdict is valid for one call, by id, name and arguments: a call that is changed later, by
     whatever middleware, is refused when its tool is about to run, and the model is told to propose it again.
+
+    A judge whose model gave the message that is judged, by its provider and name, has no vote: it counts as one that
+    gives no verdict.
 
     The gate stays closed if the group is uncertain, or is certain and does not approve; if the replies are not a
     verdict; without `approves`, if anybody but the group or a person decided, or if the graph does not apply the
@@ -153,6 +167,38 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self._question, self._approves = question, approves
         self._judges_answers, self._include_results = final_answer, include_results
         self._trust_edits = trust_edits
+        self._drivers = dict[str, Driver]()  # by the id of the message
+
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelCallResult[Any]:
+        """Calls the model as it is, and notes which one answers: it has no vote on what it says."""
+        driver = Driver()
+        returned = handler(driver.observe(request))
+        self._note(driver, returned)
+        return returned
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ModelCallResult[Any]:
+        """Calls the model as it is; see `wrap_model_call`."""
+        driver = Driver()
+        returned = await handler(driver.observe(request))
+        self._note(driver, returned)
+        return returned
+
+    def _note(self, driver: Driver, returned: ModelCallResult[Any]) -> None:
+        response = returned.model_response if isinstance(returned, ExtendedModelResponse) else returned
+        messages = [response] if isinstance(response, AIMessage) else response.result
+        driver.note_reply(messages)
+        self._drivers |= {message.id: driver for message in messages if message.id is not None}
+        while len(self._drivers) > _MOST_DRIVERS:
+            self._drivers.pop(next(iter(self._drivers)), None)
+
+    def _driver_of(self, messages: Sequence[AnyMessage]) -> Driver:
+        """Returns who gave the last message: as this process saw it, else as the message itself says."""
+        found = last_reply(messages)
+        driver = Driver()
+        if found is not None:
+            driver.note_reply([found[1]])
+            driver = self._drivers.get(found[1].id or "", driver)
+        return driver
 
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
         return close_calls(state["messages"], self._gates)
@@ -182,7 +228,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_answer(state)) is not None:
-            return self._decide_answer(state, (yield from self._review(asks, get_config())))
+            return self._decide_answer(state, (yield from self._review(asks, state["messages"], get_config())))
         proposed = ProposedCalls(state, self._gates)
         judged = self._judged(proposed)
         if judged and self._on_uncertain == "interrupt":
@@ -198,12 +244,13 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     def _review_call(self, request: ToolCallRequest) -> Steps[Verdict]:
         """Asks the group about a call, and returns its verdict, marked."""
-        verdict = yield from self._review(lambda: self._about_call(request), request.runtime.config)
-        found = last_reply(request.state["messages"])
+        messages = request.state["messages"]
+        verdict = yield from self._review(lambda: self._about_call(request), messages, request.runtime.config)
+        found = last_reply(messages)
         return mark_verdict(verdict, self.name, request.tool_call, None if found is None else found[1].id)
 
-    def _review(self, asks: Asks, config: RunnableConfig) -> Steps[Verdict]:
-        """Asks the group, and returns its verdict; a failure to ask is the verdict "failed"."""
+    def _review(self, asks: Asks, messages: Sequence[AnyMessage], config: RunnableConfig) -> Steps[Verdict]:
+        """Asks the group about the last message, and returns its verdict; a failure to ask is the verdict "failed"."""
         try:
             asked = asks()
             if isinstance(asked, dict):
@@ -211,7 +258,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             shown = visible(asked)
             # a reading of the user's own reads answers, which the graph extracts
             kind = {"is_review": True} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
-            result = yield invoke(self._graph, {"question": shown, **kind}, config)
+            with without_votes(self._driver_of(messages).is_of):
+                result = yield invoke(self._graph, {"question": shown, **kind}, config)
             return read_verdict(result, self._approves, shown)
         except Exception as error:
             # LangGraph handles interrupts inside the graph, and replies that it cannot use
@@ -275,7 +323,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     def _after_agent(self, state: VerdictState) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_end(state)) is None:
             return None
-        return self._decide_answer(state, (yield from self._review(asks, get_config())))
+        return self._decide_answer(state, (yield from self._review(asks, state["messages"], get_config())))
 
     def _steps(self, proposed: ProposedCalls, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.

@@ -6,7 +6,8 @@ import re
 from typing import Any, TypedDict
 
 import pytest
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
@@ -14,14 +15,23 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from coe_agents import Arbiter, CoECouncil, CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph, middleware
+from coe_agents import (
+    Arbiter,
+    CoECouncil,
+    CoEMiddleware,
+    ModelAgent,
+    SupportPolicy,
+    ThresholdPolicy,
+    create_coe_graph,
+    middleware,
+)
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing.driver import ScriptedDriver
 from tests.agents.requests.test_endings import ENDINGS
 from tests.doubles import ScriptedAgent
-from tests.middleware.agents import AGAINST, DECLINING, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
+from tests.middleware.agents import AGAINST, DECLINING, MODES, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges, run
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
 from tests.middleware.council import members
 
@@ -174,6 +184,48 @@ def test_the_group_sees_the_call_and_the_conversation_as_data():
     shown = question.split("<arguments>")[1].split("</arguments>")[0]
     assert json.loads(shown) == {"to": planted, "amount": 1}
     assert question.count("</arguments>") == question.count("<user>") == 1
+
+
+class Named(ScriptedDriver):
+    """A model that has a name."""
+
+    model_name: str = "m"
+
+
+class Down(ScriptedDriver):
+    def _generate(self, *args, **options):
+        raise ConnectionError("down")
+
+
+PROPOSES = {"script": [says(call()), says(text="Done.")]}
+STATED = says(call()).model_copy(update={"response_metadata": {"model_name": "m-2025-08-07"}})
+DRIVERS = {
+    "the same": (Named(**PROPOSES), [], False),
+    "another": (Named(**PROPOSES, model_name="n"), [], True),
+    "a fallback": (Down(**PROPOSES), [ModelFallbackMiddleware(Named(**PROPOSES))], False),
+    "by its reply": (ScriptedDriver(script=[STATED, says(text="Done.")]), [], False),
+}
+
+
+def approving():
+    """A group of three, of which two approve, one of them by the model "m"."""
+    own = ModelAgent("own", Named(script=[says(text="approve")]), n_samples=2)
+    group = [own, ScriptedAgent("a", ["approve"]), ScriptedAgent("b", ["reject"])]
+    policy = SupportPolicy(0.6)
+    return create_coe_graph(group, clusterer=NormalizedMatch(), policy=policy, max_rounds=1, retries=0).compile()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_judge_whose_model_gave_the_call_has_no_vote_and_stays_in_the_denominator(driver, nested, mode, bank):
+    model, behind, runs = DRIVERS[driver]
+    group = wrapped(WrappedWithChoices, approving()) if nested else approving()
+    middleware = [CoEMiddleware(group, tools=GATED), *behind]
+    compiled = create_agent(model, bank.tools, middleware=middleware, checkpointer=InMemorySaver())
+    state = await run(mode, compiled, PAY)
+    assert bool(bank.transfers) == runs
+    assert runs or "the group is not confident" in replies(state)[0].text
 
 
 # what closes the gate

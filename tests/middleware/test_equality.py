@@ -122,6 +122,13 @@ NODE = {
 }
 
 
+LOOP = {
+    "type": "object",
+    "properties": {"x": {"$ref": "#/$defs/node"}},
+    "$defs": {"node": {"type": "object", "properties": {"on": {"default": True}, "then": {"$ref": "#/$defs/node"}}}},
+}
+
+
 @pytest.mark.parametrize("clusterer", [None, ActionMatch(compare={"x": Meaning(NormalizedMatch())})])
 @pytest.mark.parametrize(
     ("kind", "of"),
@@ -148,6 +155,7 @@ def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
         (Dose, {}, {"unit": "mg", "then": None}),
         ({"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "number"}}}, 1, 1.0),
         ({"type": "object", "allOf": [{"properties": {"x": {"type": "integer"}}}]}, 1, 1),
+        (LOOP, {"then": {"then": {}}}, {"on": True, "then": {"on": True, "then": {"on": True}}}),
     ],
 )
 def test_what_the_tool_receives_alike_is_one_action(kind, driver, others):

@@ -230,9 +230,11 @@ class CoECouncil(GuardsTools[CouncilState]):
         if clusterer is not None:
             has_method(clusterer, "cluster", '"clusterer"', advice="Omit it for ActionMatch")
         if isinstance(clusterer, NormalizedMatch | BidirectionalEntailment | EmbeddingSimilarity):
+            kind = type(clusterer).__name__
+            rule = "Text()" if isinstance(clusterer, NormalizedMatch) else f"Meaning({kind}(...))"
             raise TypeError(
-                f'"clusterer" must compare actions; {type(clusterer).__name__} reads calls as prose. Omit it, or pass '
-                f"ActionMatch(compare={{...: Meaning({type(clusterer).__name__}(...))}})"
+                f'"clusterer" must compare actions; {kind} reads calls as prose. Omit it, or pass '
+                f"ActionMatch(compare={{...: {rule}}})"
             )
         integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked

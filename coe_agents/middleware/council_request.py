@@ -84,6 +84,10 @@ class TurnRequest:
         self.tools = [*schemas, *(schema for schema, _ in outputs.values())]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
         self.parsers = parsers_of(request.tools)
+        # as they are: LangChain's conversion drops the inner levels of a schema that refers to itself
+        named = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
+        of_json = {name: tool for name, tool in named.items() if isinstance(tool.args_schema, dict)}
+        self._compared = [of_json.get(schema["function"]["name"], schema) for schema in self.tools]
         config = ensure_config()
         self.n_places = n_places(config, is_async=is_async)
         self.config: RunnableConfig = _hide_replies(disable_streaming(config))
@@ -153,7 +157,7 @@ class TurnRequest:
         return Proposals(
             driver=message,
             replies=replies,
-            tools=self.tools,
+            tools=self._compared,
             parsers=self.parsers,
             question=self._for_members["question"],
             finishing=frozenset(self.outputs) if is_own_way else frozenset(),

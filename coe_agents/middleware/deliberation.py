@@ -93,7 +93,7 @@ class Proposals:
 
     Attributes:
         replies: The reply of each member, or what was raised instead, by name; of those that were asked.
-        tools: The tools that all were shown, as OpenAI's function schemas.
+        tools: The tools that all were shown, or their schemas.
         parsers: As in `coe_agents.actions.canonical_action`.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
@@ -102,7 +102,7 @@ class Proposals:
 
     driver: AIMessage
     replies: Mapping[str, AgentReply | Exception]
-    tools: Sequence[dict[str, Any]]
+    tools: Sequence[Any]
     question: str
     parsers: Mapping[str, Parser] = field(default_factory=dict)
     finishing: Collection[str] = field(default=())

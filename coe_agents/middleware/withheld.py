@@ -110,7 +110,7 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
         parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"')
         if paths := [path for path in contested.get("texts") or () if path.endswith(f".{argument}")]:
             rule = f'ActionMatch(compare={{"{for_log(paths[0], limit=2 * MAX_NAME)}": Text()}})'
-            parts[-1] += f" (a text, compared exactly; {rule} ignores case, white space and punctuation)"
+            parts[-1] += f" (a text, compared exactly; {rule} ignores case, white space and final full stops)"
     return " and ".join(parts)
 
 

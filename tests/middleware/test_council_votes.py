@@ -485,3 +485,42 @@ def test_a_text_that_is_cut_off_is_no_vote_to_call_nothing():
     assert blocked["council"]["failed_agents"] == dict.fromkeys(
         "ab", "its reply does not count: it was cut off by a limit"
     )
+
+
+CUT = ModelAgent("a", ScriptedDriver(script=[ended({"done_reason": "length"})]))
+UNREADABLE = Member("a", [call("nonsense", secret="Mallory")])
+
+
+@pytest.mark.parametrize(
+    ("failing", "why"),
+    [
+        (Member("a", ConnectionError("refused")), "ConnectionError: refused"),
+        (CUT, "it was cut off by a limit"),
+        (UNREADABLE, "it gave no valid proposal"),
+    ],
+    ids=["down", "cut", "unreadable"],
+)
+@pytest.mark.parametrize("options", [{}, {"adaptive": True}, {"mode": "choose"}, {"tools": None}])
+def test_a_council_that_fails_says_so_and_why_once(failing, why, options, caplog):
+    bank = Bank()
+    given = {"tools": GATED, "policy": None, "max_blocked": 2} | options
+    agents = [failing, Member("b", TimeoutError("too late"))]
+    state = council_agent(agents, bank, says(call(**TEN)), **given).invoke(PAY, THREAD)
+    second = "" if "adaptive" in options else "; b failed: TimeoutError: too late"  # its vote alone is no majority
+    told = f"no member gave a proposal: a failed: {why}{second}"
+    assert bank.transfers == []
+    assert replies(state)[0].text == (
+        f"transfer_money was not run: {told}. No model judged the call: it may be repeated."
+    )
+    assert state["messages"][-1].text == f"I will not answer this: {told}."
+    assert [record.message for record in caplog.records] == [f"the council is closed: {told}"] * 2  # in two turns
+    assert "Mallory" not in str(state["messages"])
+
+
+def test_one_member_that_fails_is_named_beside_the_votes(caplog):
+    runs, decision = ruled("af", max_blocked=1)
+    assert not runs
+    assert decision["reason"] == (
+        "1 of 2 members proposes the same; at least 2 must; member1 failed: RuntimeError: down"
+    )
+    assert caplog.records == []

@@ -57,7 +57,7 @@ def deciding(decision):
         (UNSURE, "the group is not confident: one of two agents says "),
         (AGAINST, 'the group is confident and does not approve: both agents say "reject"; confident enough: '),
         (DECLINING, "the group is not confident: both agents decline to answer "),
-        ([["It went well."]] * 2, "the group is confident and does not approve: most replies are no verdict, neither"),
+        ([["It went well."]] * 2, "the group is not confident: most replies are no verdict, neither"),
     ],
     ids=["unsure", "against", "declining", "no verdict"],
 )

@@ -138,7 +138,7 @@ def _response(
             if calls and ending != "whole":  # more calls may have followed
                 raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}")
         except InvalidReplyError as error:
-            return create_response(agent, "", error=f"InvalidReplyError: {error}", **place)
+            return create_response(agent, "", error=f"InvalidReplyError: {error}", end=ending, **place)
     if reply.refused:
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
         text, answer = reply.refused, None

@@ -1,9 +1,9 @@
 """Owns the council inside LangChain agents: a group proposes, or vouches, before what a model wants is done."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
-from typing import Annotated, Any, Literal, NotRequired, get_args
+from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 
 from langchain.agents.middleware.types import (
     AgentState,
@@ -28,8 +28,17 @@ from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.decision.data import view
 from coe_agents.errors import AgentError, is_control_flow
+from coe_agents.graph.people import drop_replies
 from coe_agents.middleware.council_request import Replies, ToolSchemas, TurnRequest
-from coe_agents.middleware.council_review import PendingProposal, apply_decisions, ask_person, mark_pending, take_back
+from coe_agents.middleware.council_review import (
+    PendingProposal,
+    apply_decisions,
+    ask_person,
+    give_up,
+    is_own,
+    mark_pending,
+    take_back,
+)
 from coe_agents.middleware.deliberation import (
     DRIVER,
     CouncilDecision,
@@ -41,9 +50,10 @@ from coe_agents.middleware.deliberation import (
 )
 from coe_agents.middleware.driver import AsyncHandler, Handler
 from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, is_same_call, refuse
-from coe_agents.middleware.marks import is_mark, make_mark
+from coe_agents.middleware.marks import is_mark, is_shared, make_mark
 from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
 from coe_agents.middleware.open_calls import close_calls
+from coe_agents.middleware.sealed import Sealed, TurnsChannel
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
@@ -75,18 +85,14 @@ class _Turn(TypedDict, total=False):
         outputs: The names of the tools by which a structured answer is given.
         n_blocked: How many proposals were blocked one after another.
         jump: Where the agent continues after a withheld proposal; None after one that goes on.
-        pending: The proposal on which a person is to decide; None without one.
+        pending: The proposal on which a person is to decide, a `PendingProposal`; None without one.
     """
 
     vouched: _Vouched | None
     outputs: list[str]
     n_blocked: int
     jump: Literal["model", "end"] | None
-    pending: PendingProposal | None
-
-
-def _merge(former: Mapping[str, _Turn] | None, new: Mapping[str, _Turn]) -> dict[str, _Turn]:
-    return {**(former or {}), **new}
+    pending: Sealed | None
 
 
 def _last(former: CouncilDecision | None, new: CouncilDecision | None) -> CouncilDecision | None:
@@ -100,7 +106,7 @@ class CouncilState(AgentState[Any]):
     """
 
     council: NotRequired[Annotated[CouncilDecision | None, OmitFromInput, _last]]
-    coe_council: NotRequired[Annotated[dict[str, _Turn], PrivateStateAttr, _merge]]
+    coe_council: NotRequired[Annotated[dict[str, _Turn], PrivateStateAttr, TurnsChannel]]
 
 
 class CouncilDecided(TypedDict):
@@ -250,6 +256,8 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members, and passes on the message that the council lets pass."""
+        if self._waits(request.state):
+            return ExtendedModelResponse(ModelResponse([]))
         asked = self._prepare(request, is_async=False)
         early = self._start(asked) if self._asks_at_once else []
         response = asked.ask_driver(handler)  # if it fails, what the members say is not waited for
@@ -263,6 +271,8 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members; see `wrap_model_call`."""
+        if self._waits(request.state):
+            return ExtendedModelResponse(ModelResponse([]))
         asked = self._prepare(request, is_async=True)
         tasks = self._create_tasks(asked) if self._asks_at_once else []
         try:
@@ -286,17 +296,34 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _after_model(self, state: CouncilState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         turn = self._turn(state)
-        if (pending := turn.get("pending")) is None:
+        if (pending := self._pending(state)) is None:
             return {"jump_to": turn["jump"]} if turn.get("jump") else None
-        reviewed = apply_decisions(pending, ask_person(pending, self.name))
+        if is_own(pending, self.name):
+            reviewed = apply_decisions(pending, ask_person(pending))
+        elif pending.get("is_asked_anew") and not is_shared():
+            reviewed = give_up(pending)
+        else:
+            # another task asks about it, in which no reply to a former request counts
+            anew = mark_pending({**pending, "is_asked_anew": True}, self.name)
+            drop_replies(anew["mark"])
+            return {_KEY: {self.name: {**turn, "pending": Sealed(anew)}}, "jump_to": "model"}
         if reviewed.calls:
             reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))  # of replies, one counts
             if (why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))) is not None:
                 reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
         vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, "person")
-        now = {**turn, "vouched": vouched, "pending": None}
+        now = {**turn, "vouched": vouched, "pending": None, "jump": None}
         return {**reviewed.update, _KEY: {self.name: now}, "council": reviewed.decision}
+
+    def _waits(self, state: Any) -> bool:
+        """Returns whether a proposal waits for a person, who is asked about it anew: no model is asked again."""
+        pending = self._pending(state)
+        return pending is not None and is_own(pending, self.name)
+
+    def _pending(self, state: Any) -> PendingProposal | None:
+        sealed = self._turn(state).get("pending")
+        return cast("PendingProposal", sealed.contents) if isinstance(sealed, Sealed) and sealed.contents else None
 
     @property
     def _asks_at_once(self) -> bool:
@@ -391,9 +418,12 @@ class CoECouncil(GuardsTools[CouncilState]):
                 tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
                 decision=decision,
                 action_key=new_action(self.name, driver.id),
+                is_asked_anew=False,
                 mark="",
             )
-            return self._returned(asked, ModelResponse([]), decision, pending=mark_pending(pending, self.name))
+            # if this is lost in a crash, the model is asked again: only a checkpoint holds what is sealed
+            marked = mark_pending(pending, self.name)
+            return self._returned(asked, ModelResponse([]), decision, pending=marked, jump="model")
         n_blocked = self._turn(asked.request.state).get("n_blocked", 0) + 1
         if not [*driver.tool_calls, *driver.invalid_tool_calls] or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([refusal(decision)])
@@ -423,10 +453,12 @@ class CoECouncil(GuardsTools[CouncilState]):
         if vouched is not None:
             calls = [call for call in vouched.tool_calls if call["name"] not in asked.outputs]
             may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, "group")
-        turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=pending)
+        sealed = None if pending is None else Sealed(pending)
+        turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=sealed)
         update: dict[str, Any] = {_KEY: {self.name: turn}}
         if decision is not None:
-            update["council"] = decision
+            # the values that were proposed are for the person who decides
+            update["council"] = decision if pending is None else {**decision, "contested": None}
             _emit(asked.request.runtime, decision)
         return ExtendedModelResponse(response, Command(update=update))
 

@@ -6,7 +6,6 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware.types import (
@@ -232,7 +231,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         proposed = ProposedCalls(state, self._gates)
         judged = self._judged(proposed)
         if judged and self._on_uncertain == "interrupt":
-            start = ReviewState(edits={}, verdicts={}, answers={})
+            start = ReviewState(edits={}, verdicts={}, answers={}, is_asked_anew=False, asks_again=True)
             decided = yield invoke(self._steps(proposed, runtime), start, get_config())
             proposed.replace(decided["edits"])
             return self._update(state, proposed, decided["verdicts"], [*decided["answers"].values()])
@@ -365,8 +364,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         steps.add_node("judge", steps_node(judge, name="judge"))
         steps.add_node("person", OneForm(ask))
         steps.add_node("judge_edits", steps_node(judge, name="judge_edits"))
-        for one, other in pairwise((START, "judge", "person", "judge_edits", END)):
+        for one, other in ((START, "judge"), ("judge", "person"), ("judge_edits", END)):
             steps.add_edge(one, other)
+        steps.add_conditional_edges("person", lambda state: "person" if state["asks_again"] else "judge_edits")
         return steps.compile()
 
     def _about_answer(self, state: VerdictState) -> Asks | None:

@@ -708,6 +708,7 @@ PRIVATE = (*CHANNELS, "coe_duplicates", "council")
 
 def tampered(value, forged):
     """A private channel, with what stands in it turned to the attacker's use."""
+    value = getattr(value, "contents", value)  # what waits for a person is sealed
     if isinstance(value, list):
         return [tampered(one, forged) for one in value]
     if not isinstance(value, dict):

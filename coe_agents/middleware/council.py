@@ -56,11 +56,13 @@ class _Vouched(TypedDict):
 
     Attributes:
         action_key: The key of the action that they are together; see `new_action`.
+        forms: In which each was compared, by id; a person's edit has none. See `tool_forms`.
         mark: By which this council knows that it wrote this; see `make_mark`.
     """
 
     action_key: str
     ids: list[str]
+    forms: dict[str, list[str]]
     decided_by: str
     mark: str
 
@@ -297,7 +299,10 @@ class CoECouncil(GuardsTools[CouncilState]):
             if (why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))) is not None:
                 reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
-        vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, "person")
+        proposed = [call for one in pending["messages"] if isinstance(one, AIMessage) for call in one.tool_calls]
+        unedited = {call["id"] or "" for call in reviewed.calls if call in proposed}
+        forms = {id_: of_call for id_, of_call in pending["forms"].items() if id_ in unedited}
+        vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, forms, "person")
         now = {**turn, "vouched": vouched, "pending": None}
         return {**reviewed.update, _KEY: {self.name: now}, "council": reviewed.decision}
 
@@ -380,6 +385,7 @@ class CoECouncil(GuardsTools[CouncilState]):
                 tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
                 decision=decision,
                 action_key=new_action(self.name, driver.id),
+                forms=asked.forms_of(call for call in driver.tool_calls if call["name"] not in asked.outputs),
                 mark="",
             )
             return self._returned(asked, ModelResponse([]), decision, pending=mark_pending(pending, self.name))
@@ -411,7 +417,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         may_run = None
         if vouched is not None:
             calls = [call for call in vouched.tool_calls if call["name"] not in asked.outputs]
-            may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, "group")
+            may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, asked.forms_of(calls), "group")
         turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=pending)
         update: dict[str, Any] = {_KEY: {self.name: turn}}
         if decision is not None:
@@ -424,13 +430,20 @@ class CoECouncil(GuardsTools[CouncilState]):
         return found
 
     def _vouch(
-        self, action: str, message_id: str | None, calls: Sequence[ToolCall], decided_by: str
+        self,
+        action: str,
+        message_id: str | None,
+        calls: Sequence[ToolCall],
+        forms: Mapping[str, list[str]],
+        decided_by: str,
     ) -> _Vouched | None:
         gated = [call for call in calls if self._gates(call["name"])]
         if not gated:
             return None
-        mark = make_mark("vouched", self.name, message_id, gated, [action, decided_by])
-        return _Vouched(action_key=action, ids=[call["id"] or "" for call in gated], decided_by=decided_by, mark=mark)
+        ids = [call["id"] or "" for call in gated]
+        of_gated = {id_: forms[id_] for id_ in ids if id_ in forms}
+        mark = make_mark("vouched", self.name, message_id, gated, [action, of_gated, decided_by])
+        return _Vouched(action_key=action, ids=ids, forms=of_gated, decided_by=decided_by, mark=mark)
 
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())
@@ -445,8 +458,9 @@ class CoECouncil(GuardsTools[CouncilState]):
             return refuse(call, messages)
         place, message = found
         calls = [one for one in message.tool_calls if one["id"] in vouched["ids"]]
-        key, decided_by = vouched["action_key"], vouched["decided_by"]
-        if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, [key, decided_by])):
+        key = vouched["action_key"]
+        decided = [key, vouched.get("forms"), vouched["decided_by"]]
+        if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, decided)):
             return refuse(call, messages)
         answered = {one.tool_call_id for one in messages[place + 1 :] if isinstance(one, ToolMessage)}
         if not answered.isdisjoint(vouched["ids"]):
@@ -455,10 +469,12 @@ class CoECouncil(GuardsTools[CouncilState]):
         own = next((one for one in calls if one["id"] == call["id"]), None)
         if own is None:  # it was added, and is no part of the action
             return refuse(call, messages)
-        if not (is_same_call(own, call) or (self._trust_edits and is_edited(call, request.state))):
+        is_unchanged = is_same_call(own, call)
+        if not (is_unchanged or (self._trust_edits and is_edited(call, request.state))):
             REGISTER.refuse(key)
             return refuse(call, messages)
-        return VouchedAction(key, frozenset(vouched["ids"]))
+        forms = vouched["forms"].get(call["id"] or "", ()) if is_unchanged else ()
+        return VouchedAction(key, frozenset(vouched["ids"]), forms)
 
 
 def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:

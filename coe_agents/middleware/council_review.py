@@ -33,6 +33,7 @@ class PendingProposal(TypedDict):
         outputs: The names of the tools by which a structured answer is given.
         tools: The schemas of the tools that it calls.
         action_key: The key of the action; see `new_action`.
+        forms: Those of its calls, by their ids; see `tool_forms`.
         mark: By which the council knows that it wrote this; see `make_mark`.
     """
 
@@ -42,6 +43,7 @@ class PendingProposal(TypedDict):
     tools: list[dict[str, Any]]
     decision: CouncilDecision
     action_key: str
+    forms: dict[str, list[str]]
     mark: str
 
 

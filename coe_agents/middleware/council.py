@@ -362,8 +362,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         asks_person = self._on_uncertain == "interrupt" and result.is_readable
         decision, message = result.decision, result.message
         waiting = driver if message is None and asks_person else message
-        calls = [] if waiting is None else waiting.tool_calls
-        n_calls = sum(self._gates(call["name"]) and call["name"] not in asked.outputs for call in calls)
+        n_calls = 0 if waiting is None else len(self._gated_calls(waiting, asked))
         if n_calls > asked.n_places:
             asks_person, message = False, None
             reason = (
@@ -385,7 +384,7 @@ class CoECouncil(GuardsTools[CouncilState]):
                 tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
                 decision=decision,
                 action_key=new_action(self.name, driver.id),
-                forms=asked.forms_of(call for call in driver.tool_calls if call["name"] not in asked.outputs),
+                forms=asked.forms_of(self._gated_calls(driver, asked)),
                 mark="",
             )
             return self._returned(asked, ModelResponse([]), decision, pending=mark_pending(pending, self.name))
@@ -416,7 +415,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             n_blocked = 0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
         may_run = None
         if vouched is not None:
-            calls = [call for call in vouched.tool_calls if call["name"] not in asked.outputs]
+            calls = self._gated_calls(vouched, asked)
             may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, asked.forms_of(calls), "group")
         turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=pending)
         update: dict[str, Any] = {_KEY: {self.name: turn}}
@@ -450,6 +449,9 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _gates(self, name: str) -> bool:
         return not self._gated or tool_key(name) in self._gated_keys
+
+    def _gated_calls(self, message: AIMessage, asked: TurnRequest) -> list[ToolCall]:
+        return [call for call in message.tool_calls if self._gates(call["name"]) and call["name"] not in asked.outputs]
 
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
         messages = request.state["messages"]

@@ -21,6 +21,7 @@ from pydantic.v1 import Field as FieldV1
 from pydantic.v1 import root_validator
 
 from coe_agents import CoECouncil, CoEMiddleware, SupportPolicy
+from coe_agents.middleware import parsing
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import THREAD, judged_by
 from tests.middleware.calls import DONE, PAY, replies, says
@@ -469,9 +470,10 @@ def test_a_tool_that_other_middleware_brings_gives_its_function_what_was_compare
 
 
 @pytest.mark.parametrize("decision", ["approve", "edit"])
-def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_the_agents_tool(decision):
+def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_the_agents_tool(decision, monkeypatch):
     edited = {"name": "pay", "args": {"to": "Bob"}}
-    for registered, shown, n_runs in ((Named, Named, 1), (Robbing, Named, decision == "edit")):
+    pairs = [(Named, Named, 1), (NumberedPay, NumberedPay, 1), (Robbing, Named, decision == "edit")]
+    for registered, shown, n_runs in pairs:
         paid = Paid(registered)
         council = CoECouncil(members(["No."], ["No."]), on_uncertain="interrupt")
         driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
@@ -479,7 +481,9 @@ def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_t
         agent = create_agent(driver, paid.tools, middleware=middleware, checkpointer=InMemorySaver())
         agent.invoke(PAY, THREAD)
         reply = {"type": "approve"} if decision == "approve" else {"type": "edit", "edited_action": edited}
+        monkeypatch.setattr(parsing, "_PROCESS", "another one")  # which knows no class of the former one
         agent.invoke(Command(resume={"decisions": [reply]}), THREAD)
+        monkeypatch.undo()
         assert len(paid.received) == n_runs
 
 

@@ -9,7 +9,8 @@ A call goes one way, whoever judges it:
 - `CoECouncil` (council) judges around the model: `council_request` asks, `deliberation` compares, `council_review` asks
   people; `withheld` and `open_calls` are what stands in place of a call.
 - Both are a `GuardsTools` (guard), which stands before each tool. `_admit` decides there: `_find_vouched` of the gate
-  finds the decision, `marks` tells who wrote it, and `REGISTER` (once) lets all calls of an action run once, or none.
+  finds the decision, `marks` tells who wrote it, `parsing` whether the tool reads the arguments as they were compared,
+  and `REGISTER` (once) lets all calls of an action run once, or none.
 """
 
 from typing import Any

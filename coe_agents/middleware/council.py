@@ -1,7 +1,7 @@
 """Owns the council inside LangChain agents: a group proposes, or vouches, before what a model wants is done."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 
@@ -68,11 +68,13 @@ class _Vouched(TypedDict):
 
     Attributes:
         action_key: The key of the action that they are together; see `new_action`.
+        forms: In which each was compared, by id; a person's edit has none. See `tool_forms`.
         mark: By which this council knows that it wrote this; see `make_mark`.
     """
 
     action_key: str
     ids: list[str]
+    forms: dict[str, list[str]]
     decided_by: str
     mark: str
 
@@ -312,7 +314,10 @@ class CoECouncil(GuardsTools[CouncilState]):
             if (why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))) is not None:
                 reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
-        vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, "person")
+        proposed = [call for one in pending["messages"] if isinstance(one, AIMessage) for call in one.tool_calls]
+        unedited = {call["id"] or "" for call in reviewed.calls if call in proposed}
+        forms = {id_: of_call for id_, of_call in pending["forms"].items() if id_ in unedited}
+        vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, forms, "person")
         now = {**turn, "vouched": vouched, "pending": None, "jump": None}
         return {**reviewed.update, _KEY: {self.name: now}, "council": reviewed.decision}
 
@@ -395,8 +400,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         asks_person = self._on_uncertain == "interrupt" and result.is_readable
         decision, message = result.decision, result.message
         waiting = driver if message is None and asks_person else message
-        calls = [] if waiting is None else waiting.tool_calls
-        n_calls = sum(self._gates(call["name"]) and call["name"] not in asked.outputs for call in calls)
+        n_calls = 0 if waiting is None else len(self._gated_calls(waiting, asked))
         if n_calls > asked.n_places:
             asks_person, message = False, None
             reason = (
@@ -419,6 +423,7 @@ class CoECouncil(GuardsTools[CouncilState]):
                 decision=decision,
                 action_key=new_action(self.name, driver.id),
                 is_asked_anew=False,
+                forms=asked.forms_of(self._gated_calls(driver, asked)),
                 mark="",
             )
             # if this is lost in a crash, the model is asked again: only a checkpoint holds what is sealed
@@ -451,8 +456,8 @@ class CoECouncil(GuardsTools[CouncilState]):
             n_blocked = 0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
         may_run = None
         if vouched is not None:
-            calls = [call for call in vouched.tool_calls if call["name"] not in asked.outputs]
-            may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, "group")
+            calls = self._gated_calls(vouched, asked)
+            may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, asked.forms_of(calls), "group")
         sealed = None if pending is None else Sealed(pending)
         turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=sealed)
         update: dict[str, Any] = {_KEY: {self.name: turn}}
@@ -467,16 +472,26 @@ class CoECouncil(GuardsTools[CouncilState]):
         return found
 
     def _vouch(
-        self, action: str, message_id: str | None, calls: Sequence[ToolCall], decided_by: str
+        self,
+        action: str,
+        message_id: str | None,
+        calls: Sequence[ToolCall],
+        forms: Mapping[str, list[str]],
+        decided_by: str,
     ) -> _Vouched | None:
         gated = [call for call in calls if self._gates(call["name"])]
         if not gated:
             return None
-        mark = make_mark("vouched", self.name, message_id, gated, [action, decided_by])
-        return _Vouched(action_key=action, ids=[call["id"] or "" for call in gated], decided_by=decided_by, mark=mark)
+        ids = [call["id"] or "" for call in gated]
+        of_gated = {id_: forms[id_] for id_ in ids if id_ in forms}
+        mark = make_mark("vouched", self.name, message_id, gated, [action, of_gated, decided_by])
+        return _Vouched(action_key=action, ids=ids, forms=of_gated, decided_by=decided_by, mark=mark)
 
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())
+
+    def _gated_calls(self, message: AIMessage, asked: TurnRequest) -> list[ToolCall]:
+        return [call for call in message.tool_calls if self._gates(call["name"]) and call["name"] not in asked.outputs]
 
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
         messages = request.state["messages"]
@@ -485,8 +500,9 @@ class CoECouncil(GuardsTools[CouncilState]):
             return refuse(call, messages)
         place, message = found
         calls = [one for one in message.tool_calls if one["id"] in vouched["ids"]]
-        key, decided_by = vouched["action_key"], vouched["decided_by"]
-        if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, [key, decided_by])):
+        key = vouched["action_key"]
+        decided = [key, vouched.get("forms"), vouched["decided_by"]]
+        if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, decided)):
             return refuse(call, messages)
         answered = {one.tool_call_id for one in messages[place + 1 :] if isinstance(one, ToolMessage)}
         if not answered.isdisjoint(vouched["ids"]):
@@ -495,10 +511,12 @@ class CoECouncil(GuardsTools[CouncilState]):
         own = next((one for one in calls if one["id"] == call["id"]), None)
         if own is None:  # it was added, and is no part of the action
             return refuse(call, messages)
-        if not (is_same_call(own, call) or (self._trust_edits and is_edited(call, request.state))):
+        is_unchanged = is_same_call(own, call)
+        if not (is_unchanged or (self._trust_edits and is_edited(call, request.state))):
             REGISTER.refuse(key)
             return refuse(call, messages)
-        return VouchedAction(key, frozenset(vouched["ids"]))
+        forms = vouched["forms"].get(call["id"] or "", ()) if is_unchanged else ()
+        return VouchedAction(key, frozenset(vouched["ids"]), forms)
 
 
 def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from operator import is_
 from typing import Any
@@ -12,19 +12,20 @@ from langchain.agents.middleware.types import ExtendedModelResponse, ModelReques
 from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler, BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_openai_messages
+from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage, convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.once import n_places
-from coe_agents.middleware.parsing import parsers_of
+from coe_agents.middleware.parsing import parsers_of, tool_forms
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.types import Agent, AgentReply, AgentRequest
 
@@ -88,6 +89,8 @@ class TurnRequest:
         named = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
         of_json = {name: tool for name, tool in named.items() if isinstance(tool.args_schema, dict)}
         self._compared = [of_json.get(schema["function"]["name"], schema) for schema in self.tools]
+        self._shown: dict[str, Any] = {tool_key(schema["function"]["name"]): schema for schema in self.tools}
+        self._shown |= {tool_key(name): tool for name, tool in named.items()}
         config = ensure_config()
         self.n_places = n_places(config, is_async=is_async)
         self.config: RunnableConfig = _hide_replies(disable_streaming(config))
@@ -163,6 +166,11 @@ class TurnRequest:
             finishing=frozenset(self.outputs) if is_own_way else frozenset(),
             gated=self._gated,
         )
+
+    def forms_of(self, calls: Iterable[ToolCall]) -> dict[str, list[str]]:
+        """Returns the forms in which calls are compared, by their ids; see `tool_forms`."""
+        shown = self._shown
+        return {call["id"] or "": [*tool_forms(shown[tool_key(call["name"])], call, self.parsers)] for call in calls}
 
     def respond(self, message: AIMessage) -> ModelResponse[Any] | None:
         """Returns the response with a member's message, as if the driver had given it; None if it cannot be read."""

@@ -36,6 +36,7 @@ class PendingProposal(TypedDict):
         outputs: The names of the tools by which a structured answer is given.
         tools: The schemas of the tools that it calls.
         action_key: The key of the action; see `new_action`.
+        forms: Those of its calls, by their ids; see `tool_forms`.
         is_asked_anew: Whether the person is asked about it again, since its mark was of another secret.
         mark: By which the council knows that it wrote this; see `make_mark`.
     """
@@ -46,6 +47,7 @@ class PendingProposal(TypedDict):
     tools: list[dict[str, Any]]
     decision: CouncilDecision
     action_key: str
+    forms: dict[str, list[str]]
     is_asked_anew: bool
     mark: str
 

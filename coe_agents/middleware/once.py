@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,10 +43,14 @@ _INTERRUPTED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class VouchedAction:
-    """The calls that were vouched for together, by their ids; `key` is from `new_action`."""
+    """The calls that were vouched for together, by their ids; `key` is from `new_action`.
+
+    `forms` are those in which the call that asks was compared; () if its arguments were not parsed for that.
+    """
 
     key: str
     ids: frozenset[str]
+    forms: Collection[str] = ()
 
 
 @dataclass(slots=True)

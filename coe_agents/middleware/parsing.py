@@ -1,15 +1,18 @@
 """Owns what a tool's function receives of a call: the parsed arguments as JSON values, without the injected ones."""
 
+import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
-from itertools import takewhile
+from itertools import count, takewhile
 from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from langchain_core.tools import BaseTool, InjectedToolArg
 from langchain_core.tools.base import get_all_basemodel_annotations
@@ -18,7 +21,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import create_model as create_model_v1
 
-from coe_agents.actions.canonical import MAX_DEPTH, Parser, copy_json, to_line, tool_key
+from coe_agents.actions.canonical import MAX_DEPTH, Parser, canonical_action, copy_json, to_line, tool_key
 from coe_agents.actions.rules import DECIMAL
 
 INJECTED = "coe_injected"
@@ -33,6 +36,10 @@ _UNPASSED = frozenset({"args", "kwargs"})
 _PARSING = ("invoke", "ainvoke", "run", "arun", "_parse_input", "_to_args_and_kwargs")
 """The methods of a tool that stand between a call and its function."""
 
+_PROCESS = uuid.uuid4().hex
+_NAMES = WeakKeyDictionary[type, str]()
+_NUMBERS = dict[str, "count[int]"]()
+
 
 def parsers_of(tools: Iterable[Any]) -> dict[str, Parser]:
     """Returns a parser of each tool whose arguments a pydantic model parses, by the tool's name with "_" for ".".
@@ -44,6 +51,32 @@ def parsers_of(tools: Iterable[Any]) -> dict[str, Parser]:
         for tool in tools
         if isinstance(tool, BaseTool) and isinstance(tool.args_schema, type)
     }
+
+
+def tool_forms(tool: Any, call: Mapping[str, Any], parsers: Mapping[str, Parser] | None = None) -> Iterator[str]:
+    """Yields the forms of a call by which it is known what a tool's function receives of it.
+
+    Two tools that have a form in common give their functions the same. The first form is the class that parses, in this
+    process. The second one holds in other processes and for other classes, too: it is the values, or the name of the
+    class where these have no faithful form.
+
+    Args:
+        tool: A LangChain tool, or the JSON schema of one.
+        call: The call, without arguments that the agent passes.
+        parsers: Those that may have read the call before, as `parsers_of` returns them.
+    """
+    key = tool_key(call["name"])
+    parser = (parsers or parsers_of([tool])).get(key)
+    try:
+        if not isinstance(parser, _ArgumentParser):
+            line = canonical_action([call], tools=[tool])
+        else:
+            yield f"{_PROCESS} {parser.class_name}"
+            is_faithful = parser.form_of(copy_json(call["args"])) is not None
+            line = canonical_action([call], parsers={key: parser}) if is_faithful else parser.class_name
+    except (TypeError, ValueError):  # the tool refuses the arguments
+        return
+    yield hashlib.sha256(line.encode()).hexdigest()
 
 
 def injected_arguments(tool: BaseTool) -> set[str]:
@@ -77,6 +110,14 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return dict(getattr(function, "__annotations__", {}))
 
 
+def _class_name(kind: type) -> str:
+    """Returns the name of a class, with its number among the classes of this name."""
+    if kind not in _NAMES:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        _NAMES.setdefault(kind, f"{name} {next(_NUMBERS.setdefault(name, count()))}")
+    return _NAMES[kind]
+
+
 class _NoFormError(Exception):
     """A value has no faithful form."""
 
@@ -98,6 +139,11 @@ class _ArgumentParser:
     def __call__(self, args: dict[str, Any]) -> dict[str, Any]:
         form = self.form_of(args)
         return {name: {"$json": value} for name, value in args.items()} if form is None else form
+
+    @property
+    def class_name(self) -> str:
+        """The classes that parse: the tool's, and its schema's."""
+        return f"{_class_name(type(self._tool))} {_class_name(self._own)}"
 
     def form_of(self, args: dict[str, Any]) -> dict[str, Any] | None:
         """Returns what the function receives, as JSON values; None if that has no faithful form.

@@ -11,6 +11,7 @@ from coe_agents.claims import Claims
 from coe_agents.cli.display.decision import show_decision
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision.refusal import refusal
+from coe_agents.errors import GroupUnavailableError
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 from tests.agents.requests.test_endings import ENDINGS
@@ -106,3 +107,18 @@ def test_what_models_say(kind, said):
     assert [(row["end"], row["error"] is None) for row in state["responses"]] == [
         ("whole" if kind == "error" else kind, kind != "error")
     ] * 2
+
+
+def test_an_agent_with_one_failed_reply_has_answered_and_one_without_another_has_not():
+    failed = AIMessage("", response_metadata={"finish_reason": "error"})
+    said = iter([failed, AIMessage("Suva"), AIMessage("Suva")])
+    agent = ModelAgent("a", ScriptedDriver(script=lambda _: next(said)), n_samples=3, max_concurrency=1)
+    decision = ask("Capital?", [agent, ScriptedAgent("b", ["Suva"] * 3)])
+    assert (decision.answer, decision.failed_agents, decision.agents["a"]["n_responses"]) == ("Suva", {}, 2)
+    n_asked = []
+    agent = ModelAgent("a", ScriptedDriver(script=lambda _: n_asked.append(1) or failed), n_samples=1)
+    decision = ask("Capital?", [agent, ScriptedAgent("b", ["Suva"]), ScriptedAgent("c", ["Suva"])])
+    assert "the model's provider says that the reply failed" in decision.failed_agents["a"]
+    assert len(n_asked) == 2  # it may have been an outage
+    with pytest.raises(GroupUnavailableError):
+        ask("Capital?", [ModelAgent(name, ScriptedDriver(script=[failed])) for name in "ab"])

@@ -19,7 +19,7 @@ from coe_agents.agents._requests.endings import IN_WORDS, Ending, judge_end, ref
 from coe_agents.checks import are_finite
 from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.errors import INVALID, InvalidReplyError
+from coe_agents.errors import FAILED_REPLY, INVALID, InvalidReplyError
 from coe_agents.files import parse_json
 from coe_agents.types import (
     AgentReply,
@@ -130,7 +130,7 @@ def _response(
     calls: list[dict[str, Any]] | None = None
     action: str | None = None
     if ending == "error":
-        return create_response(agent, "", error=f"InvalidReplyError: the reply is invalid: {IN_WORDS[ending]}", **place)
+        return create_response(agent, "", error=f"InvalidReplyError: {FAILED_REPLY}", **place)
     if "tools" in request and isinstance(generation, ChatGeneration):
         try:
             check = to_line if request.get("parses_calls") else partial(check_proposal, tools=request["tools"])

@@ -1,9 +1,10 @@
 """The state machine of a gated agent, with an oracle of its own of what may run.
 
-The rules are what drivers, members, people, clients of a server, writers of a store and other middleware do, and what
-befalls a process. After each of them one invariant holds: every effect was vouched for, whole, once, with what its
-function received, by at least the votes that were asked for. See `machine_models` for what the models say,
-`machine_tools` for what the tools receive, `machine_world` for the agent and the oracle.
+The rules are what drivers, members, people, clients of a server, writers of a store and other
+middleware do, and what befalls a process. After each of them one invariant holds: every effect was
+vouched for, whole, once, with what its function received, by at least the votes that were asked
+for. See `machine_models` for what the models say, `machine_tools` for what the tools receive,
+`machine_world` for the agent and the oracle.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ MOST = N_CALLS + 1  # one of them may be made twice
 
 
 def _drawn(strategy_of):
-    """What a machine draws from; a planted fault has one of its own, in which it is found sooner."""
+    """What a machine draws from; that of a planted fault draws from less."""
     return st.runner().flatmap(strategy_of)
 
 
@@ -80,13 +81,17 @@ def _ends(machine):
     return st.just((UNSAID,) * N_MEMBERS) | st.tuples(*[one] * N_MEMBERS)
 
 
+def _end(machine):
+    return st.just(UNSAID) | st.sampled_from(WHOLE) | st.sampled_from(machine.driver_endings)
+
+
 VOTES = _drawn(_votes)
 TURNS = st.builds(
     Turn,
     calls=_drawn(_calls),
     votes=VOTES,
     ends=_drawn(_ends),
-    end=st.just(UNSAID) | st.sampled_from(WHOLE) | _drawn(lambda machine: st.sampled_from(machine.driver_endings)),
+    end=_drawn(_end),
     falls_back=st.booleans(),
     is_double=st.sampled_from([False, False, True]),
 )
@@ -101,10 +106,11 @@ used = _drawn(lambda machine: st.sampled_from(sorted(machine.used)))
 times = st.sampled_from([1, 1, 2, 3])
 N_BACK = 13
 back = st.integers(0, N_BACK - 1)
+MEDDLING = st.none() | st.none() | _drawn(lambda machine: st.sampled_from(machine.meddling))
 PROPOSAL = {
     "thread": thread,
     "turn": TURNS,
-    "meddling": st.none() | st.none() | _drawn(lambda machine: st.sampled_from(machine.meddling)),
+    "meddling": MEDDLING,
     "failing": st.sampled_from([0, 0, 0, 1]),
     "stop": st.sampled_from([False, False, True]),
     "sync": sync,
@@ -188,22 +194,23 @@ class GateMachine(RuleBasedStateMachine):
         [outcome] = world.run({"messages": [HumanMessage("Pay.")]}, at(thread), sync=sync, **asked, **stops)
         if is_plain and not stop and not world.asks and thread in self.untouched:
             assert isinstance(outcome, dict), outcome
-            if world.is_council or world.kind == "gate block":  # nobody is asked about what is let pass
-                for place, family, group in world.let_pass():
-                    if place == thread and family.split(".")[0] == f"r{world.n_refs}" and world.is_clear(turn):
-                        self.must_have_run(thread, group)
-            if world.kind == "gate interrupt":
-                self.must_ask(thread, f"r{world.n_refs}.", outcome)
+            self.must_go_on(thread, turn, outcome)
 
-    def must_ask(self, thread, refs, outcome):
-        """A person must be asked about each call that the group has not decided on."""
-        asked = [
-            request["args"]["ref"]
-            for one in outcome.get("__interrupt__", ())
-            for request in one.value["action_requests"]
-        ]
-        for place, ref in self.world.judged:
-            if place == thread and ref.startswith(refs) and self.world.must_ask(ref):
+    def must_go_on(self, thread, turn, outcome):
+        """What was let pass at the last turn must have run, and a person be asked what is undecided."""
+        world = self.world
+        turn_ref = f"r{world.n_refs}"
+        asks_about_all = world.kind == "gate interrupt"
+        for place, family, group in world.let_pass():
+            is_of_turn = place == thread and family.split(".")[0] == turn_ref
+            if is_of_turn and world.is_clear(turn) and not asks_about_all:
+                self.must_have_run(thread, group)
+        interrupts = outcome.get("__interrupt__", ())
+        requests = [request for one in interrupts for request in one.value["action_requests"]]
+        asked = [request["args"]["ref"] for request in requests]
+        for place, ref in world.judged:
+            is_of_turn = place == thread and ref.split(".")[0] == turn_ref
+            if asks_about_all and is_of_turn and world.must_ask(ref):
                 assert ref in asked, f"nobody was asked about it: {ref}"
 
     @rule(thread=thread, votes=VOTES, sync=sync)
@@ -216,11 +223,11 @@ class GateMachine(RuleBasedStateMachine):
             again = withheld[-1]._replace(votes=votes) if world.is_council else withheld[-1]
             world.run({"messages": [HumanMessage("Pay.")]}, at(thread), plan=[again], sync=sync)
 
-    @rule(thread=used, n=times, sync=sync, failing=st.sampled_from([0, 0, 1]))
-    def go_on(self, thread, n, sync, failing):
+    @rule(thread=used, n=times, sync=sync, failing=st.sampled_from([0, 0, 1]), meddling=MEDDLING)
+    def go_on(self, *, thread, n, sync, failing, meddling):
         """Runs of a thread are resumed, one or several at the same time; a tool may fail."""
         self.untouched.discard(thread)
-        self.world.run(None, at(thread), n=n, sync=sync, failing=failing)
+        self.world.run(None, at(thread), n=n, sync=sync, failing=failing, meddling=meddling)
 
     def reply(self, thread, config, decisions):
         """What a person replies to what is asked at a checkpoint; None if nothing is."""
@@ -247,15 +254,21 @@ class GateMachine(RuleBasedStateMachine):
         return Command(resume={"decisions": replies})
 
     @precondition(lambda self: self.world.can_ask)
-    @rule(thread=used, decisions=DECISIONS | st.integers(0, len(MALFORMED) - 1), n=times, sync=sync)
-    def resume(self, thread, decisions, n, sync):
+    @rule(
+        thread=used,
+        decisions=DECISIONS | st.integers(0, len(MALFORMED) - 1),
+        n=times,
+        sync=sync,
+        meddling=MEDDLING,
+    )
+    def resume(self, *, thread, decisions, n, sync, meddling):
         """A person approves, rejects or edits, or replies nonsense, once or several times at the same time."""
         world = self.world
         reply = self.reply(thread, at(thread), decisions)
-        if reply is None:  # nothing is asked
+        if reply is None or meddling is not None:  # nothing is asked, or what is let pass may not run
             self.untouched.discard(thread)
         is_plain = thread in self.untouched and n == 1 and not self.is_limited and decisions == APPROVED
-        world.run(reply, at(thread), n=n, sync=sync, patient=is_plain)
+        world.run(reply, at(thread), n=n, sync=sync, patient=is_plain, meddling=meddling)
         if is_plain and not world.asks and world.is_council:
             for (place, _), groups in world.approved.items():
                 if place == thread and len(groups) == 1:
@@ -265,8 +278,8 @@ class GateMachine(RuleBasedStateMachine):
     def replay(self, *, thread, back, at_tools, decisions, n, sync):
         """Runs continue from an older checkpoint, with a reply where it asks."""
         self.untouched.discard(thread)
-        history = self.history(thread, N_BACK, holds=lambda snapshot: "tools" in snapshot.next or not at_tools)
-        if history:
+        holds = _is_at_tools if at_tools else lambda snapshot: True
+        if history := self.history(thread, N_BACK, holds=holds):
             config = history[back % len(history)].config
             self.world.run(self.reply(thread, config, decisions), config, n=n, sync=sync)
 
@@ -310,7 +323,10 @@ class GateMachine(RuleBasedStateMachine):
         if not self.history(thread, 1, holds=lambda snapshot: _has(snapshot, forged.id)):
             world.make_room(thread, [one["args"]["ref"] for one in calls])
         written = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *before, forged] if rewrite else [forged]}
-        kept, channel = {key: values[key] for key in values if key in PRIVATE}, CHANNELS[not world.is_council]
+        kept, channel = (
+            {key: values[key] for key in values if key in PRIVATE},
+            CHANNELS[not world.is_council],
+        )
         written |= {
             "copied": kept,
             "tampered": tampered(kept, forged),
@@ -329,7 +345,10 @@ class GateMachine(RuleBasedStateMachine):
         sends = [Send("tools", [one]) for one in calls]
         with_state = [{"__type": "tool_call_with_context", "tool_call": one, "state": seen} for one in calls]
         targets = {"tools": "tools", "send": sends, "send half": sends[:1], "model": "model"}
-        targets |= {"send state": [Send("tools", one) for one in with_state], "after": nodes[back % len(nodes)]}
+        targets |= {
+            "send state": [Send("tools", one) for one in with_state],
+            "after": nodes[back % len(nodes)],
+        }
         command = {"goto": targets[to]} if to in targets else {}
         if replying and (reply := self.reply(thread, at(thread), replying)):
             command["resume"] = reply.resume
@@ -351,12 +370,16 @@ class GateMachine(RuleBasedStateMachine):
         """Somebody edits what the store holds of the calls that were started, and another process goes on."""
         self.untouched.clear()
         numbers = range(self.world.n_refs + 1)
-        edit_started(self.world.store, edit, [f"c{number}.{place}" for number in numbers for place in range(MOST)])
+        edit_started(
+            self.world.store,
+            edit,
+            [f"c{number}.{place}" for number in numbers for place in range(MOST)],
+        )
         self.restart(new_secret=False)
 
 
 def edit_started(store, edit, ids):
-    """Edits each record of what was started. That one was deleted cannot be seen: the gates do not claim to."""
+    """Edits each record of what was started; that one was deleted, no gate can see."""
     records = store.search((), limit=1000)
     values = [one.value for one in records]
     for record, other in zip(records, [*values[1:], *values[:1]], strict=True):
@@ -367,6 +390,10 @@ def edit_started(store, edit, ids):
             "another's": other,
         }[edit]
         store.put(record.namespace, record.key, value)
+
+
+def _is_at_tools(snapshot):
+    return "tools" in snapshot.next
 
 
 def _has(snapshot, message_id):
@@ -394,7 +421,10 @@ def tampered(value, forged):
     if "outcome" in value:
         value["outcome"] = "approved"
     if "ids" in value:
-        value |= {"ids": [call["id"] for call in forged.tool_calls], "action_key": secrets.token_hex(4)}
+        value |= {
+            "ids": [call["id"] for call in forged.tool_calls],
+            "action_key": secrets.token_hex(4),
+        }
     if "mark" in value and "messages" in value:
         value["messages"] = [forged]
     return value
@@ -403,7 +433,18 @@ def tampered(value, forged):
 def invented(forged):
     """The verdicts, and the turn, as they would be if the gate had let the forged message pass."""
     ids, mark = [call["id"] for call in forged.tool_calls], "0" * 64
-    turn = {"vouched": {"action_key": secrets.token_hex(4), "ids": ids, "decided_by": "person", "mark": mark}}
-    approved = {**create_unmeasured("approved", "yes"), "action_key": secrets.token_hex(4), "mark": mark}
+    turn = {
+        "vouched": {
+            "action_key": secrets.token_hex(4),
+            "ids": ids,
+            "decided_by": "person",
+            "mark": mark,
+        }
+    }
+    approved = {
+        **create_unmeasured("approved", "yes"),
+        "action_key": secrets.token_hex(4),
+        "mark": mark,
+    }
     verdicts = {fingerprint(call, forged.id): {"CoEMiddleware": approved} for call in forged.tool_calls}
     return dict(zip(CHANNELS, ({"CoECouncil": turn}, verdicts), strict=True))

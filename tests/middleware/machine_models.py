@@ -1,4 +1,4 @@
-"""What the models of the gate's state machine say: the driver, the members of a council, and the judges of a gate."""
+"""What the models of the gate's state machine say: driver, members of a council, judges of a gate."""
 
 import json
 import re
@@ -30,18 +30,44 @@ BEHAVIOURS = ("agree", "agree", "agree", *CHANGES, "alike", "once", "text", "hal
 UNSAID = ""
 WHOLE = (
     UNSAID,  # as of a local model
-    *("finish_reason=stop", "finish_reason=tool_calls", "finish_reason=STOP", "finish_reason=COMPLETE"),
-    *("stop_reason=end_turn", "stop_reason=tool_use", "stopReason=tool_use", "done_reason=stop", "status=completed"),
+    *(
+        "finish_reason=stop",
+        "finish_reason=tool_calls",
+        "finish_reason=STOP",
+        "finish_reason=COMPLETE",
+    ),
+    *(
+        "stop_reason=end_turn",
+        "stop_reason=tool_use",
+        "stopReason=tool_use",
+        "done_reason=stop",
+        "status=completed",
+    ),
 )
 CUT = (
-    *("finish_reason=length", "finish_reason=MAX_TOKENS", "finish_reason=model_length", "stop_reason=max_tokens"),
+    *(
+        "finish_reason=length",
+        "finish_reason=MAX_TOKENS",
+        "finish_reason=model_length",
+        "stop_reason=max_tokens",
+    ),
     *("stopReason=max_tokens", "done_reason=length", "status=incomplete"),
 )
 FILTERED = (
-    *("finish_reason=content_filter", "finish_reason=SAFETY", "finish_reason=RECITATION", "stop_reason=refusal"),
+    *(
+        "finish_reason=content_filter",
+        "finish_reason=SAFETY",
+        "finish_reason=RECITATION",
+        "stop_reason=refusal",
+    ),
     "stopReason=guardrail_intervened",
 )
-UNKNOWN = ("finish_reason=error", "finish_reason=never heard of", "stop_reason=pause_turn", "status=failed")
+UNKNOWN = (
+    "finish_reason=error",
+    "finish_reason=never heard of",
+    "stop_reason=pause_turn",
+    "status=failed",
+)
 ENDINGS = (*WHOLE, *CUT, *FILTERED, *UNKNOWN)
 _KINDS = {"whole": WHOLE, "cut": CUT, "filtered": FILTERED, "unknown": UNKNOWN}
 
@@ -77,7 +103,10 @@ class Turn(NamedTuple):
         if behaviour in ("text", "copy") or not self.calls:  # a copy finds no call like this in what it is shown
             return ()
         if behaviour == "half":
-            return self.calls[1:] or (self.calls[0], _changed(self.calls[0], to="Cy", recipient="Cy"))
+            return self.calls[1:] or (
+                self.calls[0],
+                _changed(self.calls[0], to="Cy", recipient="Cy"),
+            )
         if behaviour == "once":
             return tuple({one["args"]["ref"]: one for one in self.calls}.values())
         if behaviour == "alike":
@@ -93,7 +122,10 @@ class Turn(NamedTuple):
 
 def _changed(call, **args):
     """A call with other arguments, of those that it has."""
-    return {**call, "args": {**call["args"], **{name: args[name] for name in args if name in call["args"]}}}
+    return {
+        **call,
+        "args": {**call["args"], **{name: args[name] for name in args if name in call["args"]}},
+    }
 
 
 SAYS_DONE = Turn((), ("agree",) * N_MEMBERS)
@@ -141,7 +173,7 @@ def create_driver(world, *, name="driver", is_fallback=False):
 
 
 class Member:
-    """A member of a council, which proposes what the turn says: an agent, or a model of the same name."""
+    """A member of a council, which proposes what the turn says: an agent, or a chat model."""
 
     weight = 1.0
 
@@ -176,16 +208,19 @@ class Member:
         return reply(self.text(), TURN.get().ends[self.place], model_name=self.name, calls=calls)
 
     def respond(self, request):
-        shown = [
-            one["tool_calls"] for one in request["messages"] if one["role"] == "assistant" and one.get("tool_calls")
-        ]
+        messages = [one for one in request["messages"] if one["role"] == "assistant"]
+        shown = [one["tool_calls"] for one in messages if one.get("tool_calls")]
         functions = [one["function"] for one in shown[-1]] if shown else []
-        calls = self.calls([{"name": one["name"], "args": json.loads(one["arguments"])} for one in functions])
+        copied = [{"name": one["name"], "args": json.loads(one["arguments"])} for one in functions]
+        calls = self.calls(copied)
         answer, end = canonical_action(calls), kind_of(TURN.get().ends[self.place])
         return create_response(self.name, self.text(), answer=answer, calls=calls, end=end)
 
     def sample(self, request, config=None):
-        return {"responses": [self.respond(request)], "usage": {"input_tokens": 5, "output_tokens": 1}}
+        return {
+            "responses": [self.respond(request)],
+            "usage": {"input_tokens": 5, "output_tokens": 1},
+        }
 
     async def asample(self, request, config=None):
         return self.sample(request, config)

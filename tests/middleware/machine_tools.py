@@ -1,6 +1,6 @@
 """The tools of the gate's state machine, and what each of their functions receives of a call.
 
-`Key.of` works that out by hand: it is what the oracle compares, whatever the gate makes of a schema.
+`Key.of` works that out by hand: the oracle compares it, whatever the gate makes of a schema.
 """
 
 import uuid
@@ -26,7 +26,8 @@ class Key(NamedTuple):
     @staticmethod
     def of(call):
         args = call["args"]
-        to = args.get("to") or args.get("recipient") or args.get("letter", {}).get("recipient") or ""
+        letter = args.get("letter", args)
+        to = args.get("to") or letter.get("recipient") or ""
         more = str(args.get("unit", args.get("how", "")))
         return Key(call["name"], to, float(args.get("amount", 0)), args["ref"], more)
 
@@ -88,7 +89,7 @@ class Post(BaseModel):
 
 
 class Book(BaseModel):
-    """Each call has a ticket of its own, which nobody proposes; such a tool is to run nevertheless."""
+    """Each call has a ticket of its own, which nobody proposes; such a tool is to run, too."""
 
     to: str
     amount: float
@@ -144,7 +145,7 @@ def create_tools(act):
 
 
 def in_disguise(tool, schema):
-    """Returns another tool in the place of one: of its name and function, with a schema of its own."""
+    """Returns a tool of the same name and function that parses by another schema."""
     return _tool(tool.func, schema)
 
 

@@ -17,7 +17,16 @@ from coe_agents.actions import ActionMatch, match, proposals
 from coe_agents.actions.canonical import write_action
 from coe_agents.actions.match import read_action
 from coe_agents.agents._requests import endings
-from coe_agents.middleware import council, council_request, council_review, deliberation, gate, guard, once, verdict
+from coe_agents.middleware import (
+    council,
+    council_request,
+    council_review,
+    deliberation,
+    gate,
+    guard,
+    once,
+    verdict,
+)
 from coe_agents.middleware.deliberation import Deliberation
 from coe_agents.middleware.driver import Driver
 from coe_agents.middleware.guard import GuardsTools
@@ -51,7 +60,13 @@ def test_every_effect_was_vouched_for_in_many_runs(kind):
 
 
 def test_what_is_drawn_does_not_depend_on_what_runs(capsys, monkeypatch):
-    few = settings(max_examples=2, stateful_step_count=15, verbosity=Verbosity.debug, derandomize=True, database=None)
+    few = settings(
+        max_examples=2,
+        stateful_step_count=15,
+        verbosity=Verbosity.debug,
+        derandomize=True,
+        database=None,
+    )
 
     def steps():
         run_state_machine_as_test(machine("council interrupt verify"), settings=few)
@@ -134,12 +149,24 @@ def among(*behaviours, names=("pay",), meddling=("twice",), endings=WHOLE, drive
         "endings": endings,
         "driver_endings": driver_endings,
         "meddling": meddling,
-        "options": {"other": None, "asks": False, "as_models": False, "falls_back": False, **options},
+        "options": {
+            "other": None,
+            "asks": False,
+            "as_models": False,
+            "falls_back": False,
+            **options,
+        },
     }
 
 
 SPEAKING = {"as_models": True, "falls_back": True}
-RULE, START, READ, WRITE, READ_VERDICT = Deliberation.rule, once.Register.start, read_action, write_action, read_verdict
+RULE, START, READ, WRITE, READ_VERDICT = (
+    Deliberation.rule,
+    once.Register.start,
+    read_action,
+    write_action,
+    read_verdict,
+)
 FIELDS = _ArgumentParser._fields
 COUNCIL, GATE = "council block verify", "gate block"
 FAULTS = {
@@ -160,7 +187,11 @@ FAULTS = {
         [(match, "read_action", without_schemas)],
     ),
     "loose equality": (COUNCIL, among("alike", clusterer=ActionMatch(text="loose")), []),
-    "a forged mark": (COUNCIL, {}, [(one, "is_mark", always_true) for one in (council, council_review)]),
+    "a forged mark": (
+        COUNCIL,
+        {},
+        [(one, "is_mark", always_true) for one in (council, council_review)],
+    ),
     "a forged verdict": (GATE, {}, [(verdict, "is_mark", always_true)]),
     "an edited store": (GATE, among(stored=True), [(once, "is_mark", always_true)]),
     "another tool is shown": (
@@ -168,22 +199,50 @@ FAULTS = {
         among("moved", meddling=("show another tool",), inner=False),
         [(guard, "_reads_alike", always_true)],
     ),
-    "another tool runs": (COUNCIL, among(meddling=("run another tool",)), [(guard, "_reads_alike", always_true)]),
-    "failing members": (COUNCIL, among("agree", "fail"), [(Deliberation, "rule", votes_of_those_who_answered)]),
+    "another tool runs": (
+        GATE,
+        among(meddling=("run another tool",)),
+        [(guard, "_reads_alike", always_true)],
+    ),
+    "failing members": (
+        COUNCIL,
+        among("agree", "fail"),
+        [(Deliberation, "rule", votes_of_those_who_answered)],
+    ),
     "members who are cut off": (COUNCIL, among(endings=CUT), [(deliberation, "end_of", whole)]),
-    "a driver who is cut off": (COUNCIL, among(driver_endings=CUT), [(deliberation, "judge_end", whole)]),
+    "a driver who is cut off": (
+        COUNCIL,
+        among(driver_endings=CUT),
+        [(deliberation, "judge_end", whole)],
+    ),
     "judges in words that nobody knows": (
         GATE,
         among(endings=UNKNOWN, as_models=True),
         [(endings, "_ending_of", whole)],
     ),
-    "a driver who votes": (COUNCIL, among("agree", "other", **SPEAKING), [(Driver, "is_of", never)]),
+    "a driver who votes": (
+        COUNCIL,
+        among("agree", "other", **SPEAKING),
+        [(Driver, "is_of", never)],
+    ),
     "a driver who judges": (GATE, among("agree", "fail", **SPEAKING), [(Driver, "is_of", never)]),
-    "members who are shown": (COUNCIL, among("copy"), [(council_request, "without_withheld", list)]),
-    "judges who say nothing": ("gate interrupt", among("copy"), [(gate, "read_verdict", confident)]),
+    "members who are shown": (
+        COUNCIL,
+        among("copy"),
+        [(council_request, "without_withheld", list)],
+    ),
+    "judges who say nothing": (
+        "gate interrupt",
+        among("copy"),
+        [(gate, "read_verdict", confident)],
+    ),
     "no names of tools": (GATE, among(narrow=False), [(GuardsTools, "_gates", nothing_if_none)]),
     "twice": (GATE, among(), [(once.Register, "start", always)]),
-    "half": (COUNCIL, among(meddling=("answer", "identify", "drop")), [(once.Register, "start", alone)]),
+    "half": (
+        COUNCIL,
+        among(meddling=("answer", "identify", "drop")),
+        [(once.Register, "start", alone)],
+    ),
 }
 
 
@@ -192,7 +251,8 @@ QUICK = ("failing members", "twice")
 
 
 @pytest.mark.parametrize(
-    "fault", [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in FAULTS]
+    "fault",
+    [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in FAULTS],
 )
 def test_the_machine_finds_a_planted_fault(fault):
     kind, attributes, patches = FAULTS[fault]

@@ -159,7 +159,7 @@ benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
 
-size: ## Count lines of Python, public names and arrows between packages; BEFORE=REVISION compares with an older one
+size: ## Count code tokens, their density, public names and arrows between packages; BEFORE=REVISION compares with an older one
 	$(PYTHON) -m tools.size $(BEFORE)
 
 models: $(READY) ## Train tinyworld's models anew (about 45 minutes on two cores)

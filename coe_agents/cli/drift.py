@@ -49,7 +49,6 @@ def drift(
     from coe_agents.evaluation import check_drift
     from coe_agents.evaluation.scoring.correctness import CRITERIA
     from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.learned_gates import LearnedGate
 
     if follow is not None:
         if samples:
@@ -67,7 +66,7 @@ def drift(
     rows, n_silent = judge_saved(
         samples,
         setting,
-        every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
+        every_cluster=calibrated.calibration.chooses_answer,
         proposer=calibrated.calibration.proposer,
         weights=calibrated.calibration.weights,
         score=calibrated.calibration.score,
@@ -96,7 +95,7 @@ def drift(
             (is_same, own),
             (found.n_ties, f"questions with a tied lead, which are never answered: {found.n_ties}"),
             (n_silent, f"questions without a response to judge: {n_silent}"),
-            (found.n_unmeasurable, f"{lacking} an agent that the learned gate needs"),
+            (found.n_unmeasurable, f"{lacking} an agent that the learned support needs"),
         ):
             if count:
                 print_lines(text)

@@ -24,8 +24,15 @@ from coe_agents.checks import is_finite, is_number, require
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.policy.figures import support_figures
 from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.score_names import BEST_SINGLE_MODEL, GROUP_SCORES
+from coe_agents.policy.score_names import GROUP_SCORES, SCORES_OF_SETS
 from coe_agents.policy.statistics import Statistics, statistics_of
+from coe_agents.policy.weighted_vote import (
+    CONFIDENCE_VOTE_SHARE,
+    VOTE_SHARE,
+    fill_confidences,
+    weighted_votes,
+)
+from coe_agents.policy.weighting import stated_confidences, token_confidences
 
 Estimator = Callable[[Statistics], float | None]
 
@@ -89,6 +96,27 @@ def verbal_confidence(statistics: Statistics) -> float | None:
     return 1.0 - fmean(means) if means else None
 
 
+def confidence_vote_share(statistics: Statistics) -> float:
+    """1 - the vote share by the agents' confidences, in [0, 1]; higher = less sure.
+
+    The score of `coe_agents.policy.weighted_vote` with the weights of the statistics. Without any confidence it is that
+    of "vote_share".
+    """
+    stated = {
+        name: fmean(known)
+        for name, values in stated_confidences(statistics.responses).items()
+        if len(known := [value for value in values if value is not None]) == len(values)
+    }
+    token = token_confidences(statistics.responses)
+    if not stated and not token:  # mostly
+        return statistics.figures[VOTE_SHARE] or 0.0
+    names = statistics.names
+    weights = np.array([statistics.weights.get(name, 1.0) for name in names])
+    confidences = fill_confidences(list(map(stated.get, names)), list(map(token.get, names)))
+    votes = (weights * confidences) @ statistics.distributions / weights.sum()
+    return float(1.0 - votes.max())
+
+
 def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
     given = [sample.get(field) for sample in statistics.responses]
     if given.count(None) == len(given):
@@ -111,7 +139,7 @@ def _figure(name: str, statistics: Statistics) -> float | None:
     return statistics.figures[name]  # computed for many questions at once
 
 
-_OF_RESPONSES = (regular_entropy, length_normalised_entropy, p_false, verbal_confidence)
+_OF_RESPONSES = (confidence_vote_share, regular_entropy, length_normalised_entropy, p_false, verbal_confidence)
 _OF_PROPOSALS = (support, own_entropy)
 ESTIMATORS: Mapping[str, Estimator] = {name: partial(_figure, name) for name in GROUP_SCORES} | {
     estimator.__name__: estimator for estimator in _OF_RESPONSES
@@ -124,7 +152,7 @@ PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {estimator.__name__: estimator fo
 
 RUN_TIME_SCORES = tuple(name for name in ESTIMATORS if name != p_false.__name__)
 """The built-in scores that can be computed of one new question; P(False) needs a further request to each agent."""
-DEFAULT_SCORE = "vote_share"
+DEFAULT_SCORE = VOTE_SHARE
 """What `calibrate` compares with a threshold: it ranks best on saved responses, see `benchmarks/defaults.py`."""
 
 
@@ -148,6 +176,8 @@ def score_of(measurement: Measurement, name: str) -> float | None:
     parts = {"coe": measurement.coe, "aleatoric": measurement.aleatoric, "epistemic": measurement.epistemic}
     if name in parts:
         return parts[name]
+    if name == CONFIDENCE_VOTE_SHARE:
+        return float(1.0 - weighted_votes(measurement, None, score=name).max())
     if name in (of_support := support_figures(np.array(measurement.support))):
         return float(of_support[name])
     if name in measurement.scores:
@@ -173,7 +203,7 @@ def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     """
     if name in RUN_TIME_SCORES:
         return ESTIMATORS[name]
-    is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, BEST_SINGLE_MODEL)
+    is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, *SCORES_OF_SETS)
     entry = None if is_taken else find_extension("estimator", name)
     if entry is None:
         advice = did_you_mean(name, RUN_TIME_SCORES) or 'Name one, or an estimator as "package.module:name"'
@@ -211,7 +241,7 @@ def find_estimators(
     found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
     loaded = [(entry.name, load_estimator(entry)) for entry in installed]
     for name, estimator in (*loaded, *further.items()):
-        if name in found or name == BEST_SINGLE_MODEL:
+        if name in found or name in SCORES_OF_SETS:
             raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
         advice = "Write one that takes `Statistics` and returns a float or None"
         require(callable(estimator), f'estimator "{name}" must be a callable', estimator, advice)

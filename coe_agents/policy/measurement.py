@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import methodcaller, mul
+from operator import mul
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,6 @@ from coe_agents.actions import contested
 from coe_agents.actions.canonical import to_line
 from coe_agents.actions.contested import argument_support
 from coe_agents.actions.structured import ANSWER
-from coe_agents.checks import is_number
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.weighting import (
@@ -22,6 +21,7 @@ from coe_agents.policy.weighting import (
     most_probable,
     places_of,
     shares,
+    stated_confidences,
     token_confidences,
     weighed_agents,
 )
@@ -37,7 +37,6 @@ from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
-_confidence_of = methodcaller("get", "confidence")
 
 
 class Sampled(NamedTuple):
@@ -60,6 +59,7 @@ class AgentMeasurement:
         confidence: The mean of the confidences that it stated, in [0, 1]; None where it stated none.
         token_confidence: The mean of exp(logprob / n_tokens) over its responses, in [0, 1]; None where one is not
             known.
+        states_all: Whether `confidence` is of all its responses.
     """
 
     n_responses: int
@@ -68,6 +68,7 @@ class AgentMeasurement:
     distribution: dict[str, float]
     confidence: float | None = None
     token_confidence: float | None = None
+    states_all: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +271,7 @@ def measure(
         compared = [response_text(response).strip() for response in responses]
         agreed = argument_support(compared, mass, answer, clusterer=clusterer, question=question)
     scale = epistemic_scale(measured.weights, divergence)
-    stated, of_tokens = _stated_confidences(responses), token_confidences(responses)
+    stated, of_tokens = stated_confidences(responses), token_confidences(responses)
     return Measurement(
         coe=coe.total,
         aleatoric=coe.aleatoric,
@@ -296,8 +297,9 @@ def measure(
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
                 distribution=distribution,
-                confidence=stated.get(name),
+                confidence=_mean_of_known(stated.get(name, ())),
                 token_confidence=of_tokens.get(name),
+                states_all=None not in stated.get(name, ()),
             )
             for name, n_own, agent_entropy, distribution in zip(
                 names, n_responses.tolist(), parts.entropies.tolist(), distributed, strict=True
@@ -354,16 +356,9 @@ def forecast(
     )
 
 
-def _stated_confidences(responses: Sequence[Response]) -> dict[str, float]:
-    """Returns the mean of what agents stated, for those that did; what is no number in [0, 1] was not stated."""
-    values = list(map(_confidence_of, responses))
-    if values.count(None) == len(values):  # mostly
-        return {}
-    given: dict[str, list[float]] = {}
-    for response, value in zip(responses, values, strict=True):
-        if value is not None and is_number(value) and 0.0 <= value <= 1.0:
-            given.setdefault(response["agent"], []).append(float(value))
-    return {name: fmean(own) for name, own in given.items()}
+def _mean_of_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _first_places(responses: Sequence[Response]) -> dict[str, int]:

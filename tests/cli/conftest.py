@@ -63,7 +63,7 @@ FILES = {
 }
 MAKING = """\
 calibrate s.samples.jsonl --risk 0.4 --out policy.json
-calibrate s.samples.jsonl --risk 0.4 --proposer a --score learned --out learned.json
+calibrate s.samples.jsonl --risk 0.4 --proposer a --weights learned --out learned.json
 weights s.samples.jsonl --out weights.json
 sample --dataset data.jsonl --config coe.toml --out sampled
 run --dataset data.jsonl --config coe.toml --out ran

@@ -81,16 +81,18 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
         assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
 
 
-@pytest.mark.parametrize(("options", "fit"), [(["renyi_3"], None), (["learned"], "folds")])
+@pytest.mark.parametrize(
+    ("options", "fit"), [(["--score", "self_consistency"], None), (["--weights", "learned"], "whole")]
+)
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
-    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--score", *options)
+    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, *options)
     assert done.stdout.startswith("Answer where ")
-    assert ("The bound is empirical" in done.stdout) == (fit == "folds")
+    assert ("The bound is empirical" in done.stdout) == (fit == "whole")
     assert ("The answer is chosen with these weights: a " in done.stdout) == (fit is not None)
     policy = CalibratedPolicy.load(path)
     assert policy.calibration.fit == fit
-    assert (policy.calibration.gate is not None) == (fit is not None)
+    assert (policy.calibration.trust is not None) == (fit is not None)
 
     same = write(tmp_path / "new.jsonl", group(200, seed=1))
     done = run("drift", path, same)

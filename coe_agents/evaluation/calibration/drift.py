@@ -113,7 +113,7 @@ class Drift:
 
     Attributes:
         n_questions: The new questions that could be measured as the policy needs it.
-        n_unmeasurable: Those that could not, since an agent of a learned gate is missing.
+        n_unmeasurable: Those that could not, since an agent of the learned support is missing.
         ks_statistic: The largest distance between the two distribution functions of the uncertainty, in [0, 1].
         p_value: Of the two-sample Kolmogorov-Smirnov test; ties make it too high, so changes are detected too seldom.
         scores_changed: Whether `p_value` is below 0.05.
@@ -148,8 +148,8 @@ def check_drift(
 ) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
-    The rows are from `judge_samples`, with `every_cluster` for a learned gate, with the policy's proposer and weights,
-    by the clusterer of that name and, where given, by the criterion `correctness`. Where their verdicts are missing,
+    The rows are from `judge_samples`, with `every_cluster` where the score chooses the answer, with the policy's
+    proposer and weights, by the clusterer of that name and, where given, by the criterion `correctness`. Where their verdicts are missing,
     only the uncertainties are compared.
 
     Raises:

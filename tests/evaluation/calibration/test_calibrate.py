@@ -155,12 +155,21 @@ def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
     assert (found.clusterer, found.correctness) == ("NormalizedMatch", "reference")
 
 
-@pytest.mark.parametrize("halves", [False, True])
-def test_names_and_orders_change_nothing(rows, halves):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"score": "confidence_vote_share"},
+        {"score": "trusted_vote_share"},
+        {"weights": "agreement"},
+        {"weights": "learned"},
+        {"weights": "learned", "score": "confidence_vote_share", "halves": True},
+    ],
+)
+def test_names_and_orders_change_nothing(rows, options):
     samples = group(120, n_samples=2)
     renamed = [each | {"agent": {"a": "z", "b": "m", "c": "aa"}[each["agent"]]} for each in samples]
     found, other = (
-        calibrate(rows(each), risk=0.3, confidence=0.9, score="learned", halves=halves, **NAMED).calibration
+        calibrate(rows(each), risk=0.3, confidence=0.9, **options, **NAMED).calibration
         for each in (samples, renamed[::-1])
     )
     for name in ("n_questions", "n_answered", "n_wrong", "n_ties", "bound"):
@@ -185,12 +194,12 @@ def test_a_tie_is_never_answered_and_outside_the_risk(rows):
 
 
 def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
-    # "a" is right, but for 10 % of the questions that both are wrong about
-    samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 10 == 9 else {}) for each in disputed(300)]
+    # "a" is right, but for 5 % of the questions that both are wrong about
+    samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 20 == 19 else {}) for each in disputed(300)]
     data = rows(samples)
-    policy = calibrate(data, risk=0.2, confidence=0.9, score="learned", **NAMED)
+    policy = calibrate(data, risk=0.2, confidence=0.9, weights="learned", **NAMED)
     found = policy.calibration
-    assert found.gate.weights[0] > found.gate.weights[1]
+    assert found.trust["a"] > found.trust["b"]
     assert found.n_ties == 0
     assert found.n_answered > 200
     decision = policy.decide(data[0].measurement, round=0, max_rounds=1)
@@ -202,11 +211,17 @@ def test_what_cannot_be_calibrated_says_why(rows):
     without = [replace(each, verdicts=()) for each in data]
     other = [replace(data[0], measurement=replace(data[0].measurement, divergence="js")), *data[1:]]
     for judged, options, message in (
-        (without, {"score": "learned"}, 'Pass every_cluster=True to "judge_samples"'),
+        (without, {"weights": "learned"}, 'Pass every_cluster=True to "judge_samples"'),
         (other, {}, "must be measured with one divergence; got 'js, kl'"),
         (rows([row("q")]), {}, r"none has one\. Add references or labels"),
         (data, {"risk": 10}, '"risk" must be a number above 0 and below 1; got 10'),
-        (data, {"halves": True}, '"halves" needs a learned gate'),
+        (without, {"score": "confidence_vote_share"}, 'Pass every_cluster=True to "judge_samples"'),
+        (data, {"halves": True}, '"halves" must go with weights that are fitted'),
+        (data, {"weights": "votes"}, '"weights" must be one of equal, agreement, learned'),
+        (data, {"weights": "learned", "score": "coe"}, '"weights" of the score "coe" must be equal; got "learned"'),
+        (data, {"weights": "agreement", "score": "trusted_vote_share"}, 'must be equal; got "agreement"'),
+        (data, {"score": "learned"}, 'the score "learned" is gone: pass weights="learned"'),
+        (data, {"score": "support"}, "must judge the group's answer"),
     ):
         with pytest.raises(ValueError, match=message):
             calibrate(judged, **{"risk": 0.3, "confidence": 0.9, **options}, **NAMED)

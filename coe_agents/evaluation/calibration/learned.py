@@ -16,7 +16,7 @@ _N_FOLDS = 5
 _TRUST_PENALTY = 100.0
 """The ridge penalty on the agents' deviations from the common slope: a prior standard deviation of 0.1.
 
-Chosen by cross-validated accuracy on the development half of 30 groups (`benchmarks/learned_gate.py` names eight)."""
+Chosen by cross-validated accuracy on the development half of 30 groups (`benchmarks/real_groups.py` names them)."""
 _SUPPORT_PENALTY = 1.0
 """The ridge penalty on all slopes. Between 0.1 and 10 the AUROC on real tool calls differs by less than 0.002."""
 

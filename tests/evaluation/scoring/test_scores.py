@@ -44,6 +44,27 @@ def test_nothing_is_dropped_silently(tmp_path):
     assert not found.absent.keys() & found.values.keys()
 
 
+def test_the_trusted_vote_share_by_hand(tmp_path):
+    def question(identifier, *texts, right):
+        return [row(identifier, name, text=text, references=[right]) for name, text in zip("abc", texts, strict=True)]
+
+    # a and b agree with 1 and 2 others: s = (1/2 + 1) / 2; c with none and 2: (0 + 1) / 2. The refusal agrees with none,
+    # and the question that c did not answer counts for a and b alone: s = (3/2 + 1 + 0) / 4 and (1 + 0) / 3
+    rows = [
+        *question("1", "Paris", "Paris", "Lyon", right="Paris"),
+        *question("2", "4", "4", "4", right="4"),
+        *question("3", "I don't know.", "I don't know.", "I don't know.", right="5"),
+        *question("4", "Rome", "Rome", "", right="Rome")[:2],
+    ]
+    found = scored(tmp_path, rows)
+    trust = np.array([2.5 / 4, 2.5 / 4, 1 / 3]) ** 3
+    expected = [1 - trust[:2].sum() / trust.sum(), 0.0, 0.0, 0.0]
+    assert found.values["trusted_vote_share"] == pytest.approx(expected)
+    # without two agents that ever agree there are no weights
+    apart = scored(tmp_path, question("1", "Paris", "Lyon", "Nice", right="Paris"))
+    assert apart.absent["trusted_vote_share"] == 1
+
+
 def test_the_report_is_the_contract(tmp_path):
     found = scored(tmp_path, group(40, p_false=0.25))
     figures = json.loads(json.dumps(report(found, n_resamples=50), allow_nan=False))

@@ -269,9 +269,6 @@ class AgentRequest(TypedDict):
         n_samples: How many responses this round needs; the agent's own number where it is omitted.
         temperature: The temperature of this round; the agent's own where it is omitted.
         timeout: The seconds that are left for this round.
-        first_index: The `index` of the first response, which is the number of responses that the agent has given in
-            this round; 0 if omitted. Seeds continue from there, so the responses do not depend on the number of
-            requests.
         instruction: Added to the agent's own system prompt.
         choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
         is_review: Whether the question asks for a verdict in words of its own: equal replies are then expected.
@@ -282,7 +279,7 @@ class AgentRequest(TypedDict):
         parses_calls: Whether who asks parses proposed calls by the tools themselves, whose schemas may say less. The
             agent then checks only whether they can be read, and the `answer` of a response is its calls as written.
 
-    A `ModelAgent` honours the last ten; another agent may ignore them.
+    A `ModelAgent` honours the last nine; another agent may ignore them.
     """
 
     question: str
@@ -291,7 +288,6 @@ class AgentRequest(TypedDict):
     n_samples: NotRequired[int]
     temperature: NotRequired[float]
     timeout: NotRequired[float]
-    first_index: NotRequired[int]
     instruction: NotRequired[str]
     choices: NotRequired[list[str]]
     is_review: NotRequired[bool]

@@ -35,7 +35,6 @@ from coe_agents.graph.recording import Recording
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import KINDS, AgentWeights, Policy
 from coe_agents.presets import preset
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
 from coe_agents.uncertainty import coordinate
@@ -82,10 +81,8 @@ def _connect(
     policy: Policy,
     *of_graph: Any,
 ) -> _Graph:
-    adaptive = config.graph.adaptive
     options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
-    options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
-    if isinstance(clusterer, BidirectionalEntailment) and (config.graph.bounds.max_rounds != 1 or adaptive is not None):
+    if isinstance(clusterer, BidirectionalEntailment) and config.graph.bounds.max_rounds != 1:
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     claims = create_claims(config, clusterer)

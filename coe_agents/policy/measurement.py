@@ -1,4 +1,4 @@
-"""Owns the step from labelled responses to a `Measurement`, everything that a policy sees, and to a forecast of it."""
+"""Owns the step from labelled responses to a `Measurement`, everything that a policy sees."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,6 @@ from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
-from coe_agents.uncertainty.forecast import CoEForecast, coe_forecast
 from coe_agents.uncertainty.intervals import interval_of
 from coe_agents.uncertainty.regimes import epistemic_scale
 from coe_agents.uncertainty.ties import shares_lead
@@ -110,8 +109,6 @@ class Measurement:
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
         history: The rounds before this one, in order.
-        forecast: The range of the measurement after the remaining responses, for `is_settled` of a policy; else None.
-            Its parts are on the scale of the comparable ones.
         tokens_left: How many tokens the run's budget leaves for further rounds; None without one.
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
@@ -145,7 +142,6 @@ class Measurement:
     contested: Mapping[str, Any] | None = None
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
-    forecast: CoEForecast | None = None
     tokens_left: float | None = None
     divergence: str = "kl"
     epistemic_scale: float = 1.0
@@ -317,40 +313,6 @@ def measure(
         epistemic_scale=scale,
         weights={} if len({*weight_of.values()}) == 1 else weight_of,
         sampled=Sampled(question, responses, labels),
-    )
-
-
-def forecast(
-    responses: Sequence[Response],
-    labels: Sequence[int],
-    n_more: Mapping[str, int],
-    *,
-    weights: Mapping[str, float] | None = None,
-    weighting: Weighting = "auto",
-    divergence: Divergence = "kl",
-    confidence: float = 0.95,
-) -> CoEForecast:
-    """Forecasts what `measure` will find after more responses; see `coe_agents.uncertainty.coe_forecast`.
-
-    The epistemic part, also in the total, is on the scale of "kl": `comparable_coe` and `comparable_epistemic` of a
-    `Measurement`, with which thresholds are compared. Names and the order of agents and responses change nothing.
-
-    The arguments are those of `measure` and, in `n_more`, how many more each agent will give, by name; 0 for agents not
-    named.
-    """
-    names, agents, normalized = weighed_agents(responses, weights)
-    log_probs, _ = log_probabilities(responses, weighting)
-    more = [n_more.get(name, 0) for name in names]
-    places = places_of(cluster_texts(responses, labels, normalized[agents] * shares(log_probs, agents)))
-    return coe_forecast(
-        places[np.asarray(labels)],
-        agents,
-        more,
-        log_probs=log_probs,
-        weights=normalized,
-        divergence=divergence,
-        confidence=confidence,
-        epistemic_scale=epistemic_scale(normalized, divergence),
     )
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import get_args
 
 import numpy as np
@@ -13,7 +12,6 @@ from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_E
 from coe_agents.policy.wording import coe_in_words, regime_in_words
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import entropy
-from coe_agents.uncertainty import regime as regime_at
 
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 
@@ -69,13 +67,6 @@ class ThresholdPolicy(Tunable):
             f"a max_coe of {self.max_coe:g} answers agents that are split in two, whose CoE is at most {highest:.3f} "
             "nats. Lower it; or answer in consensus only, by a RegimePolicy; or make it infinite, if this is meant"
         )
-
-    def is_settled(self, measurement: Measurement) -> bool:
-        """Returns whether CoE is expected to stay on its side of the threshold, and below it the leading answer."""
-        if measurement.forecast is None:
-            return False
-        low, high = measurement.forecast.total
-        return low > self.max_coe or (high <= self.max_coe and measurement.forecast.keeps_lead and not measurement.tied)
 
     def __repr__(self) -> str:
         return f"ThresholdPolicy({self.max_coe!r}, otherwise={self.otherwise!r})"
@@ -140,22 +131,6 @@ class RegimePolicy(Tunable):
         words = regime_in_words(measurement.regime, entropies, n_agents=measurement.n_agents, threshold=limit)
         named = "" if measurement.regime == "consensus" else f"{measurement.regime}, "
         return f"{named}{words}: {numbers}"
-
-    def is_settled(self, measurement: Measurement) -> bool:
-        """Returns whether all regimes that the measurement may end in have the same action.
-
-        For "answer" the leading answer must stay the same as well; for "another_round" the regime, on which the
-        strategy depends.
-        """
-        forecast = measurement.forecast
-        if forecast is None:
-            return False
-        thresholds = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
-        regimes = {regime_at(*parts, **thresholds) for parts in product(forecast.aleatoric, forecast.epistemic)}
-        actions = {self.actions[one] for one in regimes}
-        if actions == {"another_round"}:
-            return len(regimes) == 1
-        return len(actions) == 1 and (actions != {"answer"} or (forecast.keeps_lead and not measurement.tied))
 
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
         """Returns the regimes that `n_agents` can't be in: the comparable epistemic part is at most log(n_agents)."""

@@ -9,15 +9,16 @@ from types import SimpleNamespace
 import pytest
 from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy
+from coe_agents import ModelAgent
 from coe_agents.agents import greedy_decoding
 from coe_agents.agents.greedy_decoding import Findings
 from coe_agents.errors import IgnoredTemperatureError
+from coe_agents.policy import Decision
 from coe_agents.prompts import INVENTED_STORY
-from coe_agents.rounds import AdaptiveSampling
+from coe_agents.rounds import Resample
 from coe_agents.types import AgentReply, AgentRequest
 from tests.doubles import REQUEST, CountingModel
-from tests.graph.groups import ask, decide, graph
+from tests.graph.groups import Deciding, ask, decide, graph
 from tests.servers import CHARACTERS, Served, answering, completion, is_probe, running, served
 from tests.waiting import until, wait_until
 
@@ -271,9 +272,10 @@ def test_a_group_of_such_agents_abstains_where_it_would_have_answered():
 
 def test_an_agent_that_is_found_out_late_has_said_nothing_before_either():
     with running(greedy()) as server:
-        adaptive = AdaptiveSampling(start=2, step=3, confidence=0.999)
-        agents = [agent(server, name=name, n_samples=9) for name in "ab"]
-        result = ask(graph(*agents, adaptive=adaptive, policy=ThresholdPolicy(0.0)))
+        agents = [agent(server, name=name, n_samples=2) for name in "ab"]
+        policy = Deciding(Decision("another_round"), Decision("answer"))
+        strategies = {"consensus": Resample(growth=2.5)}
+        result = ask(graph(*agents, policy=policy, max_rounds=2, strategies=strategies))
     decision = result["decision"]
     assert (decision["action"], decision["agents"]) == ("abstain", {})
     assert set(decision["failed_agents"]) == {"a", "b"}

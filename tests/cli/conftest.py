@@ -21,7 +21,7 @@ LOCAL = {"provider": "tinyworld", "model": "tiny-llama"}
 ASKED = {"n_samples": 2, "temperature": 1.0, "weight": 1.0, "system_prompt": "Be brief.", "max_tokens": 8}
 LIMITS = {"timeout": 60, "retries": 0, "max_concurrency": 4, "on_greedy": "trust", "options": {"top_p": 0.9}}
 GRAPH = {"max_rounds": 1, "weighting": "auto", "divergence": "kl", "min_agents": 1, "max_question_chars": 1000}
-GRAPH |= {"strategies": {"conflict": "debate"}, "adaptive": {"start": 1, "step": 1, "max_samples": 2}}
+GRAPH |= {"strategies": {"conflict": "debate"}}
 CONFIG = (
     table("[agents]", name="llama", **LOCAL, **ASKED, **LIMITS)
     + table("[agents]", name="qwen", provider="tinyworld", model="tiny-qwen2", n_samples=2, max_tokens=8, seed=3)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.policy import measure
-from coe_agents.policy.measurement import forecast
 from coe_agents.uncertainty import (
     cluster_distributions,
     coe_interval,
@@ -16,7 +15,6 @@ from coe_agents.uncertainty import (
     ensemble_mean,
     semantic_entropy,
 )
-from coe_agents.uncertainty.forecast import coe_forecast
 from tests.doubles import response
 
 LN2 = math.log(2)
@@ -120,13 +118,3 @@ def test_labels_must_fit(said, labels):
     message = f"one label for each of at least one response; got {len(labels)} for {len(said)}. Get them from"
     with pytest.raises(ValueError, match=message):
         measure(said, labels)
-
-
-SAID = [response(agent, "x", logprob=-1.0 * i, n_tokens=1) for agent in "ba" for i in (1, 2)]
-
-
-def test_responses_weigh_as_they_are_measured():
-    options = {"log_probs": [-1.0, -2.0, -1.0, -2.0], "weights": [0.75, 0.25], "confidence": 0.8}
-    found = forecast(SAID, [0, 1, 0, 0], {"b": 2}, weights={"a": 1.0, "b": 3.0}, confidence=0.8)
-    assert found == coe_forecast([0, 1, 0, 0], [0, 0, 1, 1], [2, 0], **options)
-    assert found != forecast(SAID, [0, 1, 0, 0], {"b": 2}, weighting="frequency")

@@ -22,7 +22,7 @@ def measure_node(
 ) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent.
 
-    `measuring` holds the options of `measure` and `forecast`: "weighting" and "divergence". The clusterer says which
+    `measuring` holds the options of `measure`: "weighting" and "divergence". The clusterer says which
     arguments of proposals are equal.
     """
     asks_model = isinstance(clusterer, ActionMatch) and clusterer.may_ask_model  # if it is resumed elsewhere

@@ -1,0 +1,37 @@
+"""Owns what earlier versions had and this one refuses: names, arguments and fields, each with what replaces it."""
+
+from collections.abc import Iterable, Mapping
+
+_FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
+
+REMOVED: Mapping[str, Mapping[str, str]] = {
+    "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
+    "create_coe_graph": {"adaptive": _FIXED_NUMBER},
+    "graph": {"adaptive": _FIXED_NUMBER.replace("`", '"')},
+}
+"""What replaces each name, by its owner: a module, a function, or a table of the configuration."""
+
+
+def replacement_of(owner: str, name: str) -> str | None:
+    """Returns what replaces a name that its owner had in an earlier version; None if it never had it."""
+    return REMOVED.get(owner, {}).get(name)
+
+
+def refuse_arguments(function: str, names: Iterable[str]) -> None:
+    """Raises a TypeError for the first argument that a function does not take, with what replaces a removed one."""
+    for name in names:
+        instead = replacement_of(function, name)
+        if instead is None:
+            raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
+        raise TypeError(f'{function} must be called without "{name}", which was removed. {instead}')
+
+
+def missing_name(module: str, name: str) -> Exception:
+    """Returns the error for a name that a module does not have, with what replaces a removed one.
+
+    It is an ImportError then: `from module import name` replaces the message of any AttributeError.
+    """
+    instead = replacement_of(module, name)
+    if instead is None:
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    return ImportError(f"{name} cannot be imported from {module}: it was removed. {instead}")

@@ -145,7 +145,7 @@ imports: $(READY) ## Check that each layer imports only from those below it
 BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
 DATA_BENCHMARKS := actions advice calibration claims confidence council_replay decisions defaults equivalence escalation \
-	interval_coverage learned_gate plan real_responses renaming runs weights
+	learned_gate plan real_responses renaming runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
 

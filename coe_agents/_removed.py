@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 
+_INTERVAL = "No policy read it; compute it from the responses by coe_agents.uncertainty.coe_interval"
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
     "create_coe_graph": {"adaptive": _FIXED_NUMBER},
+    "measure": {"n_resamples": _INTERVAL},
+    "GroupDecision": {"interval": _INTERVAL},
+    "Measurement": {"interval": _INTERVAL, "forecast": _FIXED_NUMBER},
     "graph": {"adaptive": _FIXED_NUMBER.replace("`", '"')},
 }
-"""What replaces each name, by its owner: a module, a function, or a table of the configuration."""
+"""What replaces each name, by its owner: a module, a function, a class, or a table of the configuration."""
 
 
 def replacement_of(owner: str, name: str) -> str | None:
@@ -24,6 +28,14 @@ def refuse_arguments(function: str, names: Iterable[str]) -> None:
         if instead is None:
             raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
         raise TypeError(f'{function} must be called without "{name}", which was removed. {instead}')
+
+
+def missing_attribute(of: object, name: str) -> AttributeError:
+    """Returns the error for an attribute that an object does not have, with what replaces a removed one."""
+    kind = type(of).__name__
+    instead = replacement_of(kind, name)
+    message = f"{kind!r} object has no attribute {name!r}"
+    return AttributeError(message if instead is None else f"{message}: it was removed. {instead}")
 
 
 def missing_name(module: str, name: str) -> Exception:

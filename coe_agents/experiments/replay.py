@@ -103,7 +103,7 @@ class Saved:
             if of.weights:
                 weights = {row["agent"]: of.weights.get(row["agent"], 1.0) for row in rows}
             how: dict[str, Any] = {"weighting": of.weighting, "divergence": of.divergence}
-            self._measured[key] = measure(rows, labels, weights=weights, n_resamples=0, **how)
+            self._measured[key] = measure(rows, labels, weights=weights, **how)
         return self._measured[key]
 
     def verdict(self, measurement: Measurement, answer: str | None, criterion: Criterion) -> float | None:

@@ -123,7 +123,7 @@ def create_coe_graph(
             with a threshold, the epistemic part is rescaled to the range that it has under "kl"
             (`coe_agents.uncertainty.regimes.epistemic_scale`); what is reported is not rescaled. A function of your own
             takes `p`, an agent's row, and `q`, the mean, to a finite number of at least 0, 0 for equal rows; its
-            `__name__` is reported. It is called about 200 times for each agent of a question, mostly for the interval.
+            `__name__` is reported.
         retries: How often a failed agent is asked again before its failure counts, unless its error is not retryable. A
             `ModelAgent` retries each request itself, and is not asked again.
         history: What the agents see of a conversation: "conversation", all of it but the turns that the gate did not

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import methodcaller, mul
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
 
 import numpy as np
 
+from coe_agents._removed import missing_attribute, refuse_arguments
 from coe_agents.actions import contested
 from coe_agents.actions.canonical import to_line
 from coe_agents.actions.contested import argument_support
@@ -30,7 +31,6 @@ from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
-from coe_agents.uncertainty.intervals import interval_of
 from coe_agents.uncertainty.regimes import epistemic_scale
 from coe_agents.uncertainty.ties import shares_lead
 
@@ -82,7 +82,6 @@ class Measurement:
         epistemic: Weighted divergence of the agents from their mean (eq. 4), in the unit of `divergence`. A threshold
             is compared with `comparable_epistemic`.
         regime: "consensus", "conflict", "ambiguous" or "unknown", of the comparable parts.
-        interval: 95 % interval of `coe` (`coe_agents.uncertainty.coe_interval`); None if not asked for.
         n_agents: How many agents were measured.
         support: The ensemble mean of each cluster.
         representatives: The most probable response of each cluster.
@@ -122,7 +121,6 @@ class Measurement:
     aleatoric: float
     epistemic: float
     regime: Regime
-    interval: tuple[float, float] | None = None
     n_agents: int
     support: tuple[float, ...]
     representatives: tuple[str, ...] = ()
@@ -148,6 +146,11 @@ class Measurement:
     weights: Mapping[str, float] = field(default_factory=dict)
     scores: Mapping[str, float | None] = field(default_factory=dict, compare=False, repr=False)
     sampled: Sampled | None = field(default=None, compare=False, repr=False)
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name):
+            raise missing_attribute(self, name)
 
     @property
     def comparable_epistemic(self) -> float:
@@ -180,13 +183,13 @@ def measure(
     weighting: Weighting = "auto",
     divergence: Divergence = "kl",
     coordination: str | None = None,
-    n_resamples: int = 200,
     aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
     epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
     proposer: str | None = None,
     clusterer: Clusterer | None = None,
     question: str = "",
     with_contested: bool = True,
+    **removed: Never,
 ) -> Measurement:
     """Measures clustered responses.
 
@@ -200,7 +203,6 @@ def measure(
         divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here; or a function: see
             `coe_agents.uncertainty.collaborative_entropy`.
         coordination: A solver of Algorithm 1, whose weights and distributions then choose the answer.
-        n_resamples: For the interval of CoE; 0 omits it.
         aleatoric_threshold: In nats, for the regime.
         epistemic_threshold: In nats, for the regime; compared with `comparable_epistemic`.
         proposer: The agent whose proposal is judged, for policies that ask for its support.
@@ -208,11 +210,13 @@ def measure(
             equal.
         question: What was asked, for such a clusterer.
         with_contested: Whether to find what proposals disagree about, which takes longer than all else.
+        removed: Options of earlier versions; the error of each says what replaces it.
 
     Raises:
         ValueError: If there is no response, the labels do not fit, all weights are 0, or "probability" is asked for and
             an agent lacks log-probabilities.
     """
+    refuse_arguments("measure", removed)
     if not responses or len(responses) != len(labels):
         raise ValueError(
             f'"labels" must hold one label for each of at least one response; got {len(labels)} for {len(responses)}. '
@@ -230,7 +234,6 @@ def measure(
     measured = one_question(places[clusters], agents, read, normalized, n_clusters=places.size)
     parts = parts_of(measured.rows, measured.weights, kernel(divergence, None, places.size))
     coe, support, coordinated = parts.compose(), parts.mean, None
-    interval = interval_of(measured, coe, divergence, n_resamples=n_resamples).total if n_resamples else None
     if coordination is not None:
         result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
@@ -277,7 +280,6 @@ def measure(
             aleatoric_threshold=aleatoric_threshold,
             epistemic_threshold=epistemic_threshold,
         ),
-        interval=interval,
         n_agents=len(names),
         support=tuple(support.tolist()),
         representatives=tuple(representatives),

@@ -10,7 +10,7 @@ from coe_agents.actions import ActionMatch
 from coe_agents.clustering import Clusterer
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
-from coe_agents.graph.round_state import account, graded_agents, to_plain
+from coe_agents.graph.round_state import account, to_plain
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
@@ -31,8 +31,7 @@ def measure_node(
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         now, measurement = settings.of(state), None
-        # probabilities that were read have no sampling error to bootstrap
-        options: dict[str, Any] = {**measuring, **now.regimes, **({"n_resamples": 0} if graded_agents(state) else {})}
+        options: dict[str, Any] = {**measuring, **now.regimes}
         if any(now.weights[response["agent"]] > 0 for response in responses):
             measurement = measure(
                 responses,

@@ -431,15 +431,14 @@ function wordings(texts, places = new Map()) {
 // ----------------------------------------------------------------------------------------------- the numbers
 
 function showNumbers({ decision, options }) {
-  const { coe, aleatoric, epistemic, divergence, interval, regime, n_rounds: n, seconds, trajectory } = decision;
+  const { coe, aleatoric, epistemic, divergence, regime, n_rounds: n, seconds, trajectory } = decision;
   const unit = ["kl", "js", null].includes(divergence) ? " nats" : "";
   const by = ["kl", null].includes(divergence) ? "" : ` (${short(divergence)})`;
-  const spread = interval ? `, 95 % interval ${number(interval[0], 2)} to ${number(interval[1], 2)}` : "";
   const counts = Object.values(decision.tokens).map((usage) => usage.output_tokens);
   const tokens = counts.includes(null) ? 0 : sum(counts); // not known
   const asked = Object.entries(options).map(([name, value]) => `${name} ${value}`);
   const measured = [
-    ["CoE, the sum", `${number(coe)}${unit}${spread}`],
+    ["CoE, the sum", `${number(coe)}${unit}`],
     ["aleatoric, doubt within agents", `${number(aleatoric)} nats`],
     ["epistemic, disagreement", `${number(epistemic)}${unit}${by}`],
     ["regime", regime ? `${regime}: ${REGIMES[regime][1]}` : "none, since too few agents answered"],

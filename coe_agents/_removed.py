@@ -3,17 +3,19 @@
 from collections.abc import Iterable, Mapping
 
 _INTERVAL = "No policy read it; compute it from the responses by coe_agents.uncertainty.coe_interval"
+_SOLVER = "Pass a callable that takes and returns the distributions, or choose greedy or softmax"
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
     "create_coe_graph": {"adaptive": _FIXED_NUMBER},
+    "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
     "measure": {"n_resamples": _INTERVAL},
     "GroupDecision": {"interval": _INTERVAL},
     "Measurement": {"interval": _INTERVAL, "forecast": _FIXED_NUMBER},
     "graph": {"adaptive": _FIXED_NUMBER.replace("`", '"')},
 }
-"""What replaces each name, by its owner: a module, a function, a class, or a table of the configuration."""
+"""What replaces each name, by its owner: a module, a function, a class, a part, or a table of the configuration."""
 
 
 def replacement_of(owner: str, name: str) -> str | None:

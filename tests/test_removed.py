@@ -12,6 +12,7 @@ from coe_agents.config.schema import read_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import measure
 from coe_agents.testing import create_response
+from coe_agents.uncertainty import coordinate
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = {"create_coe_graph": partial(create_coe_graph, [], policy=None), "measure": partial(measure, [], [])}
@@ -20,13 +21,15 @@ OBJECTS = {
     "Measurement": measure([create_response("a", "x")], [0]),
 }
 TABLES = ("graph",)
+PARTS = ("solver",)
+AGENT = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 
 
 def names_of(*owners):
     return [(owner, name) for owner in owners for name in REMOVED[owner]]
 
 
-@pytest.mark.parametrize(("module", "name"), names_of(*(REMOVED.keys() - {*FUNCTIONS, *OBJECTS, *TABLES})))
+@pytest.mark.parametrize(("module", "name"), names_of(*(REMOVED.keys() - {*FUNCTIONS, *OBJECTS, *TABLES, *PARTS})))
 def test_a_name_of_a_module(module, name):
     with pytest.raises(ImportError, match=f"{name} cannot be imported from {module}: it was removed. ") as refused:
         exec(f"from {module} import {name}")
@@ -55,12 +58,22 @@ def test_an_attribute(kind, name):
 @pytest.mark.parametrize(("table", "name"), names_of(*TABLES))
 @pytest.mark.parametrize("written", ["{name} = 1\n", "[{table}.{name}]\nstart = 1\n"])
 def test_a_field_of_the_configuration(table, name, written):
-    text = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
-    text += f"[{table}]\n" + written.format(table=table, name=name)
+    text = f"{AGENT}[{table}]\n" + written.format(table=table, name=name)
     with pytest.raises(ConfigurationError) as refused:
         read_config(text, Path("coe.toml"))
     assert f"coe.toml:6: {table}.{name}: this field was removed. " in str(refused.value)
     assert REMOVED[table][name] in str(refused.value)
+
+
+@pytest.mark.parametrize(("part", "name"), names_of(*PARTS))
+def test_a_name_of_a_part(part, name):
+    with pytest.raises(ValueError, match=f'"{part}" must not be "{name}", which was removed. ') as refused:
+        coordinate([[1.0]], solver=name)
+    assert REMOVED[part][name] in str(refused.value)
+    with pytest.raises(ConfigurationError) as refused:
+        read_config(f'{AGENT}[graph]\ncoordination = "{name}"\n', Path("coe.toml"))
+    assert f"coe.toml:6: graph.coordination: must not be '{name}', which was removed. " in str(refused.value)
+    assert REMOVED[part][name] in str(refused.value)
 
 
 @pytest.mark.parametrize(("owner", "name"), names_of(*REMOVED))

@@ -79,6 +79,8 @@ def _limit_field(name: str) -> Any:
 
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
     """Returns which names the part can have, the built-in ones first, and the one that is near."""
+    if instead := replacement_of(part, str(name)):
+        return f"must not be {name!r}, which was removed. {instead}"
     known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
     listed = f"one of {', '.join(map(repr, known))}, or " if known else ""
     message = f"must be {listed}{_REFERENCE}; got {name!r}"

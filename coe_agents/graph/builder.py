@@ -106,8 +106,8 @@ def create_coe_graph(
             an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for "ambiguous" and
             "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
-        coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
-            distributions then choose the answer; the policy still sees the measured CoE.
+        coordination: A solver of Algorithm 1 ("greedy", "softmax"), whose weights and distributions then choose the
+            answer; the policy still sees the measured CoE.
         escalation: Decides what the policy escalates: an `Arbiter` (a stronger model), an `AskPerson`, or a function or
             Runnable of your own from an `EscalatedCase` to a `Ruling` (`coe_agents.types`). None ends the run with
             "escalate".

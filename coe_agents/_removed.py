@@ -4,16 +4,26 @@ from collections.abc import Iterable, Mapping
 
 _INTERVAL = "No policy read it; compute it from the responses by coe_agents.uncertainty.coe_interval"
 _SOLVER = "Pass a callable that takes and returns the distributions, or choose greedy or softmax"
+_KL = "The divergence is KL; score has coe_js and others, coe_agents.uncertainty.collaborative_entropy takes divergence"
+_COE = "Compare `coe`, in nats: it is always under KL"
+_EPISTEMIC = "Compare `epistemic`, in nats: it is always under KL"
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
-    "create_coe_graph": {"adaptive": _FIXED_NUMBER},
+    "create_coe_graph": {"adaptive": _FIXED_NUMBER, "divergence": _KL},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
-    "measure": {"n_resamples": _INTERVAL},
-    "GroupDecision": {"interval": _INTERVAL},
-    "Measurement": {"interval": _INTERVAL, "forecast": _FIXED_NUMBER},
-    "graph": {"adaptive": _FIXED_NUMBER.replace("`", '"')},
+    "measure": {"n_resamples": _INTERVAL, "divergence": _KL},
+    "GroupDecision": {"interval": _INTERVAL, "divergence": _KL},
+    "Measurement": {
+        "interval": _INTERVAL,
+        "forecast": _FIXED_NUMBER,
+        "divergence": _KL,
+        "comparable_coe": _COE,
+        "comparable_epistemic": _EPISTEMIC,
+        "epistemic_scale": _EPISTEMIC,
+    },
+    "graph": {"adaptive": _FIXED_NUMBER.replace("`", '"'), "divergence": _KL},
 }
 """What replaces each name, by its owner: a module, a function, a class, a part, or a table of the configuration."""
 

@@ -219,7 +219,7 @@ class Uncertainty(TypedDict):
     Attributes:
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.
-        epistemic: Weighted divergence of the agents from their mean, in the unit of the graph's divergence.
+        epistemic: Weighted divergence of the agents from their mean, in nats.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones.
     """
 
@@ -366,7 +366,7 @@ class CaseSummary(TypedDict):
         regime: "consensus", "conflict", "ambiguous" or "unknown".
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.
-        epistemic: Weighted divergence of the agents from their mean, in the unit of the divergence.
+        epistemic: Weighted divergence of the agents from their mean, in nats.
         reason: The answers of the agents, and why the policy escalates.
     """
 
@@ -384,11 +384,9 @@ class EscalatedCase(CaseSummary):
 
     Attributes:
         conversation: What the agents saw, as OpenAI-style dictionaries; its last message asks the question.
-        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Where omitted, it is "kl".
     """
 
     conversation: list[dict[str, Any]]
-    divergence: NotRequired[str]
 
 
 class Ruling(TypedDict):

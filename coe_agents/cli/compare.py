@@ -104,7 +104,7 @@ def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Foun
 
 
 def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
-    from coe_agents.config.build import create_policy, load_divergence, load_weights
+    from coe_agents.config.build import create_policy, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
     from coe_agents.policy.settle import Rules
@@ -120,7 +120,6 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
         rules=Rules(bounds=graph.bounds, min_agents=graph.min_agents),
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,
-        divergence=load_divergence(config),
         has_arbiter=config.escalation is not None,
         prices=config.prices,
     )

@@ -38,8 +38,6 @@ from coe_agents.presets import preset
 from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
 from coe_agents.uncertainty import coordinate
-from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
-from coe_agents.uncertainty.divergences import Divergence, check_divergence
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
 _METHODS = {
@@ -198,21 +196,6 @@ def _create_escalation(config: Config) -> Arbiter | None:
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
 
 
-def load_divergence(config: Config) -> Divergence:
-    """Returns the divergence of a configuration, by name or as the function that it names."""
-    name = config.graph.divergence
-    if name in DIVERGENCES:
-        return name
-    with _faults_at(config, schema.GraphConfig, "graph"):
-        wanted = "a function of two distributions"
-        function: Divergence = _load_named("divergence", name, config.folder, field="divergence", wanted=wanted)
-        try:
-            check_divergence(function)
-        except Exception as error:  # it may raise anything
-            raise FieldError("divergence", f'divergence "{name}" does not work: {error}') from error
-        return function
-
-
 def load_weights(config: Config) -> dict[str, float] | None:
     """Returns the weights of the file that a configuration names, by agent; None if it names none.
 
@@ -251,7 +234,6 @@ def _check_solver(config: Config) -> str | None:
 
 _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
-    "divergence": load_divergence,
     "coordination": _check_solver,
     "weights": load_weights,
 }

@@ -35,7 +35,6 @@ from coe_agents.policy import KINDS
 from coe_agents.policy.bounds import LIMITS, Bounds
 from coe_agents.text import redact
 from coe_agents.types import Regime
-from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
 _VARIABLE = 'an environment variable with "api_key_env"'
@@ -324,7 +323,6 @@ class GraphConfig(_LimitsSection):
     coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None
     weights: str | None = Field(default=None, min_length=1)
     weighting: Literal["auto", "frequency", "probability"] = "auto"
-    divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
 

@@ -62,7 +62,6 @@ class GroupDecision:
     coe: float | None = None
     aleatoric: float | None = None
     epistemic: float | None = None
-    divergence: str | None = None
     coordinated_coe: float | None = None
     surprisal: float | None = None
     tied: list[str] = field(default_factory=list)
@@ -356,7 +355,7 @@ def _claims(claims: Any, where: str) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "action": partial(checks.one_of, known=get_args(FinalAction)),
-    **dict.fromkeys(("answer", "reason", "decided_by", "divergence", "answers"), _text),
+    **dict.fromkeys(("answer", "reason", "decided_by", "answers"), _text),
     "regime": partial(checks.one_of, known=get_args(Regime)),
     **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),
     "conformity": share,

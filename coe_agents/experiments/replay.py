@@ -28,7 +28,6 @@ from coe_agents.rounds.trajectory import round_data
 from coe_agents.text import quantity
 from coe_agents.types import RoundData, Sample, SampledQuestion
 from coe_agents.uncertainty import regime
-from coe_agents.uncertainty.divergences import Divergence
 
 Counts = tuple[tuple[str, int], ...]
 """How many responses of each agent are used, by name."""
@@ -47,7 +46,6 @@ class ReplayedPolicy:
         rules: The bounds of its rounds, and how many agents must answer.
         strategies: How another round is asked.
         weighting: How responses count.
-        divergence: Of the epistemic part.
         has_arbiter: Whether an arbiter would decide what is escalated.
         prices: Of the agents' tokens.
     """
@@ -59,7 +57,6 @@ class ReplayedPolicy:
     rules: Rules = field(default_factory=Rules)
     strategies: Strategies = field(default_factory=Strategies)
     weighting: Weighting = "auto"
-    divergence: Divergence = "kl"
     has_arbiter: bool = False
     prices: Prices = field(default_factory=dict)
 
@@ -89,21 +86,20 @@ class Saved:
     def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         found = self._measure(counts, of)
         aleatoric, epistemic = regime_thresholds(of.policy)
-        parts = found.aleatoric, found.comparable_epistemic
+        parts = found.aleatoric, found.epistemic
         now = regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic)
         sampled = found.sampled and found.sampled._replace(question=self.question.text)
         return replace(found, regime=now, sampled=sampled)
 
     def _measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         """Returns the measurement of so many responses, made once for all policies that measure alike."""
-        key = (counts, of.weighting, str(of.divergence), tuple(of.weights.items()))
+        key = (counts, of.weighting, tuple(of.weights.items()))
         if key not in self._measured:
             rows, labels = self.take(counts)
             weights = None
             if of.weights:
                 weights = {row["agent"]: of.weights.get(row["agent"], 1.0) for row in rows}
-            how: dict[str, Any] = {"weighting": of.weighting, "divergence": of.divergence}
-            self._measured[key] = measure(rows, labels, weights=weights, **how)
+            self._measured[key] = measure(rows, labels, weights=weights, weighting=of.weighting)
         return self._measured[key]
 
     def verdict(self, measurement: Measurement, answer: str | None, criterion: Criterion) -> float | None:

@@ -42,7 +42,6 @@ from coe_agents.rounds.strategies import Strategies
 from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
-from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
 
 _ENDS = ("answer", "abstain", "escalate")
 _NODES = ("prepare", "cluster", "measure", "claims", "coordinator", "another_round", "clarify", "escalation", *_ENDS)
@@ -65,7 +64,6 @@ def create_coe_graph(
     canonicalize: Canonicalize | None = canonical_answer,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    divergence: Divergence = "kl",
     retries: int = 1,
     history: History = "conversation",
     max_question_chars: int = 100_000,
@@ -119,11 +117,6 @@ def create_coe_graph(
         weights: The weights of agents by name, in place of their own; agents that are not named keep theirs. From a
             file: `coe_agents.policy.AgentWeights.load(FILE).weights`.
         weighting: See `coe_agents.policy.measure`.
-        divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
-            with a threshold, the epistemic part is rescaled to the range that it has under "kl"
-            (`coe_agents.uncertainty.regimes.epistemic_scale`); what is reported is not rescaled. A function of your own
-            takes `p`, an agent's row, and `q`, the mean, to a finite number of at least 0, 0 for equal rows; its
-            `__name__` is reported.
         retries: How often a failed agent is asked again before its failure counts, unless its error is not retryable. A
             `ModelAgent` retries each request itself, and is not asked again.
         history: What the agents see of a conversation: "conversation", all of it but the turns that the gate did not
@@ -147,8 +140,7 @@ def create_coe_graph(
 
     Warns:
         UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, or a
-            `CalibratedPolicy` was calibrated with another clusterer (by its class), divergence or group, or with other
-            weights.
+            `CalibratedPolicy` was calibrated with another clusterer (by its class) or group, or with other weights.
 
     Example:
         >>> from coe_agents import ThresholdPolicy
@@ -160,14 +152,13 @@ def create_coe_graph(
     refuse_arguments("create_coe_graph", removed)
     clusterer, canonicalize = _comparing(answers, clusterer, canonicalize)
     _check_parts(agents, clusterer=clusterer, policy=policy, canonicalize=canonicalize, claims=claims)
-    _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
+    _check_options(weighting, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
     shown = None if tools is None else check_tools(tools, where='"tools"')
     group = AskedGroup(
         agents={agent.name: AskedAgent.of(agent) for agent in agents},
         clusterer=type(clusterer).__name__,
-        divergence=divergence_name(divergence),
         weights=weight_of,
         answers="" if answers is None else answers.recorded,
     )
@@ -202,10 +193,8 @@ def create_coe_graph(
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", of_this_version(cluster_node(clusterer, canonicalize)))
     before = _add_claims(graph, claims, settings)
-    measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
-    graph.add_node(
-        "measure", of_this_version(measure_node(settings, measuring, coordination=coordination, clusterer=clusterer))
-    )
+    measuring = measure_node(settings, weighting=weighting, coordination=coordination, clusterer=clusterer)
+    graph.add_node("measure", of_this_version(measuring))
     routes = {
         "answer": "action: answer",
         "abstain": "action: abstain",
@@ -293,7 +282,6 @@ def _check_parts(
 
 def _check_options(
     weighting: str,
-    divergence: Divergence,
     coordination: str | None,
     history: str,
     *,
@@ -301,7 +289,6 @@ def _check_options(
     max_question_chars: int,
 ) -> None:
     one_of(weighting, '"weighting"', get_args(Weighting), advice='"auto" suits most')
-    check_divergence(divergence)
     one_of(history, '"history"', get_args(History), advice='"conversation" shows all of it')
     if coordination is not None:
         coordinate([[1.0]], solver=coordination)  # raises for an unknown name

@@ -47,8 +47,7 @@ class Policy(Protocol):
 
     If several answers tie for the lead (`measurement.tied`), nothing is answered but a `trusted_answer`. The action is
     then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
-    `actions`. Thresholds in nats are compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`,
-    which are `coe` and `epistemic` under "kl".
+    `actions`.
     """
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:

@@ -125,7 +125,6 @@ class Calibration:
         uncertainties: The uncertainty of each question, in ascending order; drift is measured against them.
         gate: The learned gate that chooses the answer and whose probability of error is the uncertainty; None without.
         n_ties: How many of the questions had tied leading clusters, which are never answered.
-        divergence: The divergence of the measured CoE.
         fit: How a learned gate and its threshold share the questions. "folds": the gate is fitted on all, and the
             threshold is chosen on scores of five gates, each of which was fitted on the other folds; the guarantee is
             then empirical. "halves": fitted on one half, and the threshold is chosen on the other, with the guarantee
@@ -157,7 +156,6 @@ class Calibration:
     uncertainties: tuple[float, ...]
     gate: LearnedGate | SupportGate | None = None
     n_ties: int = 0
-    divergence: str = "kl"
     fit: Literal["folds", "halves"] | None = None
     proposer: str | None = None
     tools: Mapping[str, GroupThreshold] = field(default_factory=dict)
@@ -170,7 +168,7 @@ class Calibration:
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
             number(getattr(self, name), f'"{name}"', above=0, below=1, advice="Pass a share such as 0.1")
-        for name in ("clusterer", "correctness", "date", "divergence", "score"):
+        for name in ("clusterer", "correctness", "date", "score"):
             instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
         for name in ("proposer", "prompt", "answers"):
             value = getattr(self, name)
@@ -302,8 +300,8 @@ class CalibratedPolicy:
     `calibration.confidence` over the choice of the calibration questions. For a learned gate that was fitted on all
     questions (`calibration.fit` is "folds"), this was observed on real data but is not proved: see
     `coe_agents.evaluation.calibrate`. It does not hold for a group that differs from the calibrated one: each decision
-    then warns, and its reason claims no risk. The policy does not answer if no threshold keeps the risk, on a tie that
-    learned weights do not break, or if CoE was measured with another divergence.
+    then warns, and its reason claims no risk. The policy does not answer if no threshold keeps the risk, or on a tie
+    that learned weights do not break.
 
     Args:
         calibration: From `coe_agents.evaluation.calibrate`, or `load`.
@@ -354,11 +352,6 @@ class CalibratedPolicy:
             warnings.warn(f"the calibrated risk does not hold: {differences}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
-        if measurement.divergence != calibration.divergence:
-            return refuse(
-                f'calibrated with the divergence "{calibration.divergence}", '
-                f'but measured with "{measurement.divergence}"'
-            )
         proposer = calibration.proposer_of(measurement)
         if proposer is not None and proposer not in measurement.proposal_support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")
@@ -471,6 +464,8 @@ def _from_json(record: dict[str, Any], *, folder: Path) -> Calibration:
     del record["format"]
     gate, agents = record.pop("gate"), record.pop("agents")
     tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
+    divergence = record.pop("divergence", "kl")
+    _require(divergence == "kl", '"divergence" must be "kl", the only one that is left', divergence)
     calibration = Calibration(
         **with_tuples(record),
         agents={name: CalibratedAgent(**agent) for name, agent in agents.items()},

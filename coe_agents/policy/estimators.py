@@ -134,7 +134,7 @@ def score_of(measurement: Measurement, name: str) -> float | None:
     Args:
         measurement: Of the responses to one question.
         name: One of `RUN_TIME_SCORES`, or an estimator's: see `find_score`. CoE and its parts are those of the
-            measurement, by its divergence.
+            measurement.
 
     Raises:
         ValueError: The score is computed of responses, which the measurement does not have, and was not before.

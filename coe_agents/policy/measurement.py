@@ -30,8 +30,7 @@ from coe_agents.types import AnswerKind, Regime, Response, RoundData
 from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
-from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
-from coe_agents.uncertainty.regimes import epistemic_scale
+from coe_agents.uncertainty.divergences import kernel
 from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
@@ -76,12 +75,10 @@ class Measurement:
     It does not depend on names or on the order of agents and responses: ties are broken by text.
 
     Attributes:
-        coe: Collaborative Entropy, `aleatoric + epistemic` (eq. 5), as it is reported. A threshold is compared with
-            `comparable_coe`, which is the same under "kl".
+        coe: Collaborative Entropy, `aleatoric + epistemic`, in nats (eq. 5).
         aleatoric: Mean semantic entropy of the agents, in nats (eq. 3).
-        epistemic: Weighted divergence of the agents from their mean (eq. 4), in the unit of `divergence`. A threshold
-            is compared with `comparable_epistemic`.
-        regime: "consensus", "conflict", "ambiguous" or "unknown", of the comparable parts.
+        epistemic: Weighted Kullback-Leibler divergence of the agents from their mean, in nats (eq. 4).
+        regime: "consensus", "conflict", "ambiguous" or "unknown".
         n_agents: How many agents were measured.
         support: The ensemble mean of each cluster.
         representatives: The most probable response of each cluster.
@@ -109,9 +106,6 @@ class Measurement:
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
         history: The rounds before this one, in order.
         tokens_left: How many tokens the run's budget leaves for further rounds; None without one.
-        divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
-        epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
-            `coe_agents.uncertainty.regimes.epistemic_scale`.
         weights: The agents' weights by name, summing to 1; {} for equal ones.
         scores: Scores of uncertainty by name, where they were computed before; see `coe_agents.policy.estimators`.
         sampled: What was measured, for the scores that were not; None where it is not kept.
@@ -141,8 +135,6 @@ class Measurement:
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
     tokens_left: float | None = None
-    divergence: str = "kl"
-    epistemic_scale: float = 1.0
     weights: Mapping[str, float] = field(default_factory=dict)
     scores: Mapping[str, float | None] = field(default_factory=dict, compare=False, repr=False)
     sampled: Sampled | None = field(default=None, compare=False, repr=False)
@@ -151,16 +143,6 @@ class Measurement:
 
         def __getattr__(self, name):
             raise missing_attribute(self, name)
-
-    @property
-    def comparable_epistemic(self) -> float:
-        """The epistemic part in the range that it has under "kl": what thresholds in nats are compared with."""
-        return self.epistemic_scale * self.epistemic
-
-    @property
-    def comparable_coe(self) -> float:
-        """The aleatoric part plus the comparable epistemic one: what a `max_coe` in nats is compared with."""
-        return self.coe if self.epistemic_scale == 1.0 else self.aleatoric + self.comparable_epistemic
 
     @property
     def leading(self) -> int:
@@ -181,7 +163,6 @@ def measure(
     *,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    divergence: Divergence = "kl",
     coordination: str | None = None,
     aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
     epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
@@ -200,11 +181,9 @@ def measure(
         weights: Of the agents by name, renormalised over those that responded; uniform by default.
         weighting: How responses count within their agent: "frequency" each 1; "probability" by exp(logprob / n_tokens)
             (eq. 8), which all must have; "auto" by probability for the agents that have it for all their responses.
-        divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here; or a function: see
-            `coe_agents.uncertainty.collaborative_entropy`.
         coordination: A solver of Algorithm 1, whose weights and distributions then choose the answer.
         aleatoric_threshold: In nats, for the regime.
-        epistemic_threshold: In nats, for the regime; compared with `comparable_epistemic`.
+        epistemic_threshold: In nats, for the regime.
         proposer: The agent whose proposal is judged, for policies that ask for its support.
         clusterer: What the labels of proposals are from; an `ActionMatch` also says which values of an argument are
             equal.
@@ -232,10 +211,10 @@ def measure(
     # where no log-probability counts, counting responses gives the same, and is quicker
     read = log_probs if any(by_probability.values()) else None
     measured = one_question(places[clusters], agents, read, normalized, n_clusters=places.size)
-    parts = parts_of(measured.rows, measured.weights, kernel(divergence, None, places.size))
+    parts = parts_of(measured.rows, measured.weights, kernel("kl", None, places.size))
     coe, support, coordinated = parts.compose(), parts.mean, None
     if coordination is not None:
-        result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
+        result = coordinate(measured.rows, weights=normalized, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
     support, distributions = support[places], measured.rows[:, places]
     rows, weight_of = distributions.tolist(), dict(zip(names, normalized.tolist(), strict=True))
@@ -268,7 +247,6 @@ def measure(
     if calls is not None and [call["name"] for call in calls] == [ANSWER]:
         compared = [response_text(response).strip() for response in responses]
         agreed = argument_support(compared, mass, answer, clusterer=clusterer, question=question)
-    scale = epistemic_scale(measured.weights, divergence)
     stated, of_tokens = _stated_confidences(responses), token_confidences(responses)
     return Measurement(
         coe=coe.total,
@@ -276,7 +254,7 @@ def measure(
         epistemic=coe.epistemic,
         regime=regime(
             coe.aleatoric,
-            scale * coe.epistemic,
+            coe.epistemic,
             aleatoric_threshold=aleatoric_threshold,
             epistemic_threshold=epistemic_threshold,
         ),
@@ -311,8 +289,6 @@ def measure(
         writings=writings,
         fields=agreed,
         contested=disagreement,
-        divergence=divergence_name(divergence),
-        epistemic_scale=scale,
         weights={} if len({*weight_of.values()}) == 1 else weight_of,
         sampled=Sampled(question, responses, labels),
     )

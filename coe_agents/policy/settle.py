@@ -123,7 +123,7 @@ def _within(decision: Decision, measurement: Measurement, limits: Bounds | None,
     """Returns the decision, or the policy's `otherwise` in place of an answer above a limit of the caller."""
     if decision.action != "answer" or limits is None:
         return decision
-    measured = (measurement.comparable_coe, measurement.aleatoric, measurement.comparable_epistemic)
+    measured = (measurement.coe, measurement.aleatoric, measurement.epistemic)
     for name, value, limit in zip(THRESHOLDS, measured, _compared(limits), strict=True):
         if not value <= limit:  # nor an answer whose uncertainty is no number
             what = coe_in_words(measurement) if name == "max_coe" else f"{name.partition('_')[0]} {value:.3f}"

@@ -9,7 +9,7 @@ from coe_agents.checks import integer, number, require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import decompose
-from coe_agents.uncertainty.divergences import Divergence, Kernel, kernel
+from coe_agents.uncertainty.divergences import Kernel, kernel
 from coe_agents.uncertainty.entropies import shannon
 from coe_agents.uncertainty.solvers import Solver, greedy_step, solver_named
 
@@ -43,7 +43,7 @@ def coordinate(
     distributions: npt.ArrayLike,
     *,
     weights: npt.ArrayLike | None = None,
-    divergence: Divergence = "kl",
+    divergence: str = "kl",
     epsilon: float = 1e-6,
     max_iterations: int = 10,
     solver: str | Solver = "greedy",

@@ -13,7 +13,7 @@ from coe_agents.checks import integer, number
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
 from coe_agents.uncertainty.distributions import OneQuestion, one_question
-from coe_agents.uncertainty.divergences import Divergence, kernel
+from coe_agents.uncertainty.divergences import kernel
 
 Interval = tuple[float, float]
 
@@ -51,7 +51,7 @@ def coe_interval(
     *,
     log_probs: npt.ArrayLike | None = None,
     weights: npt.ArrayLike | None = None,
-    divergence: Divergence = "kl",
+    divergence: str = "kl",
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int | np.random.Generator = 0,

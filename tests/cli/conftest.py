@@ -20,7 +20,7 @@ from tests.experiments.decided import written as decided
 LOCAL = {"provider": "tinyworld", "model": "tiny-llama"}
 ASKED = {"n_samples": 2, "temperature": 1.0, "weight": 1.0, "system_prompt": "Be brief.", "max_tokens": 8}
 LIMITS = {"timeout": 60, "retries": 0, "max_concurrency": 4, "on_greedy": "trust", "options": {"top_p": 0.9}}
-GRAPH = {"max_rounds": 1, "weighting": "auto", "divergence": "kl", "min_agents": 1, "max_question_chars": 1000}
+GRAPH = {"max_rounds": 1, "weighting": "auto", "min_agents": 1, "max_question_chars": 1000}
 GRAPH |= {"strategies": {"conflict": "debate"}}
 CONFIG = (
     table("[agents]", name="llama", **LOCAL, **ASKED, **LIMITS)

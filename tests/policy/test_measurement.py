@@ -49,7 +49,7 @@ def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_the
     assert measure(said, [0, 1, 2, 4]).representatives == ("x", "x (2)", "x (2) (2)", "", "x (4)")
 
 
-def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
+def test_the_regime_is_that_of_the_thresholds():
     # (1/2, 1/2) and (1, 0): U_A is log(2) / 2 = 0.347, the mean (3/4, 1/4)
     said = [response("a", "x"), response("a", "y", index=1), response("b", "x")]
     # U_E is H(3/4) - U_A = 0.562 - 0.347 = 0.216
@@ -57,26 +57,15 @@ def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
         thresholds = {"aleatoric_threshold": low_a, "epistemic_threshold": low_e}
         assert measure(said, [0, 1, 0], **thresholds).regime == name
     opposite = [response("a", "x"), response("b", "y")]
-    found = measure(opposite, [0, 1], divergence="wasserstein", epistemic_threshold=0.69)
-    # U_E is 1/2 as it is, and log 2 on the scale of "kl"
-    assert (found.epistemic, found.regime, found.divergence) == (0.5, "conflict", "total_variation")
-    assert found.epistemic_scale == pytest.approx(2 * LN2)
-    assert found.comparable_epistemic == found.comparable_coe == pytest.approx(LN2)
-
-    def distance(p, q):
-        return float(abs(p - q).sum() / 2)
-
-    within = measure(opposite, [0, 1], divergence=distance, epistemic_threshold=0.7)
-    assert (within.regime, within.divergence) == ("consensus", "distance")
-    assert within.comparable_epistemic == pytest.approx(LN2)
+    assert measure(opposite, [0, 1], epistemic_threshold=0.69).regime == "conflict"  # log 2
 
 
 def test_the_solver_of_the_coordination_is_the_one_named():
     own = {"a": "xxxyy", "b": "yyyyx"}
     said = [response(name, text, index=i) for name, texts in own.items() for i, text in enumerate(texts)]
     labels = [0 if r["text"] == "x" else 1 for r in said]
-    found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, divergence="js", coordination="softmax")
-    own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], divergence="js", solver="softmax")
+    found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, coordination="softmax")
+    own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], solver="softmax")
     assert found.coordinated_coe == pytest.approx(own.coe) != found.coe
     assert found.support == pytest.approx(own.weights @ own.distributions)
 
@@ -84,10 +73,9 @@ def test_the_solver_of_the_coordination_is_the_one_named():
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.floats(-8.0, 0.0)), min_size=1, max_size=20),
     st.lists(st.floats(0.1, 5.0), min_size=4, max_size=4),
-    st.sampled_from(["kl", "js", "hellinger", "total_variation"]),
     st.booleans(),
 )
-def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, divergence, by_probability):
+def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, by_probability):
     places: dict[int, int] = {}
     agents = [places.setdefault(agent, len(places)) for agent, _, _ in drawn]
     labels = [cluster for _, cluster, _ in drawn]
@@ -101,8 +89,8 @@ def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, div
     seen = sorted(set(labels))
     numbers = [seen.index(label) for label in labels]  # as `measure` orders them: by text
     rows = cluster_distributions(numbers, agents, log_probs=logs)
-    split = collaborative_entropy(rows, weights=weights, divergence=divergence)
-    found = measure(said, numbers, weights=by_name, divergence=divergence)
+    split = collaborative_entropy(rows, weights=weights)
+    found = measure(said, numbers, weights=by_name)
     close = {"rel": 0.0, "abs": 1e-12}
     assert (found.coe, found.aleatoric, found.epistemic) == pytest.approx(split, **close)
     assert found.support == pytest.approx(ensemble_mean(rows, weights=weights), **close)

@@ -38,26 +38,6 @@ def test_thresholds_must_be_nats(value):
         RegimePolicy(0.5, value)
 
 
-def under_js(*, aleatoric, epistemic, scale=4.0, **options):
-    found = measurement(aleatoric=aleatoric, epistemic=epistemic, **options)
-    return replace(found, divergence="js", epistemic_scale=scale)
-
-
-def test_under_another_divergence_the_rescaled_value_is_compared():
-    # 0.25 + 4 * 0.125 = 0.75
-    measured = under_js(aleatoric=0.25, epistemic=0.125)
-    assert decide(ThresholdPolicy(0.75), measured) == Decision(
-        "answer", "Paris", "confident enough: CoE 0.375 under js, rescaled to 0.750, is at most 0.75"
-    )
-    parts = "(aleatoric 0.250 within models, epistemic 0.125 between models under js)"
-    said = f"not confident enough: CoE 0.375 {parts}, rescaled to 0.750, exceeds 0.5"
-    assert decide(ThresholdPolicy(0.5), measured) == Decision("abstain", None, said)
-    assert decide(RegimePolicy(0.25, 0.4), replace(measured, regime="conflict")).reason == (
-        "conflict, each is confident, but they disagree: aleatoric 0.250 within models is at most 0.25, "
-        "epistemic 0.125 between models under js, rescaled to 0.500, exceeds 0.4"
-    )
-
-
 def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
     policy = RegimePolicy(0.5, 0.25)
     said = "each is confident, and they agree: aleatoric 0.500 within models is at most 0.5 nats, "

@@ -84,8 +84,7 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
     """
     reason = clean(decision["reason"])
     if decision["coe"] is not None:
-        by = "" if (decision.get("divergence") or "kl") == "kl" else f" under {decision['divergence']}"
-        reason = reason.replace(parts_in_words(decision["aleatoric"], decision["epistemic"], by), by)
+        reason = reason.replace(parts_in_words(decision["aleatoric"], decision["epistemic"]), "")
     clauses = _CLAUSE_END.split(reason)
     plain = [clause for clause in clauses if not re.search(r"\d\.\d", _QUOTED.sub("", clause))] or clauses
     numeric = [clause for clause in clauses if clause not in plain]
@@ -132,7 +131,7 @@ def _numbers(decision: Mapping[str, Any]) -> list[Text]:
     if decision["coe"] is None or decision.get("claims"):  # of long answers as a whole it says nothing
         return []
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
-    split = decomposition(**parts, divergence=decision.get("divergence") or "kl")
+    split = decomposition(**parts)
     lines = [Text.assemble(("CoE ", "bold"), split)]
     regime = decision["regime"]
     # agreement is no reason to withhold an answer, and without a quorum there is no regime

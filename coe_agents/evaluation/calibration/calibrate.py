@@ -177,8 +177,8 @@ def calibrate(
 
     Raises:
         ImportError: A gate is to be learned and scikit-learn is not installed.
-        ValueError: No question has a verdict, the divergences differ, the rows were measured with other weights, the
-            score is not known or cannot be computed of each question, or the gate cannot be learned.
+        ValueError: No question has a verdict, the rows were measured with other weights, the score is not known or
+            cannot be computed of each question, or the gate cannot be learned.
     """
     score = check_score(score, proposer)
     known = sorted((row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id))
@@ -188,9 +188,6 @@ def calibrate(
         known = [row for row in known if proposer in row.measurement.proposal_support]
         must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
         require(bool(known), must, known, "Name an agent of the samples")
-    divergences = {row.measurement.divergence for row in known}
-    must = '"rows" must be measured with one divergence'
-    require(len(divergences) == 1, must, ", ".join(sorted(divergences)), "Measure them again")
     by_name = {name: (weights or {}).get(name, 1.0) for row in known for name in row.measurement.agents}
     if not all(counts_agents_by(row.measurement, by_name) for row in known):
         raise ValueError(
@@ -212,7 +209,6 @@ def calibrate(
         correctness=correctness,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         uncertainties=(),
-        divergence=divergences.pop(),
         proposer=proposer,
         weights=None if weights is None else by_name,
         prompt=None if origin is None else origin.prompt,

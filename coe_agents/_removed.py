@@ -12,6 +12,7 @@ _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
     "create_coe_graph": {"adaptive": _FIXED_NUMBER, "divergence": _KL},
+    "score": {"renyi_3": "vote_share ranks as well"},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
     "measure": {"n_resamples": _INTERVAL, "divergence": _KL},
     "GroupDecision": {"interval": _INTERVAL, "divergence": _KL},

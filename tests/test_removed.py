@@ -1,5 +1,6 @@
 """What earlier versions had is refused by an error that says what replaces it, and the changelog has a line on it."""
 
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -10,9 +11,11 @@ from coe_agents import GroupDecision, create_coe_graph
 from coe_agents._removed import REMOVED
 from coe_agents.config.schema import read_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import measure
+from coe_agents.policy import CalibratedPolicy, measure
+from coe_agents.policy.estimators import find_score
 from coe_agents.testing import create_response
 from coe_agents.uncertainty import coordinate
+from tests.policy.test_calibrated import CALIBRATION
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = {"create_coe_graph": partial(create_coe_graph, [], policy=None), "measure": partial(measure, [], [])}
@@ -21,7 +24,7 @@ OBJECTS = {
     "Measurement": measure([create_response("a", "x")], [0]),
 }
 TABLES = ("graph",)
-PARTS = ("solver",)
+PARTS = ("score", "solver")
 AGENT = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 
 
@@ -65,15 +68,26 @@ def test_a_field_of_the_configuration(table, name, written):
     assert REMOVED[table][name] in str(refused.value)
 
 
-@pytest.mark.parametrize(("part", "name"), names_of(*PARTS))
-def test_a_name_of_a_part(part, name):
-    with pytest.raises(ValueError, match=f'"{part}" must not be "{name}", which was removed. ') as refused:
+@pytest.mark.parametrize("name", REMOVED["score"])
+def test_a_score_and_a_saved_policy_that_compares_it(name, tmp_path):
+    with pytest.raises(ValueError, match=f'a score must not be "{name}", which was removed. ') as refused:
+        find_score(name)
+    assert REMOVED["score"][name] in str(refused.value)
+    path = tmp_path / "policy.json"
+    CalibratedPolicy(replace(CALIBRATION, score=name)).save(path)
+    with pytest.raises(ConfigurationError, match=f'policy.json is damaged: a score must not be "{name}"'):
+        CalibratedPolicy.load(path)
+
+
+@pytest.mark.parametrize("name", REMOVED["solver"])
+def test_a_solver(name):
+    with pytest.raises(ValueError, match=f'"solver" must not be "{name}", which was removed. ') as refused:
         coordinate([[1.0]], solver=name)
-    assert REMOVED[part][name] in str(refused.value)
+    assert REMOVED["solver"][name] in str(refused.value)
     with pytest.raises(ConfigurationError) as refused:
         read_config(f'{AGENT}[graph]\ncoordination = "{name}"\n', Path("coe.toml"))
     assert f"coe.toml:6: graph.coordination: must not be '{name}', which was removed. " in str(refused.value)
-    assert REMOVED[part][name] in str(refused.value)
+    assert REMOVED["solver"][name] in str(refused.value)
 
 
 @pytest.mark.parametrize(("owner", "name"), names_of(*REMOVED))

@@ -37,7 +37,7 @@ def calibrate(
     score: Annotated[
         str | None,
         typer.Option(
-            help="What is compared with the threshold: coe, vote_share, renyi_3 or another score of `score` that needs "
+            help="What is compared with the threshold: coe, vote_share or another score of `score` that needs "
             "nothing but the responses; learned, a probability of error that is learned from the samples; or an "
             "estimator of yours, as package.module:name, whose code is run. Default: vote_share, and with --proposer "
             "support.",

@@ -92,7 +92,7 @@ FEWEST = 50
 RISKS = (0.05, 0.1, 0.2)
 ESCALATED = 0.2
 LEARNED, EQUAL, AGREEMENT = "learned", "equal", "agreement"
-_SCORES = (DEFAULT_SCORE, "coe", "renyi_3")
+_SCORES = (DEFAULT_SCORE, "coe")
 _FEWEST_OF_EACH = 10.0
 """The fewest right and wrong answers for something to be learned: two of each in a fold."""
 _TOLERANCE = 0.02

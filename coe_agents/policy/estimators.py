@@ -20,6 +20,7 @@ from statistics import fmean
 
 import numpy as np
 
+from coe_agents._removed import replacement_of
 from coe_agents.checks import is_finite, is_number, require
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.policy.figures import support_figures
@@ -173,6 +174,8 @@ def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     """
     if name in RUN_TIME_SCORES:
         return ESTIMATORS[name]
+    if instead := replacement_of("score", name):
+        raise ValueError(f'a score must not be "{name}", which was removed. {instead}')
     is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, BEST_SINGLE_MODEL)
     entry = None if is_taken else find_extension("estimator", name)
     if entry is None:

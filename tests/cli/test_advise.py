@@ -118,7 +118,7 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     assert found["accuracy"][0] == pytest.approx(program.right.mean())
 
     entropy = -(mean * np.log(np.where(mean > 0, mean, 1))).sum(axis=1)
-    scores = {"vote_share": program.votes, "coe": entropy, "renyi_3": -np.log((mean**3).sum(axis=1)) / 2}
+    scores = {"vote_share": program.votes, "coe": entropy}
     scores["learned"], _, _ = out_of_fold(samples, program, trust=False)
     assert found["scores"] == pytest.approx({name: program.auroc(program.right, each) for name, each in scores.items()})
 

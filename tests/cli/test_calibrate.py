@@ -44,7 +44,7 @@ class Longest:
 '''
 
 
-@pytest.mark.parametrize("score", ["my_scores:Longest", "renyi_3"])
+@pytest.mark.parametrize("score", ["my_scores:Longest", "pooled_disagreement"])
 def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monkeypatch, score):
     (tmp_path / "my_scores.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)

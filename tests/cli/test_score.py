@@ -80,7 +80,7 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
         assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
 
 
-@pytest.mark.parametrize(("options", "fit"), [(["renyi_3"], None), (["learned"], "folds")])
+@pytest.mark.parametrize(("options", "fit"), [(["pooled_disagreement"], None), (["learned"], "folds")])
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
     done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--score", *options)

@@ -92,7 +92,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 	$(PYTHON) -m venv $(LOWEST_VENV)
 	$(LOWEST_VENV)/bin/pip install --quiet --upgrade pip
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints-lowest.txt \
-		--editable '.[bayesian,evaluation,langchain,openai,otel,plots,sqlite]' --group test
+		--editable '.[evaluation,langchain,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
 # MODULES='policy.settle policy.support' restricts it; results are kept in ./mutants, and hold until the code or its tests change
@@ -144,8 +144,8 @@ imports: $(READY) ## Check that each layer imports only from those below it
 # served_sampling needs the environment of `make vllm`
 BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions adaptive_sampling advice calibration claims council_replay decisions defaults equivalence escalation \
-	interval_coverage one_score plan policies real_responses renaming runs weights
+DATA_BENCHMARKS := actions advice calibration claims council_replay decisions defaults equivalence escalation \
+	one_score plan real_responses renaming runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
 

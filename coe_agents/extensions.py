@@ -15,7 +15,6 @@ from coe_agents.errors import ConfigurationError
 GROUPS = {
     "clusterer": "coe_agents.clusterers",
     "policy": "coe_agents.policies",
-    "divergence": "coe_agents.divergences",
     "estimator": "coe_agents.estimators",
     "solver": "coe_agents.solvers",
 }

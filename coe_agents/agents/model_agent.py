@@ -314,8 +314,7 @@ class ModelAgent:
         key = repr((base, self.name, request["messages"], request["round"]))
         # below 2**31, and 1,024 apart, more than there are samples
         spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
-        first = spaced + request.get("first_index", 0)
-        return lambda number: first + number
+        return lambda number: spaced + number
 
     def _deadline(self, request: AgentRequest) -> Deadline:
         left = request.get("timeout", math.inf)

@@ -35,12 +35,9 @@ from coe_agents.graph.recording import Recording
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import KINDS, AgentWeights, Policy
 from coe_agents.presets import preset
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
 from coe_agents.uncertainty import coordinate
-from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
-from coe_agents.uncertainty.divergences import Divergence, check_divergence
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
 _METHODS = {
@@ -82,10 +79,8 @@ def _connect(
     policy: Policy,
     *of_graph: Any,
 ) -> _Graph:
-    adaptive = config.graph.adaptive
     options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
-    options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
-    if isinstance(clusterer, BidirectionalEntailment) and (config.graph.bounds.max_rounds != 1 or adaptive is not None):
+    if isinstance(clusterer, BidirectionalEntailment) and config.graph.bounds.max_rounds != 1:
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     claims = create_claims(config, clusterer)
@@ -201,21 +196,6 @@ def _create_escalation(config: Config) -> Arbiter | None:
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
 
 
-def load_divergence(config: Config) -> Divergence:
-    """Returns the divergence of a configuration, by name or as the function that it names."""
-    name = config.graph.divergence
-    if name in DIVERGENCES:
-        return name
-    with _faults_at(config, schema.GraphConfig, "graph"):
-        wanted = "a function of two distributions"
-        function: Divergence = _load_named("divergence", name, config.folder, field="divergence", wanted=wanted)
-        try:
-            check_divergence(function)
-        except Exception as error:  # it may raise anything
-            raise FieldError("divergence", f'divergence "{name}" does not work: {error}') from error
-        return function
-
-
 def load_weights(config: Config) -> dict[str, float] | None:
     """Returns the weights of the file that a configuration names, by agent; None if it names none.
 
@@ -254,7 +234,6 @@ def _check_solver(config: Config) -> str | None:
 
 _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
-    "divergence": load_divergence,
     "coordination": _check_solver,
     "weights": load_weights,
 }

@@ -104,7 +104,7 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
 def _review(case: EscalatedCase) -> ActionRequest:
     answers = case["candidates"]
     parts = {"coe": case["coe"], "aleatoric": case["aleatoric"], "epistemic": case["epistemic"]}
-    numbers = decomposition(**parts, divergence=case.get("divergence", "kl"))
+    numbers = decomposition(**parts)
     regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
     lines = [
         _literally(case["question"]),

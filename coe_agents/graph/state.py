@@ -73,7 +73,7 @@ class CoEOutput(TypedDict, total=False):
     former_responses: Annotated[list[Response], operator.add]
 
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """Raised with every change after which a run cannot be resumed from a checkpoint that was written before it."""
 
 

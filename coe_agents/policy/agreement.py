@@ -70,7 +70,7 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
         >>> from coe_agents.types import create_response
         >>> def question(*texts):
         ...     said = [create_response(name, text) for name, text in zip("abc", texts)]
-        ...     return measure(said, [texts.index(text) for text in texts], n_resamples=0)
+        ...     return measure(said, [texts.index(text) for text in texts])
         >>> found = agreement_weights([question("Paris", "Paris", "Lyon"), question("4", "4", "4")])
         >>> {name: round(weight, 3) for name, weight in found.weights.items()}  # s: 3/4, 3/4, 1/2
         {'a': 0.435, 'b': 0.435, 'c': 0.129}

@@ -42,31 +42,18 @@ class Decision:
 class Policy(Protocol):
     """Anything that decides.
 
-    Optional: the hook `SettlingPolicy`; the base class `Tunable`; and both attributes `aleatoric_threshold` and
+    Optional: the base class `Tunable`; and both attributes `aleatoric_threshold` and
     `epistemic_threshold`, in nats, the boundaries of the regimes, which a graph uses instead of the default ones.
 
     If several answers tie for the lead (`measurement.tied`), nothing is answered but a `trusted_answer`. The action is
     then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
-    `actions`. Thresholds in nats are compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`,
-    which are `coe` and `epistemic` under "kl".
+    `actions`.
     """
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the decision after `round` (from 0) of `max_rounds`.
 
         It must not block: an asynchronous run calls it on the event loop.
-        """
-        ...
-
-
-@runtime_checkable
-class SettlingPolicy(Protocol):
-    """A policy that lets adaptive sampling stop early; without this hook all responses are sampled at once."""
-
-    def is_settled(self, measurement: Measurement) -> bool:
-        """Returns whether no further response can be expected to change the decision.
-
-        `measurement.forecast` is the range of the measurement after the remaining responses.
         """
         ...
 

@@ -136,7 +136,6 @@ class Calibration:
         trust_from: "agreement" or "learned", where `trust` or `learned_support` is from; None without.
         learned_support: What was learned of whose support of the proposer counts; None without.
         n_ties: How many of the questions had tied leading clusters, which are never answered.
-        divergence: The divergence of the measured CoE.
         fit: What the weights, or the learned support, were fitted on. "whole": the questions on which the threshold was
             chosen, too; the guarantee is then empirical. "halves": the other half of the questions, so that the
             guarantee is that of equal weights. None where nothing was fitted.
@@ -169,7 +168,6 @@ class Calibration:
     trust_from: Literal["agreement", "learned"] | None = None
     learned_support: LearnedSupport | None = None
     n_ties: int = 0
-    divergence: str = "kl"
     fit: Literal["whole", "halves"] | None = None
     proposer: str | None = None
     tools: Mapping[str, GroupThreshold] = field(default_factory=dict)
@@ -182,7 +180,7 @@ class Calibration:
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
             number(getattr(self, name), f'"{name}"', above=0, below=1, advice="Pass a share such as 0.1")
-        for name in ("clusterer", "correctness", "date", "divergence", "score"):
+        for name in ("clusterer", "correctness", "date", "score"):
             instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
         for name in ("proposer", "prompt", "answers"):
             value = getattr(self, name)
@@ -350,11 +348,11 @@ class CalibratedPolicy:
 
     The guarantee: for new questions of the same kind, asked of the same agents with the same sampling and clustering,
     the share of wrong answers among those given is at most `calibration.risk`, with a probability of at least
-    `calibration.confidence` over the choice of the calibration questions. Where weights or support were
-    fitted on the same questions (`calibration.fit` is "whole"), this was observed on real data but is not proved: see
+    `calibration.confidence` over the choice of the calibration questions. Where weights or support were fitted on the
+    same questions (`calibration.fit` is "whole"), this was observed on real data but is not proved: see
     `coe_agents.evaluation.calibrate`. It does not hold for a group that differs from the calibrated one: each decision
-    then warns, and its reason claims no risk. The policy does not answer if no threshold keeps the risk, on a tie that
-    neither weights nor confidences break, or if CoE was measured with another divergence.
+    then warns, and its reason claims no risk. The policy does not answer if no threshold keeps the risk, or on a tie
+    that neither weights nor confidences break.
 
     Args:
         calibration: From `coe_agents.evaluation.calibrate`, or `load`.
@@ -405,11 +403,6 @@ class CalibratedPolicy:
             warnings.warn(f"the calibrated risk does not hold: {differences}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
-        if measurement.divergence != calibration.divergence:
-            return refuse(
-                f'calibrated with the divergence "{calibration.divergence}", '
-                f'but measured with "{measurement.divergence}"'
-            )
         proposer = calibration.proposer_of(measurement)
         if proposer is not None and proposer not in measurement.proposal_support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")
@@ -525,6 +518,8 @@ def _from_json(record: dict[str, Any], *, folder: Path) -> Calibration:
     _refuse_removed(record)
     agents, support = record.pop("agents"), record.pop("learned_support", None)
     tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
+    divergence = record.pop("divergence", "kl")
+    _require(divergence == "kl", '"divergence" must be "kl", the only one that is left', divergence)
     calibration = Calibration(
         **with_tuples(record),
         agents={name: CalibratedAgent(**agent) for name, agent in agents.items()},

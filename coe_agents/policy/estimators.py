@@ -20,6 +20,7 @@ from statistics import fmean
 
 import numpy as np
 
+from coe_agents._removed import replacement_of
 from coe_agents.checks import is_finite, is_number, require
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.policy.figures import support_figures
@@ -162,7 +163,7 @@ def score_of(measurement: Measurement, name: str) -> float | None:
     Args:
         measurement: Of the responses to one question.
         name: One of `RUN_TIME_SCORES`, or an estimator's: see `find_score`. CoE and its parts are those of the
-            measurement, by its divergence.
+            measurement.
 
     Raises:
         ValueError: The score is computed of responses, which the measurement does not have, and was not before.
@@ -203,6 +204,8 @@ def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     """
     if name in RUN_TIME_SCORES:
         return ESTIMATORS[name]
+    if instead := replacement_of("score", name):
+        raise ValueError(f'a score must not be "{name}", which was removed. {instead}')
     is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, *SCORES_OF_SETS)
     entry = None if is_taken else find_extension("estimator", name)
     if entry is None:

@@ -42,7 +42,6 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Semantic entropy, pooled",
             "entropy of the meanings of all responses, as if of one agent",
         ),
-        "renyi_3": ("Rényi entropy of order 3", "of the group's mean; stresses the leading meanings"),
         BEST_SINGLE_MODEL: ("Semantic entropy, best agent", "of the agent that ranked answers best on the other half"),
     },
     "Agreement": {

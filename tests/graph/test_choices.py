@@ -55,7 +55,6 @@ def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_request_of_o
     assert said["distribution"] == pytest.approx({"approve": 0.75, "reject": 0.25})
     assert decision["coe"] == pytest.approx(entropy([0.75, 0.25]))
     assert [record["rung"] for record in said["sampling"]] == ["choice"]
-    assert decision["interval"] is None  # nothing was sampled
     assert decision["tokens"] == {"a": {"input_tokens": 11, "output_tokens": 2}}
     assert decision["action"] == "abstain"
 

@@ -9,7 +9,7 @@ from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import measure
 from coe_agents.policy.estimators import ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
-from coe_agents.policy.score_names import BASELINE, BEST_SINGLE_MODEL, SCORES_OF_SETS, group_scores, name_of
+from coe_agents.policy.score_names import BASELINE, SCORES_OF_SETS, group_scores, name_of
 from coe_agents.policy.statistics import statistics_of
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment, create_response

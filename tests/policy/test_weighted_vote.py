@@ -19,7 +19,7 @@ def stating(**confidences):
     """The measurement of one response of each agent: its text, and the confidence that it states in it."""
     responses = [create_response(name, text, confidence=stated) for name, (text, stated) in confidences.items()]
     texts = [response["text"] for response in responses]
-    return measure(responses, [texts.index(text) for text in texts], n_resamples=0)
+    return measure(responses, [texts.index(text) for text in texts])
 
 
 def test_votes_by_weights_by_hand():
@@ -60,7 +60,7 @@ def test_an_unknown_confidence_is_the_mean_of_the_others(stated, token, expected
 def test_confidence_counts_only_where_it_is_known_for_all_of_an_agents_responses():
     rows = [create_response("a", "Paris", confidence=stated, index=i) for i, stated in enumerate((0.5, None))]
     rows += [create_response("b", "Paris", confidence=0.25)]
-    assert confidences_of(measure(rows, [0, 0, 0], n_resamples=0), ["a", "b"]).tolist() == [0.25, 0.25]
+    assert confidences_of(measure(rows, [0, 0, 0]), ["a", "b"]).tolist() == [0.25, 0.25]
 
 
 def test_who_is_sure_leads_and_breaks_a_tie():

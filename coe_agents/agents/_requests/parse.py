@@ -44,9 +44,7 @@ def to_reply(
     refusals = [_refusals(one.generations[0], own) for one, own in zip(drawn.results, texts, strict=True)]
     said = list(zip(generations, chain(*texts), chain(*refusals), strict=False))
     how: dict[str, Any] = {"agent": agent, "max_chars": max_chars, "states_confidence": states_confidence}
-    responses = [
-        _response(*each, request, index, **how) for index, each in enumerate(said, start=request.get("first_index", 0))
-    ]
+    responses = [_response(*each, request, index, **how) for index, each in enumerate(said)]
     answered = [*drawn.results, *drawn.unused]
     valid = [response for response in responses if response["error"] is None]
     known = [response["logprob"] is not None for response in valid]

@@ -350,7 +350,7 @@ def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent:
     rows = [(text, math.log(share)) for text, share in shares.items() if share > 0]
     responses = [
         create_response(agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1)
-        for index, (text, logprob) in enumerate(rows, start=request.get("first_index", 0))
+        for index, (text, logprob) in enumerate(rows)
     ]
     sampling = Sampling(
         round=request["round"],

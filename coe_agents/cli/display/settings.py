@@ -16,7 +16,7 @@ from coe_agents.doctor.diagnosis import AgentReport, Examination
 from coe_agents.extensions import find_extension, origin_of
 from coe_agents.text import quantity
 
-_EXTENSIONS = {"coordination": "solver", "divergence": "divergence"}
+_EXTENSIONS = {"coordination": "solver"}
 """The kind of extension that each field of `[graph]` may name."""
 _SHORT = 20
 """Characters up to which a name stays on one line."""

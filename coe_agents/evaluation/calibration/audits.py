@@ -98,7 +98,7 @@ def recalibrate(
         confidence: The probability with which it is kept, in (0, 1).
 
     Raises:
-        ValueError: A row is not in `seen`, or was measured with another divergence, or the policy judges a proposer.
+        ValueError: A row is not in `seen`, or the policy judges a proposer.
     """
     if lacking := [row.id for row in rows if row.id not in seen]:
         raise ValueError(
@@ -109,9 +109,6 @@ def recalibrate(
     must = '"policy" must judge the group\'s answer, not the proposals of an agent'
     advice = "Rulings say whether an answer was right, not a proposal: calibrate it on labelled proposals"
     require(calibration.proposer is None, must, calibration.proposer, advice)
-    other = {row.measurement.divergence for row in rows} - {calibration.divergence}
-    must = f'"rows" must be measured with the divergence "{calibration.divergence}" of the policy'
-    require(not other, must, ", ".join(sorted(other)), "Measure them again")
     judged = answerable_rows(calibration, rows)
     n_audits = sum(seen[row.id].kind == "audit" for row, _ in judged)
     counts = (n_audits, len(judged) - n_audits)

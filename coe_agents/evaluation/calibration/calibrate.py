@@ -177,13 +177,13 @@ def calibrate(
         clusterer: What the clusterer is called, for the record.
         correctness: What the criterion is called, for the record.
         weights: "equal"; "agreement" or "learned", which the policy then has itself, for the first two scores; of a
-            proposer "learned": whose support counts. Or the agents' weights by name with which the rows were measured; the
-            policy then holds for a graph with these.
+            proposer "learned": whose support counts. Or the agents' weights by name with which the rows were measured;
+            the policy then holds for a graph with these.
         origin: How the responses came about (`origin_of`): where a graph asks otherwise, the policy claims no risk.
 
     Raises:
         ImportError: Support is to be learned and scikit-learn is not installed.
-        ValueError: No question has a verdict, the divergences differ, the rows were measured with other weights, the
+        ValueError: No question has a verdict, the rows were measured with other weights, the
             score is not known, does not go with the weights or cannot be computed of each question, or the weights
             cannot be learned.
     """
@@ -197,9 +197,6 @@ def calibrate(
         known = [row for row in known if proposer in row.measurement.proposal_support]
         must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
         require(bool(known), must, known, "Name an agent of the samples")
-    divergences = {row.measurement.divergence for row in known}
-    must = '"rows" must be measured with one divergence'
-    require(len(divergences) == 1, must, ", ".join(sorted(divergences)), "Measure them again")
     by_name = {name: given.get(name, 1.0) for row in known for name in row.measurement.agents}
     if not all(counts_agents_by(row.measurement, by_name) for row in known):
         raise ValueError(
@@ -219,7 +216,6 @@ def calibrate(
         correctness=correctness,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         uncertainties=(),
-        divergence=divergences.pop(),
         proposer=proposer,
         weights=by_name if given else None,
         prompt=None if origin is None else origin.prompt,

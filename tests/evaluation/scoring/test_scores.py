@@ -46,7 +46,8 @@ def test_nothing_is_dropped_silently(tmp_path):
 
 def test_the_trusted_vote_share_by_hand(tmp_path):
     def question(identifier, *texts, right):
-        return [row(identifier, name, text=text, references=[right]) for name, text in zip("abc", texts, strict=True)]
+        said = zip("abc", texts, strict=True)
+        return [row(identifier, name, text=text, references=[right]) for name, text in said]
 
     # a and b agree with 1 and 2 others: s = (1/2 + 1) / 2; c with none and 2: (0 + 1) / 2. The refusal agrees with none,
     # and the question that c did not answer counts for a and b alone: s = (3/2 + 1 + 0) / 4 and (1 + 0) / 3

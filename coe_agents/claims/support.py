@@ -48,7 +48,7 @@ class Overlap:
     accents of typing and the endings of English do not matter. In scripts that write no spaces each character counts as
     a word.
 
-    A sentence agrees with a claim if it has its particulars: its numbers, signs and months, in every language; its
+    A sentence agrees with a claim if it has its particulars: its numbers, signs and addresses, in every language; its
     negations and no others that concern it, by English words; and its names in their order, where "by" names who did
     it. Else it is silent: "born in 1950" does not support "born in 1951". Overlap never sees a contradiction, and what
     a changed word alone turns, such as "before", it does not see. A threshold on it is of use where the texts of

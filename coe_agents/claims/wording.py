@@ -31,7 +31,7 @@ class Particulars(NamedTuple):
         numbers: In their order, with minus and percent signs; words such as "three" and "second", and Roman numerals,
             are numbers, too.
         months: In their order.
-        signs: Symbols, of mathematics and currencies for example.
+        signs: Symbols, of mathematics and currencies for example, and addresses.
         negated: How many negations each word is behind; "" where none follows.
         is_negated: Whether one of them is no part of a title, such as "Without Remorse".
         doers: The names behind "by".
@@ -99,6 +99,7 @@ def particulars(text: str) -> Particulars:
     plain = _plain(text)
     numbers, months, sequence = list[str](), list[str](), list[tuple[str, str]]()
     signs = {sign for sign in plain if unicodedata.category(sign) in _SIGNS and sign != "|"}
+    signs.update(_ADDRESS.findall(plain))
     names, doers = set[str](), set[str]()
     negated, is_negated = Counter[str](), False
     n_waiting = 0  # negations whose word has not come yet
@@ -182,6 +183,7 @@ _GROUPING = re.compile(r",(?=\d{3}(?!\d))|'")
 _MINUS = re.compile(r"^(?:[-–−]|minus)\s?")
 _PERCENT = re.compile(r"\s?(?:%|per ?cent)$")
 _ROMAN = re.compile("[IVX]+")
+_ADDRESS = re.compile(r"\S*(?://|\]\(|www\.|@)\S*")
 _SIGNS = ("Sm", "Sc", "So")
 _GRAMMAR = frozenset(
     _WORD.findall(

@@ -65,9 +65,12 @@ def test_a_claim_is_silent_where_a_sentence_of_its_words_has_other_particulars(o
     assert support(one, f"{other} {one}")[0] == support(other, f"{one} {other}")[0] == 1.0
 
 
-@pytest.mark.parametrize("sign", ["\N{CROSS MARK}", "\N{NEGATIVE SQUARED LATIN CAPITAL LETTER B}", "5", "<"])
+@pytest.mark.parametrize(
+    "sign",
+    ["\N{CROSS MARK}", "\N{NEGATIVE SQUARED LATIN CAPITAL LETTER B}", "5", "<b>", "[1](//ada.x)", "ada@born.in"],
+)
 def test_what_is_no_word_needs_support_too(sign):
-    assert support(f"Ada was born in London. {sign}".replace(". ", " "), "Ada was born in London.") == [0.0, 0.0]
+    assert support(f"Ada Byron was born in London {sign}.", "Ada Byron was born in London.") == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -106,9 +106,12 @@ class Claims:
         """Returns what is judged of a question, or why nothing is."""
         found, problems = dict[int, Sequence[Claim]](), list[str]()
         for place in drafts:
-            name, said = responses[place]["agent"], claims[_text(responses[place])]
-            problem = said if isinstance(said, Exception) else _problem(said, _text(responses[place]))
-            if problem is not None:
+            name = responses[place]["agent"]
+            text = _text(responses[place])
+            said = claims[text]
+            if isinstance(said, Exception):
+                problems.append(f"{name}: {said}")
+            elif (problem := _problem(said, text)) is not None:
                 problems.append(f"{name}: {problem}")
             elif said:
                 found[place] = said

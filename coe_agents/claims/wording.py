@@ -51,14 +51,14 @@ class Particulars(NamedTuple):
     def agree_with(self, passage: "Particulars") -> bool:
         """Returns whether a passage can support the sentence: it has its particulars, and none that turns it."""
         said = {word for _, word in self.sequence}.union(self.numbers, self.negated)
+        there = {word for _, word in passage.sequence}
         return (
             _in_order(self.numbers, passage.numbers)
             and _in_order(self.months, passage.months)
             and self.signs <= passage.signs
             and (bool(self.negated) or not passage.is_negated)
             and all(self.negated[word] == passage.negated[word] for word in said)
-            and self.doers <= passage.doers
-            and passage.doers & said <= self.doers
+            and (self.doers ^ passage.doers).isdisjoint(said & there)
             and self._names_in_order_of(passage)
         )
 
@@ -196,7 +196,10 @@ _GRAMMAR = frozenset(
 )
 _ARTICLES = frozenset(("a", "an", "the"))
 _PREPOSITIONS = frozenset(
-    _WORD.findall("after at before between by during for from in into of on over through to under with")
+    _WORD.findall(
+        "about after against among as at before between by during for from in into like of on over through to under "
+        "with"
+    )
 )
 _NEGATIONS = frozenset(
     _WORD.findall(

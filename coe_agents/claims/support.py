@@ -66,8 +66,9 @@ class Overlap:
 
 
 def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
-    said = [_CITATION.sub("", claim) for claim in claims]
-    wanted = [words(claim) for claim in said]
+    plain = [_CITATION.sub("", claim) for claim in claims]
+    wanted = [words(claim) for claim in plain]
+    said = [particulars(claim) for claim in plain]
     places = {word: place for place, word in enumerate(dict.fromkeys(word for each in wanted for word in each))}
     n_words = np.maximum([[len(each)] for each in wanted], 1)
     found = np.zeros((len(claims), len(texts), 2))
@@ -78,9 +79,10 @@ def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
         shared = _held(wanted, places) @ _held([words(part) for part in parts], places).T
         shares = shared / n_words
         best_first = np.argsort(-shares, axis=1, kind="stable")[:, :_TRIED]
+        there = [particulars(part) for part in parts]
         for row, claim in enumerate(said):
             for place in best_first[row]:
-                if not shares[row, place] or particulars(claim).agree_with(particulars(parts[place])):
+                if not shares[row, place] or claim.agree_with(there[place]):
                     found[row, number, 0] = shares[row, place]
                     break
     return found
@@ -111,7 +113,7 @@ def passages(text: str) -> tuple[str, ...]:
 
 
 _MOST = 500
-_TRIED = 10
+_TRIED = 5
 """So many sentences of a text are tried for a claim, those that share the most words first."""
 _CITATION = re.compile(r"\[\^?\d+\]")
 """The numbers of citations, as in "[1]" and "[^1]"."""

@@ -34,9 +34,10 @@ class Particulars(NamedTuple):
         signs: Symbols, of mathematics and currencies for example, and addresses.
         negated: How many negations each word is behind; "" where none follows.
         is_negated: Whether one of them is no part of a title, such as "Without Remorse".
-        doers: The names behind "by".
+        doers: The words behind "by".
         sequence: The other words in their order, each behind the preposition before it, or "".
-        names: Those that are capitalised, in capitals, or of a script that has none; all words where none is.
+        names: Those that are capitalised, or of a script that has no capitals; all words where these are fewer than
+            two, since one may only begin the sentence.
     """
 
     numbers: tuple[str, ...]
@@ -50,14 +51,14 @@ class Particulars(NamedTuple):
 
     def agree_with(self, passage: "Particulars") -> bool:
         """Returns whether a passage can support the sentence: it has its particulars, and none that turns it."""
+        if not _in_order(self.numbers, passage.numbers) or not _in_order(self.months, passage.months):
+            return False
+        if not self.signs <= passage.signs or (passage.is_negated and not self.negated):
+            return False
         said = {word for _, word in self.sequence}.union(self.numbers, self.negated)
         there = {word for _, word in passage.sequence}
         return (
-            _in_order(self.numbers, passage.numbers)
-            and _in_order(self.months, passage.months)
-            and self.signs <= passage.signs
-            and (bool(self.negated) or not passage.is_negated)
-            and all(self.negated[word] == passage.negated[word] for word in said)
+            all(self.negated[word] == passage.negated[word] for word in said)
             and (self.doers ^ passage.doers).isdisjoint(said & there)
             and self._names_in_order_of(passage)
         )
@@ -88,7 +89,7 @@ def _in_order(parts: Iterable[object], whole: Iterable[object]) -> bool:
     return all(part in rest for part in parts)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8192)
 def particulars(text: str) -> Particulars:
     """Returns the particulars of a sentence.
 
@@ -98,8 +99,8 @@ def particulars(text: str) -> Particulars:
     """
     plain = _plain(text)
     numbers, months, sequence = list[str](), list[str](), list[tuple[str, str]]()
-    signs = {sign for sign in plain if unicodedata.category(sign) in _SIGNS and sign != "|"}
-    signs.update(_ADDRESS.findall(plain))
+    signs = {sign for sign in set(plain) - {"|"} if unicodedata.category(sign) in _SIGNS}
+    signs.update(piece for piece in plain.split() if any(sign in piece for sign in _OF_ADDRESSES))
     names, doers = set[str](), set[str]()
     negated, is_negated = Counter[str](), False
     n_waiting = 0  # negations whose word has not come yet
@@ -107,13 +108,15 @@ def particulars(text: str) -> Particulars:
     for token in _TOKEN.finditer(plain):
         written = token[0]
         word = written.casefold()
+        behind = plain[token.end() : token.end() + 4]
         is_name = not written[0].islower()
-        number = _number(written, before, plain[token.end() : token.end() + 4])
+        is_dated = before[-1:].isdecimal() or behind.strip()[:1].isdecimal()
+        number = _digits(written) if token["number"] else _number(written, before, behind)
         before = written
         if number is not None:
             numbers.append(number)
             compared = number
-        elif word in _MONTHS and is_name:
+        elif word in _MONTHS and (is_name or is_dated):
             compared = word[:3]
             months.append(compared)
         elif word in _NEGATIONS:
@@ -129,8 +132,8 @@ def particulars(text: str) -> Particulars:
             sequence.append((preposition, compared))
             if is_name:
                 names.add(compared)
-                if preposition == "by":
-                    doers.add(compared)
+            if preposition == "by":
+                doers.add(compared)
         negated[compared] += n_waiting
         n_waiting = 0
         if not is_name:
@@ -144,15 +147,17 @@ def particulars(text: str) -> Particulars:
         is_negated=is_negated,
         doers=frozenset(doers),
         sequence=tuple(sequence),
-        names=frozenset(names or (word for _, word in sequence)),
+        names=frozenset(names if len(names) > 1 else (word for _, word in sequence)),
     )
 
 
+def _digits(written: str) -> str:
+    """Returns a number in digits as it is compared."""
+    return _PERCENT.sub("%", _MINUS.sub("-", _GROUPING.sub("", written.casefold())))
+
+
 def _number(written: str, before: str, behind: str) -> str | None:
-    """Returns a number as it is compared; None for another word."""
-    if any(character.isdecimal() for character in written):
-        plain = _GROUPING.sub("", written.casefold())
-        return _PERCENT.sub("%", _MINUS.sub("-", plain))
+    """Returns a number in words as it is compared; None for another word."""
     is_roman = _ROMAN.fullmatch(written) and (len(written) > 1 or before[:1].isupper())
     if is_roman:
         return written
@@ -171,7 +176,8 @@ def _plain(text: str) -> str:
 _CJK = "぀-ヿ㐀-鿿豈-﫿"
 _WORD = re.compile(rf"[{_CJK}]|\d+(?:[.,]\d+)*|[^\W\d_{_CJK}]+")
 _TOKEN = re.compile(
-    rf"(?:(?<![\w)\]])(?:[-–−]|minus\b)\s?)?\d+(?:[.,]\d+)*(?:\s?%|\s?per ?cent\b|'?s\b)?|[{_CJK}]|[^\W\d_{_CJK}]+",
+    r"(?P<number>(?:(?<![\w)\]])(?:[-–−]|minus\b)\s?)?\d+(?:[.,]\d+)*(?:\s?%|\s?per ?cent\b|'?s\b)?)"
+    rf"|[{_CJK}]|[^\W\d_{_CJK}]+",
     re.IGNORECASE,
 )
 _ENDING = re.compile(r"(?<=[^\W\d]{3})(?:ing|ed|es|ly|er|en|s)$")
@@ -183,7 +189,7 @@ _GROUPING = re.compile(r",(?=\d{3}(?!\d))|'")
 _MINUS = re.compile(r"^(?:[-–−]|minus)\s?")
 _PERCENT = re.compile(r"\s?(?:%|per ?cent)$")
 _ROMAN = re.compile("[IVX]+")
-_ADDRESS = re.compile(r"\S*(?://|\]\(|www\.|@)\S*")
+_OF_ADDRESSES = ("//", "](", "www.", "@")
 _SIGNS = ("Sm", "Sc", "So")
 _GRAMMAR = frozenset(
     _WORD.findall(

@@ -183,18 +183,18 @@ def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list
 
 
 def _problem(claims: Sequence[Claim], text: str) -> str | None:
-    """Returns what is wrong with the claims of a draft, which a splitter of the user's own may have found."""
+    """Returns what is wrong with the claims of a draft: a splitter may be the user's own."""
     for claim in claims:
         if not claim.text.strip():
             return "the splitter returned a claim without text"
         if not 0 <= claim.start < claim.end <= len(text):
-            place = f"from {claim.start} to {claim.end}"
-            return f"the splitter returned a claim {place} of a text of {quantity(len(text), 'character')}"
+            length = quantity(len(text), "character")
+            return f"the splitter returned a claim at {claim.start}:{claim.end} of {length}"
     return None
 
 
 def _n_words(claims: Iterable[str]) -> int:
-    """Returns how many distinct words claims have: what says little, or the same again, counts little."""
+    """Returns how many distinct words claims have: to say the same again adds none."""
     return len(frozenset[str]().union(*map(words, claims)))
 
 

@@ -128,10 +128,11 @@ class ClaimPolicy:
 def compose(text: str, places: Sequence[tuple[int, int]], claims: Sequence[str], actions: Sequence[ClaimAction]) -> str:
     r"""Returns what the claims that are given cover of a draft, and nothing else of it.
 
-    A sentence stands as it is written where its claims, each an extract of it, have all of its words; elsewhere the
-    given claims stand in its place. Of what is between two claims only its line breaks are given, and that a list item
-    begins. `GAP` stands where claims are dropped and where a sentence has none, `MARK` behind what is given with a
-    mark. What does not show is replaced.
+    A sentence stands as it is written where its claims, each an extract of it, have all of its
+    words; elsewhere the given claims stand in its place. Of what is between two claims only its
+    line breaks are given, and that a list item begins. `GAP` stands where claims are dropped and
+    where a sentence has none, `MARK` behind what is given with a mark. What does not show is
+    replaced.
 
     Args:
         text: The draft.
@@ -140,7 +141,8 @@ def compose(text: str, places: Sequence[tuple[int, int]], claims: Sequence[str],
         actions: What becomes of each.
 
     Example:
-        >>> compose("# So\n\nA is so. B is not.", [(6, 14), (15, 24)], ["A is so.", "B is not."], ["keep", "drop"])
+        >>> places, claims = [(6, 14), (15, 24)], ["A is so.", "B is not."]
+        >>> compose("# So\n\nA is so. B is not.", places, claims, ["keep", "drop"])
         'A is so. [...]'
     """
     claims_at: dict[tuple[int, int], list[int]] = {}
@@ -177,7 +179,7 @@ def _states_something(text: str) -> bool:
 
 
 def _space(text: str, end: int, start: int) -> str:
-    """Returns the white space between two claims: of the text between them it is all that is given."""
+    """Returns the white space between two claims: all that is given of the text between them."""
     if start == end:
         return ""  # as in scripts that write no spaces
     n_lines = text[end:start].count("\n")
@@ -185,13 +187,16 @@ def _space(text: str, end: int, start: int) -> str:
 
 
 def _item(text: str, start: int) -> str:
-    """Returns the sign of a list item, if a claim is the first of one: the same for all, since a number could tell."""
+    """Returns the sign of a list item, if a claim is the first of one.
+
+    It is the same for all: a number could tell something.
+    """
     before = text[text.rfind("\n", 0, start) + 1 : start]
     return "- " if before.strip(" \t>") and is_marker(before) else ""
 
 
 def _covers(claims: Sequence[str], sentence: str) -> bool:
-    """Returns whether every word and sign of a sentence belongs to a claim whose words stand there in this order."""
+    """Returns whether every word and sign of a sentence belongs to a claim that is its extract."""
     said = _PIECE.findall(sentence.casefold())
     left = {place for place, piece in enumerate(said) if piece not in _JOINING}
     for claim in claims:
@@ -208,4 +213,4 @@ def _covers(claims: Sequence[str], sentence: str) -> bool:
 _PIECE = re.compile(r"\w+|[^\w\s]")
 _JOINING = frozenset((",", ";", "and"))
 GAP, MARK = "[...]", "[not confirmed]"
-"""What stands where something was left out, and behind a sentence with a claim that is given with a mark."""
+"""What stands where something was left out, and behind what is given with a mark."""

@@ -115,7 +115,7 @@ def passages(text: str) -> tuple[str, ...]:
 _MOST = 500
 _TRIED = 5
 """So many sentences of a text are tried for a claim, those that share the most words first."""
-_CITATION = re.compile(r"\[\^?\d+\]")
+_CITATION = re.compile(r"\[\^?\d{1,3}\]")
 """The numbers of citations, as in "[1]" and "[^1]"."""
 
 

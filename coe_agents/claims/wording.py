@@ -1,7 +1,7 @@
-"""Owns what a sentence says, as sentences are compared: its words, and the particulars that change what they mean.
+"""Owns what a sentence says, as sentences are compared: its words, and its particulars.
 
-Two sentences may say the same in different words. Their particulars must agree: negations, numbers, signs, who did
-it, and the order of names.
+Two sentences may say the same in different words. What changes the meaning of their words must
+agree: negations, numbers, signs, who did it, and the order of names.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 @lru_cache(maxsize=65_536)
 def words(text: str) -> frozenset[str]:
-    """Returns the content words, numbers and names of a sentence, in the form in which they are compared.
+    """Returns the content words, numbers and names of a sentence, as they are compared.
 
     >>> sorted(words("She has written 1,200 letters."))
     ['1200', 'letter', 'writt']
@@ -28,16 +28,16 @@ class Particulars(NamedTuple):
     """What changes the meaning of a sentence whose words stay the same.
 
     Attributes:
-        numbers: In their order, with minus and percent signs; words such as "three" and "second", and Roman numerals,
-            are numbers, too.
+        numbers: In their order, with minus and percent signs; words such as "three" and "second",
+            and Roman numerals, are numbers, too.
         months: In their order.
         signs: Symbols, of mathematics and currencies for example, and addresses.
         negated: How many negations each word is behind; "" where none follows.
         is_negated: Whether one of them is no part of a title, such as "Without Remorse".
         doers: The words behind "by".
         sequence: The other words in their order, each behind the preposition before it, or "".
-        names: Those that are capitalised, or of a script that has no capitals; all words where these are fewer than
-            two, since one may only begin the sentence.
+        names: Those that are capitalised, or of a script that has no capitals; all words where
+            these are fewer than two, since one may only begin the sentence.
     """
 
     numbers: tuple[str, ...]
@@ -50,8 +50,10 @@ class Particulars(NamedTuple):
     names: frozenset[str]
 
     def agree_with(self, passage: "Particulars") -> bool:
-        """Returns whether a passage can support the sentence: it has its particulars, and none that turns it."""
-        if not _in_order(self.numbers, passage.numbers) or not _in_order(self.months, passage.months):
+        """Returns whether a passage has the particulars of the sentence, and none that turns it."""
+        if not _in_order(self.numbers, passage.numbers):
+            return False
+        if not _in_order(self.months, passage.months):
             return False
         if not self.signs <= passage.signs or (passage.is_negated and not self.negated):
             return False
@@ -66,8 +68,9 @@ class Particulars(NamedTuple):
     def _names_in_order_of(self, passage: "Particulars") -> bool:
         """Returns whether the names that both have stand in one order.
 
-        A name behind the same preposition may be in front: "In London, Ada was born" says that "Ada was born in
-        London". Such names are compared among themselves: "born in Paris, died in London".
+        A name behind the same preposition may be in front: "In London, Ada was born" says that
+        "Ada was born in London". Such names are compared among themselves: "born in Paris, died
+        in London".
         """
         there = [each for each in passage.sequence if each[1] in passage.names]
         unused = Counter(name for _, name in there)
@@ -94,7 +97,8 @@ def particulars(text: str) -> Particulars:
     """Returns the particulars of a sentence.
 
     >>> claim = particulars("Bo beat Ada 3 to 2.")
-    >>> [claim.agree_with(particulars(text)) for text in ("Bo beat Ada 3 to 2 in May.", "Ada beat Bo 3 to 2.")]
+    >>> texts = ("Bo beat Ada 3 to 2 in May.", "Ada beat Bo 3 to 2.")
+    >>> [claim.agree_with(particulars(text)) for text in texts]
     [True, False]
     """
     plain = _plain(text)
@@ -167,7 +171,7 @@ def _number(written: str, before: str, behind: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Returns a text with one spelling for signs that have several, and with "not" for its short form."""
+    """Returns a text with one spelling for signs that have several, and "not" in full."""
     plain = unicodedata.normalize("NFKC", text).replace("’", "'").replace("!=", "≠")
     plain = _NO_NUMBER.sub("number ", _NOT.sub(r"\1 not", plain))
     return _RANGE.sub("–", _ORDINAL.sub("", plain))
@@ -176,12 +180,16 @@ def _plain(text: str) -> str:
 _CJK = "぀-ヿ㐀-鿿豈-﫿"
 _WORD = re.compile(rf"[{_CJK}]|\d+(?:[.,]\d+)*|[^\W\d_{_CJK}]+")
 _TOKEN = re.compile(
-    r"(?P<number>(?:(?<![\w)\]])(?:[-–−]|minus\b)\s?)?\d+(?:[.,]\d+)*(?:\s?%|\s?per ?cent\b|'?s\b)?)"
+    r"(?P<number>(?:(?<![\w)\]])(?:[-–−]|minus\b)\s?)?"  # a dash behind a word is no minus
+    r"\d+(?:[.,]\d+)*(?:\s?%|\s?per ?cent\b|'?s\b)?)"  # "1930s" is not 1930
     rf"|[{_CJK}]|[^\W\d_{_CJK}]+",
     re.IGNORECASE,
 )
 _ENDING = re.compile(r"(?<=[^\W\d]{3})(?:ing|ed|es|ly|er|en|s)$")
-_NOT = re.compile(r"\b((?:are|ca|could|did|do|does|had|has|have|is|should|was|were|wo|would)?)n'?t\b|n't\b", re.I)
+_NOT = re.compile(
+    r"\b(are|ca|could|did|do|does|had|has|have|is|should|was|were|wo|would)n'?t\b|n't\b",
+    re.IGNORECASE,
+)
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _NO_NUMBER = re.compile(r"\b[Nn]o\.\s*(?=\d)")
 _RANGE = re.compile(r"(?<=\d)\s*[-–]\s*(?=\d)")
@@ -193,24 +201,26 @@ _OF_ADDRESSES = ("//", "](", "www.", "@")
 _SIGNS = ("Sm", "Sc", "So")
 _GRAMMAR = frozenset(
     _WORD.findall(
-        "a about after against all also am among an and any are as at be been before being between both but by ca "
-        "can could did do does doing during each few for from had has have having he her here hers him his how i "
-        "in into is it its may me might more most must my no nor not of on one or other our over own s same shall "
-        "she should so some such t than that the their them then there these they this those through to too under "
-        "until very was we were what when where which while who whom why will with wo would you your"
+        "a about after against all also am among an and any are as at be been before being between "
+        "both but by ca can could did do does doing during each few for from had has have having he "
+        "her here hers him his how i in into is it its may me might more most must my no nor not of "
+        "on one or other our over own s same shall she should so some such t than that the their "
+        "them then there these they this those through to too under until very was we were what "
+        "when where which while who whom why will with wo would you your"
     )
 )
 _ARTICLES = frozenset(("a", "an", "the"))
 _PREPOSITIONS = frozenset(
     _WORD.findall(
-        "about after against among as at before between by during for from in into like of on over through to under "
-        "with"
+        "about after against among as at before between by during for from in into like of on over "
+        "through to under with"
     )
 )
 _NEGATIONS = frozenset(
     _WORD.findall(
-        "barely cannot denied denies fail failed failing fails false hardly lack lacked lacks neither never no nobody "
-        "none nor not nothing nowhere rarely refused refuses scarcely seldom unable untrue without"
+        "barely cannot denied denies fail failed failing fails false hardly lack lacked lacks "
+        "neither never no nobody none nor not nothing nowhere rarely refused refuses scarcely "
+        "seldom unable untrue without"
     )
 )
 _MONTHS = frozenset(
@@ -220,11 +230,19 @@ _MONTHS = frozenset(
     )
 )
 _COUNTED = (
-    "zero, one first once, two second twice, three third thrice, four fourth, five fifth, six sixth, seven seventh, "
-    "eight eighth, nine ninth, ten tenth, eleven eleventh, twelve twelfth dozen, thirteen thirteenth, fourteen "
-    "fourteenth, fifteen fifteenth, sixteen sixteenth, seventeen seventeenth, eighteen eighteenth, nineteen nineteenth"
+    "zero, one first once, two second twice, three third thrice, four fourth, five fifth, six "
+    "sixth, seven seventh, eight eighth, nine ninth, ten tenth, eleven eleventh, twelve twelfth "
+    "dozen, thirteen thirteenth, fourteen fourteenth, fifteen fifteenth, sixteen sixteenth, "
+    "seventeen seventeenth, eighteen eighteenth, nineteen nineteenth"
 )
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred"
-_NUMBERS = {word: str(number) for number, forms in enumerate(_COUNTED.split(",")) for word in forms.split()}
-_NUMBERS |= {word: str(10 * number) for number, word in enumerate(_WORD.findall(_TENS), start=2)}
-_NUMBERS |= {"thousand": "1000", "million": "1000000", "billion": "1000000000", "trillion": "1000000000000"}
+_NUMBERS = {
+    "thousand": "1000",
+    "million": "1000000",
+    "billion": "1000000000",
+    "trillion": "1000000000000",
+}
+for _number_of_forms, _forms in enumerate(_COUNTED.split(",")):
+    _NUMBERS.update(dict.fromkeys(_forms.split(), str(_number_of_forms)))
+for _n_tens, _ten in enumerate(_TENS.split(), start=2):
+    _NUMBERS[_ten] = str(10 * _n_tens)

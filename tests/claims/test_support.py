@@ -70,7 +70,15 @@ def test_a_claim_is_silent_where_a_sentence_of_its_words_has_other_particulars(o
 
 @pytest.mark.parametrize(
     "sign",
-    ["\N{CROSS MARK}", "\N{NEGATIVE SQUARED LATIN CAPITAL LETTER B}", "5", "<b>", "[1](//ada.x)", "ada@born.in"],
+    [
+        "\N{CROSS MARK}",
+        "\N{NEGATIVE SQUARED LATIN CAPITAL LETTER B}",
+        "5",
+        "[1234]",
+        "<b>",
+        "[1](//ada.x)",
+        "ada@born.in",
+    ],
 )
 def test_what_is_no_word_needs_support_too(sign):
     assert support(f"Ada Byron was born in London {sign}.", "Ada Byron was born in London.") == [0.0, 0.0]
@@ -86,6 +94,7 @@ def test_what_is_no_word_needs_support_too(sign):
         ("Ada cannot swim.", "Ada can't swim."),
         ("Ada lived 1815 – 1852.", "Ada lived from 1815 to 1852."),
         ("Ada was in a film.", "Ada was in films such as Without Remorse."),  # a title denies nothing
+        ("Ada lives in the NT.", "Ada lives in the NT, where it is hot."),
         ("Bo was one of the poets.", "Bo was among the poets."),
         ("ADA DEFEATED BO.", "Ada defeated Bo."),
     ],

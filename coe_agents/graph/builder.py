@@ -136,8 +136,8 @@ def create_coe_graph(
         recording: Which cases are recorded, for people to rule on, in the store with which the graph is compiled; None
             records none.
         on_unavailable: Where no agent replied: "abstain", with `coe` None and the reason; or "raise".
-        claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: the draft whose claims the other
-            models support most is given, without those that they do not support, and `decision["claims"]` holds each.
+        claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: of the draft with the most
+            content that the other models support, these claims are given, and `decision["claims"]` holds each.
             It decides in place of `policy`, which remains for turns with choices or tools. None judges whole answers.
 
     Raises:

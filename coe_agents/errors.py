@@ -182,6 +182,8 @@ class IgnoredTemperatureError(AgentError):
 
 INVALID = "the proposal is invalid"
 """In the message of an `InvalidReplyError` about what a model that did reply calls, or gives for a schema."""
+FAILED_REPLY = "the model's provider says that the reply failed"
+"""The message of an `InvalidReplyError` about one reply, beside which others of the same agent may be valid."""
 
 
 class InvalidReplyError(AgentError):

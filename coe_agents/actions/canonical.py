@@ -313,9 +313,10 @@ class _Form:
         """
         forms = {}
         for schema in self._schemas_of(name, way) or []:
-            ways = self.ways(schema)
-            own = [schema] if isinstance(schema, Mapping) and "default" in schema else ways[0] if len(ways) == 1 else []
-            for part in own:
+            parts = [schema]
+            if not isinstance(schema, Mapping) or "default" not in schema:
+                parts = _common_parts(self.ways(schema))
+            for part in parts:
                 if "default" in part:
                     form = _by_value(copy_json(part["default"]))
                     forms[line := to_line(form)] = form
@@ -328,6 +329,12 @@ class _Form:
         if len(stated) < 2:
             return stated[0] if stated else None
         return self._joined.setdefault(tuple(map(id, stated)), {"allOf": stated})
+
+
+def _common_parts(ways: Sequence[Reading]) -> Reading:
+    """Returns the parts of a schema that hold whichever of its alternatives does."""
+    common = set.intersection(*({id(part) for part in way} for way in ways))
+    return [part for part in ways[0] if id(part) in common]
 
 
 def _by_value(value: Any) -> Any:

@@ -28,7 +28,7 @@ from coe_agents.agents._requests.send import Asker, Deadline, Server, places_of,
 from coe_agents.agents.choice import probability
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.checks import instance, integer, number, one_of, require
-from coe_agents.errors import InvalidReplyError, NoChoiceError
+from coe_agents.errors import FAILED_REPLY, InvalidReplyError, NoChoiceError
 from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.prompts import STATED_CONFIDENCE
 from coe_agents.types import AgentReply, AgentRequest
@@ -162,8 +162,8 @@ class ModelAgent:
         known = getattr(given, "model_name", None) or getattr(given, "model", None)
         return known if isinstance(known, str) else None
 
-    def uses(self, model: BaseChatModel) -> bool:
-        """Returns whether the agent's model is this one, whatever its settings of sampling."""
+    def uses(self, model: object) -> bool:
+        """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
         return chat_models.is_same_model(self._given, model)
 
     def __repr__(self) -> str:
@@ -351,7 +351,8 @@ class ModelAgent:
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
         errors = [response["error"] for response in reply["responses"]]
         if errors and all(errors):
-            invalid = InvalidReplyError(f"no proposal is valid; the first: {errors[0]}", retryable=False)
+            may_retry = any(FAILED_REPLY in (error or "") for error in errors)
+            invalid = InvalidReplyError(f"no response is valid; the first: {errors[0]}", retryable=may_retry)
             invalid.reply = reply
             raise invalid
         if not may_be_probed(self.model(), request, self.on_greedy):

@@ -126,6 +126,14 @@ def test_what_a_schema_lists_is_compared_by_kind(listed, given):
     assert fits({"enum": [listed]}, listed)
 
 
+@pytest.mark.parametrize("first", [{"$ref": "#/$defs/own"}, {"items": {"$ref": "#/$defs/own"}}, {"type": "null"}])
+def test_a_default_beside_alternatives_is_filled_in_where_a_reference_leads_to_it(first):
+    own = {"default": "EUR", "anyOf": [first, {"type": "string"}]}
+    for stated in ({"$ref": "#/$defs/own"}, {"allOf": [{"$ref": "#/$defs/own"}]}):
+        tool = {"name": "f", "parameters": {"properties": {"unit": stated}, "$defs": {"own": own}}}
+        assert json.loads(action({}, tool))[0]["args"] == EUR
+
+
 def test_several_defaults_are_refused_where_they_are_needed():
     stated = {"properties": {"x": {"default": 1}}, "allOf": [{"properties": {"x": {"default": 2}}}]}
     tool = {"name": "f", "parameters": stated}

@@ -117,6 +117,34 @@ def test_in_another_process_a_person_is_asked_anew_unless_the_secret_is_shared(s
         assert bank.transfers == [("Ann", 1.0)]
 
 
+@pytest.mark.parametrize("gate", ["council", "verdict"])
+@pytest.mark.parametrize("is_set", [True, False])
+@pytest.mark.parametrize("is_malformed", [False, True])
+def test_with_one_process_per_resume_a_person_is_asked_anew_once(
+    is_malformed, is_set, gate, other_process, monkeypatch
+):
+    bank = Bank()
+
+    def resume(secret, *decisions):
+        other_process()
+        if is_set:
+            monkeypatch.setenv(marks.SECRET, f"the secret {secret} of all processes")
+        return compiled.invoke(decide(*decisions), THREAD)
+
+    compiled = asking(gate, bank)
+    if is_set:
+        monkeypatch.setenv(marks.SECRET, "the secret old of all processes")
+    compiled.invoke(PAY, THREAD)
+    if is_malformed:
+        compiled.invoke(decide(), THREAD)
+    assert requests(resume("new", APPROVE))[0]["args"] == ANN
+    assert bank.transfers == []
+    state = resume("new", APPROVE)
+    assert "__interrupt__" not in state
+    assert bank.transfers == ([("Ann", 1.0)] if is_set else [])
+    assert is_set or "COE_GATE_SECRET" in repr(state["messages"])
+
+
 @pytest.mark.parametrize(
     ("forge", "shown"),
     [

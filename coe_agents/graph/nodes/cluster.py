@@ -27,7 +27,7 @@ from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_ac
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
 from coe_agents.rounds.trajectory import former_answers
-from coe_agents.types import Response, in_canonical_order, usable
+from coe_agents.types import Response, end_of, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
 
@@ -52,6 +52,8 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
         responses = _with_answers(given, reads)
+        if state["turn"]["is_review"]:
+            responses = [row if end_of(row) == "whole" else _without_view(row) for row in responses]
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
@@ -90,10 +92,10 @@ def reraise(error: Exception, part: object, *, what: str) -> NoReturn:
 def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
     """Gives each response the cluster of the choice that its raw text consists of; all others share one cluster.
 
-    An answer that an agent extracted itself does not count.
+    An answer that an agent extracted itself does not count, nor does a reply that is not whole.
     """
     rows = usable(state["responses"])
-    read = [parse_choice(row["text"], choices) for row in rows]
+    read = [parse_choice(row["text"], choices) if end_of(row) == "whole" else None for row in rows]
     responses: list[Response] = [
         {**row, "answer": _other(row["text"], choices) if choice is None else choice}
         for row, choice in zip(rows, read, strict=True)
@@ -103,6 +105,11 @@ def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
     former = former_answers(next(reversed(before(state)), None))
     former_labels = {text: numbers.setdefault(parse_choice(text, choices), len(numbers)) for text in former}
     return _clustered(state, responses, labels, former_labels)
+
+
+def _without_view(row: Response) -> Response:
+    """Returns a reply to a review that is not whole as an empty one, whatever it begins with."""
+    return {**row, "answer": ""} if row.get("calls") is None else {**row, "text": ""}
 
 
 def _other(text: str, choices: Sequence[str]) -> str:

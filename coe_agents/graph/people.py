@@ -109,7 +109,7 @@ _REPLIES_TO_OTHERS: dict[str, int] = {}
 def drop_replies(question: str) -> None:
     """Drops the replies to former requests of this task, which the next request of the run would else be given.
 
-    `question` identifies what is asked anew.
+    `question` identifies what is asked in their place.
     """
     _REPLIES_TO_OTHERS[question] = 0
     with suppress(GraphInterrupt):

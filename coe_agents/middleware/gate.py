@@ -31,7 +31,7 @@ from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
 from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, proposal_of, refuse
-from coe_agents.middleware.marks import is_mark, make_mark
+from coe_agents.middleware.marks import NOT_SHARED, is_mark, make_mark
 from coe_agents.middleware.once import VouchedAction, new_action
 from coe_agents.middleware.open_calls import DUPLICATES, ProposedCalls, close_calls
 from coe_agents.middleware.reviewer import about_answer, about_call, structured_text
@@ -231,10 +231,16 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         proposed = ProposedCalls(state, self._gates)
         judged = self._judged(proposed)
         if judged and self._on_uncertain == "interrupt":
-            start = ReviewState(edits={}, verdicts={}, answers={}, is_asked_anew=False, asks_again=True)
+            start = ReviewState(edits={}, verdicts={}, answers={}, is_asked_anew=False, asks_again=True, gives_up=False)
             decided = yield invoke(self._steps(proposed, runtime), start, get_config())
             proposed.replace(decided["edits"])
-            return self._update(state, proposed, decided["verdicts"], [*decided["answers"].values()])
+            answers = [*decided["answers"].values()]
+            if decided.get("gives_up"):
+                changed = [proposed.reply] if proposed.reply and proposed.is_changed else []
+                last = AIMessage(f"I stop here: {NOT_SHARED}.", id=str(uuid.uuid4()))
+                mark = make_mark("answer", "", None, (), _end_of({}, [last]))
+                return {"messages": [*changed, *answers, last], "coe_answers": {"": mark}, "jump_to": "end"}
+            return self._update(state, proposed, decided["verdicts"], answers)
         verdicts = dict[str | None, Verdict]()
         # one after another, so that each finds its own run if the group's graph is resumed
         for call in judged:

@@ -28,7 +28,6 @@ from coe_agents.middleware.verdict import (
     Verdict,
     VerdictOutcome,
     call_as_json,
-    create_unmeasured,
     in_words,
     mark_verdict,
     verdict_of,
@@ -54,6 +53,7 @@ class ReviewState(TypedDict):
         answers: What the model is told in a tool's place, where a person rejected the call or answered.
         is_asked_anew: Whether a person is asked again, since a mark was of another secret.
         asks_again: Whether a person is to be asked next.
+        gives_up: Whether the run ends, since no process can know what a person decided in another one.
     """
 
     edits: dict[str, Any]
@@ -61,6 +61,7 @@ class ReviewState(TypedDict):
     answers: dict[str, ToolMessage]
     is_asked_anew: bool
     asks_again: bool
+    gives_up: bool
 
 
 def ask_person(
@@ -87,15 +88,15 @@ def ask_person(
         return make_mark("waits", gate, message_id, asked, [verdicts[call["id"] or ""] for call in asked])
 
     if not (all(call["id"] in marked for call, _ in uncertain) or is_asked_anew(question())):
-        may_ask = is_shared() or not state.get("is_asked_anew")
+        if state.get("is_asked_anew") and not is_shared():
+            logger.warning("the gate is closed: %s", NOT_SHARED)
+            answers = {call["id"] or "": not_run(call, NOT_SHARED) for call in proposed.calls}
+            return {"answers": answers, "asks_again": False, "gives_up": True}
         for call, verdict in uncertain:
             by_group: Verdict = {**verdict, "decided_by": "group"}
-            anew = by_group if may_ask else create_unmeasured("failed", NOT_SHARED)
-            verdicts[call["id"] or ""] = mark_verdict(anew, gate, call, message_id)
-        if not may_ask:
-            logger.warning("the gate is closed: %s", NOT_SHARED)
+            verdicts[call["id"] or ""] = mark_verdict(by_group, gate, call, message_id)
         drop_replies(question())
-        return {"verdicts": verdicts, "is_asked_anew": True, "asks_again": may_ask}
+        return {"verdicts": verdicts, "is_asked_anew": True, "asks_again": True}
     decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain])
     for (call, verdict), decision in zip(uncertain, decisions, strict=True):
         id_ = call["id"] or ""

@@ -12,7 +12,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.middleware import marks
 from coe_agents.middleware.verdict import fingerprint
 from tests.middleware.agents import SURE, THREAD, UNSURE, Bank
-from tests.middleware.calls import ANN, BOB, DONE, PAY, call, says
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
 from tests.middleware.council import asking, council_agent, gated, members
 from tests.middleware.people import APPROVE, decide, requests
 
@@ -142,7 +142,10 @@ def test_with_one_process_per_resume_a_person_is_asked_anew_once(
     state = resume("new", APPROVE)
     assert "__interrupt__" not in state
     assert bank.transfers == ([("Ann", 1.0)] if is_set else [])
-    assert is_set or "COE_GATE_SECRET" in repr(state["messages"])
+    assert state["messages"][-1].type == "ai"
+    assert is_set or "COE_GATE_SECRET" in state["messages"][-1].text
+    unanswered = {call["id"] for message in state["messages"] for call in getattr(message, "tool_calls", [])}
+    assert unanswered <= {reply.tool_call_id for reply in replies(state)}
 
 
 @pytest.mark.parametrize(

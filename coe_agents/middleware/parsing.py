@@ -176,7 +176,7 @@ class _ArgumentParser:
     def _parses_plainly(self) -> bool:
         """Whether only LangChain's own methods stand between a call and the tool's function."""
         methods = (getattr(type(self._tool), name) for name in _PARSING)
-        return all(method.__module__.startswith("langchain_core.") for method in methods)
+        return all(str(getattr(method, "__module__", "")).startswith("langchain_core.") for method in methods)
 
     @cached_property
     def _injected(self) -> set[str]:

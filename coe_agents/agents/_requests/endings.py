@@ -47,6 +47,7 @@ _SAYS_WHY_NOT: Mapping[str, Ending] = {
     "blockreason": "filtered",
     "amazonbedrockguardrailaction": "filtered",
     "refusal": "filtered",
+    **dict.fromkeys(("blocked", "isblocked", "filtered"), "filtered"),  # true in a rating of Gemini's or Azure's
 }
 """Fields that say something only of a reply that is not whole, which is then at least this."""
 _NOTHING = ("none", "blockreasonunspecified", "blockedreasonunspecified")

@@ -42,6 +42,7 @@ WHOLE = (
     {"finish_reason": "stop", "native_finish_reason": "end_turn"},
     {"finish_reason": "stop", "amazon-bedrock-guardrailAction": "NONE"},
     {"finish_reason": "stop", "content_filter_results": {"error": {"message": "not filtered"}}},
+    {"finish_reason": "STOP", "is_blocked": False, "safety_ratings": [{"category": "hate", "blocked": False}]},
     {"tools": [{"parameters": {"status": {"type": "string"}, "finish_reason": {"enum": ["x"]}}}]},
     {"logprobs": {"content": [{"token": "a", "stop_reason": "x"}]}, "headers": {"status": "200 OK"}},
 )
@@ -77,6 +78,8 @@ FILTERED = (
     {"promptFeedback": {"blockReason": 2}, "finish_reason": "STOP"},
     {"amazon-bedrock-guardrailAction": "INTERVENED"},
     {"refusal": "No."},
+    {"is_blocked": True, "finish_reason": "STOP"},
+    {"finish_reason": "stop", "content_filter_results": {"hate": {"filtered": True, "severity": "high"}}},
     {"finish_reason": "length", "stop_reason": "refusal"},
 )
 UNKNOWN = (

@@ -202,17 +202,11 @@ class ModelAgent:
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
 
-        It uses the first of these methods that the model supports and that is precise enough; if a server rejects a
-        method, the next one is used:
+        It uses the first of these methods that the model supports. None of them reads the first token of a reply alone,
+        which may continue:
 
         - "exact": the choice's tokens are scored at the assistant's place, whatever their number, as they are spelled:
           log P(choice) = sum_t log p(token_t | messages, tokens before t). For models with `choice_log_probabilities`.
-        - "top_logprobs": the likeliest 20 first tokens, for models with the fields `logprobs` and `top_logprobs`, such
-          as `ChatOpenAI`. Each token counts for the choice that it begins, ignoring case. A choice that no token begins
-          gets its upper bound, the least listed probability or what remains of 1. If this may exceed 1 % of the
-          probability of the other choices, the next method is used.
-        - "constrained": the same, with the reply held to the choices by the server (vLLM's `structured_outputs`), for
-          models with a field `extra_body`. A server that does not know the option is recognised.
         - "sampled": the frequency among ten replies that state one choice and no other; one at temperature 0.
 
         The system prompt is omitted. All requests of it have one place at the model's server, `timeout` seconds, and
@@ -336,11 +330,11 @@ class ModelAgent:
             request["tools"] = self.tools
         if self._may_grade and request.get("graded") and choices and not probability.find_ambiguous(choices):
             try:
-                found = yield from self._choice(messages, choices, probability.METHODS, deadline, observed)
+                found = yield from self._choice(messages, choices, ("exact",), deadline, observed)
             except NoChoiceError:
-                self._may_grade = False  # a property of the model and its server, which is not asked again
+                self._may_grade = False  # a property of the model, which is not asked again
             else:
-                if found.mass is None or found.mass >= probability.MIN_MASS:
+                if found.mass >= probability.MIN_MASS:
                     return probability.to_graded_reply(found, request, agent=self.name)
 
         drawn, reply = yield from self._draw(self._asker, request, messages, observed=observed, deadline=deadline)

@@ -66,8 +66,8 @@ class QuestionDecision(TypedDict):
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the thresholds of the group.
         raised_by_conflict: Whether the blocking answer has one half only because the members are in conflict.
         members: The distribution of each member that answered.
-        methods: Where it comes from: "exact" or "top_logprobs", which took one request; "constrained", which took a
-            second one; "sampled", the shares of ten replies; or "decision_model". See `ModelAgent.choice`.
+        methods: Where it comes from: "exact", the log-probabilities of the choices; "sampled", the shares of ten
+            replies; or "decision_model". See `ModelAgent.choice`.
         failed_members: What went wrong with each of the others: the exception's type and message.
     """
 
@@ -113,12 +113,11 @@ class CoEDecisionModel(BaseDecisionModel):
     likeliest level. A `Box` is refused.
 
     A chat model is asked each question by its own request and replies "True", "False" or the letter of a label. Its
-    distribution is what `ModelAgent.choice` returns: from one request where log-probabilities are given, or two where
-    the list of them is too short and the server can hold the reply to the choices (vLLM); elsewhere from ten sampled
-    replies. The state is shown as JSON inside a fence that it cannot close. Of a list of messages a chat model sees the
-    last 8,000 characters, and 4,000 of each text and of the calls of each message; everything else in the state is
-    shown whole, or the state is refused. Media are passed on to members that are decision models. A chat model then
-    counts as failed; a group of chat models refuses them.
+    distribution is what `ModelAgent.choice` returns: exact where the model scores the choices (`ChatTransformers`),
+    elsewhere from ten sampled replies. The state is shown as JSON inside a fence that it cannot close. Of a list of
+    messages a chat model sees the last 8,000 characters, and 4,000 of each text and of the calls of each message;
+    everything else in the state is shown whole, or the state is refused. Media are passed on to members that are
+    decision models. A chat model then counts as failed; a group of chat models refuses them.
 
     It fails closed where `blocks` says what that means: there a failed member votes for the blocking answer, and while
     the members that answered are in conflict the blocking answer has at least one half. In other questions failed

@@ -19,7 +19,7 @@ from langsmith import tracing_context
 from coe_agents import prompts
 from coe_agents.decisions import CoEDecisionModel
 from coe_agents.errors import GroupUnavailableError
-from tests.doubles import CountingModel, choice_probability
+from tests.doubles import CountingModel, ScoringModel, choice_probability
 from tests.servers import answering, completion
 
 NOUL = Noul(instructions=RISKY)
@@ -125,22 +125,15 @@ def test_what_is_no_distribution_is_a_failed_answer(p):
     assert "must be at least 0 and sum to 1" in found["failed_members"]["scripted-3"]
 
 
-def test_one_request_or_ten_samples_and_what_they_cost():
-    top = {"True": math.log(0.6), "False": math.log(0.2), "Maybe": math.log(0.1)}
-
-    def answer(body):  # the second lists no tokens
-        return completion(*["True"] * body.get("n", 1), top=top if body["model"] == "listing" else None)
-
-    with answering(answer) as server:
-        named = [server.chat().model_copy(update={"model_name": name}) for name in ("listing", "silent")]
-        response = CoEDecisionModel([*named, says(0.5)]).invoke({"state": "x", "questions": ONE})
-        n_requests = [body["model"] for body in server.requests].count("listing")
+def test_scores_or_ten_samples_and_what_they_cost():
+    scoring = ScoringModel(scores=[math.log(0.6), math.log(0.2)])
+    with answering(lambda body: completion(*["True"] * body.get("n", 1))) as server:
+        response = CoEDecisionModel([scoring, server.chat(), says(0.5)]).invoke({"state": "x", "questions": ONE})
     found = response.decisions["is_risky"]
-    assert found["methods"] == {"listing": "top_logprobs", "silent": "sampled", "scripted": "decision_model"}
+    assert [*found["methods"].values()] == ["exact", "sampled", "decision_model"]
     assert [row["true"] for row in found["members"].values()] == pytest.approx([0.75, 1.0, 0.5])
-    assert n_requests == 1
-    # 11 and 2 by the first; 11 and ten times 2 by the second, whose first request gave nothing; 5 and 1 by the third
-    assert response.usage == {"input_tokens": 27, "output_tokens": 23, "total_tokens": 50}
+    # nothing by the first; 11 and ten times 2 by the second; 5 and 1 by the third
+    assert response.usage == {"input_tokens": 16, "output_tokens": 21, "total_tokens": 37}
     unknown = CoEDecisionModel([FakeListChatModel(responses=["True"]), says(0.5)])
     assert unknown.invoke({"state": "x", "questions": ONE}).usage is None
 

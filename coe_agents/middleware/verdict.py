@@ -14,7 +14,7 @@ from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.once import new_action
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
-from coe_agents.types import DECIDERS, Uncertainty
+from coe_agents.types import DECIDERS, Uncertainty, end_of
 
 VerdictOutcome = Literal["approved", "rejected", "uncertain", "failed"]
 
@@ -118,7 +118,7 @@ def _check_responses(result: Mapping[str, Any]) -> None:
     labelled = list(zip(result.get("responses") or (), result.get("labels") or (), strict=False))
     readings: dict[int, set[str | None]] = {}
     for response, label in labelled:
-        read = parse_choice(response["text"], REVIEW_CHOICES)
+        read = parse_choice(response["text"], REVIEW_CHOICES) if end_of(response) == "whole" else None
         counted = response["text"] if response["answer"] is None else response["answer"]
         readings.setdefault(label, set()).add(read)
         if parse_choice(counted, REVIEW_CHOICES) != read or len(readings[label]) > 1:

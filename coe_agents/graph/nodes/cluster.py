@@ -27,7 +27,7 @@ from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_ac
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
 from coe_agents.rounds.trajectory import former_answers
-from coe_agents.types import Response, in_canonical_order, usable
+from coe_agents.types import Response, end_of, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
 
@@ -90,10 +90,10 @@ def reraise(error: Exception, part: object, *, what: str) -> NoReturn:
 def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
     """Gives each response the cluster of the choice that its raw text consists of; all others share one cluster.
 
-    An answer that an agent extracted itself does not count.
+    An answer that an agent extracted itself does not count, nor does a reply that is not whole.
     """
     rows = usable(state["responses"])
-    read = [parse_choice(row["text"], choices) for row in rows]
+    read = [parse_choice(row["text"], choices) if end_of(row) == "whole" else None for row in rows]
     responses: list[Response] = [
         {**row, "answer": _other(row["text"], choices) if choice is None else choice}
         for row, choice in zip(rows, read, strict=True)

@@ -199,6 +199,7 @@ class ModelAgent:
         *,
         methods: Sequence[probability.ChoiceMethod] = probability.CHOICE_METHODS,
         config: Mapping[str, Any] | None = None,
+        strict: bool = False,
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
 
@@ -207,7 +208,8 @@ class ModelAgent:
 
         - "exact": the choice's tokens are scored at the assistant's place, whatever their number, as they are spelled:
           log P(choice) = sum_t log p(token_t | messages, tokens before t). For models with `choice_log_probabilities`.
-        - "sampled": the frequency among ten replies that state one choice and no other; one at temperature 0.
+        - "sampled": the frequency among ten replies that state one choice and no other; one at temperature 0. A reply
+          that did not end whole states none.
 
         The system prompt is omitted. All requests of it have one place at the model's server, `timeout` seconds, and
         the retries of samples.
@@ -218,6 +220,8 @@ class ModelAgent:
                 usual reply.
             methods: Which methods may be used.
             config: Callbacks, tags and metadata of its requests.
+            strict: Whether a reply states a choice only if it consists of it, as gates read replies. By default words
+                may follow, such as reasons.
 
         Raises:
             CoEError: If the model fails, or chooses none of them, or no allowed method gives probabilities.
@@ -231,24 +235,26 @@ class ModelAgent:
             ('sampled', 0.75, 0.8)
         """
         self._prepare_model()
-        return run_steps(self._choice(messages, choices, methods, config=config))
+        return run_steps(self._choice(messages, choices, methods, config=config, strict=strict))
 
     async def achoice(
-        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
+        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str], *, strict: bool = False
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, by any method; see `choice`."""
         await self._aprepare_model()
-        return await arun_steps(self._choice(messages, choices, probability.CHOICE_METHODS))
+        return await arun_steps(self._choice(messages, choices, probability.CHOICE_METHODS, strict=strict))
 
     def _choice(
         self,
         messages: Sequence[MessageLikeRepresentation],
         choices: Sequence[str],
         methods: Sequence[probability.ChoiceMethod],
+        *,
         deadline: Deadline | None = None,
         config: Mapping[str, Any] | None = None,
+        strict: bool = False,
     ) -> Steps[probability.ChoiceProbabilities]:
-        options: dict[str, Any] = {"methods": methods, "config": config}
+        options: dict[str, Any] = {"methods": methods, "config": config, "strict": strict}
         if self.temperature == 0:  # all replies would be the same
             options["n_samples"] = 1
 
@@ -330,7 +336,7 @@ class ModelAgent:
             request["tools"] = self.tools
         if self._may_grade and request.get("graded") and choices and not probability.find_ambiguous(choices):
             try:
-                found = yield from self._choice(messages, choices, ("exact",), deadline, observed)
+                found = yield from self._choice(messages, choices, ("exact",), deadline=deadline, config=observed)
             except NoChoiceError:
                 self._may_grade = False  # a property of the model, which is not asked again
             else:

@@ -38,8 +38,6 @@ QUESTION = "What is the capital of France?"
 PAY_NINA, PAY_IVAN = "Send Nina 60 euros.", "Please pay Ivan the sum of 75 euros."
 PAY_NOBODY = "Do not send Bob 9 euros."
 NINA = {"name": "Nina", "amount": 60}
-TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
-"""What tinyworld's models find rather true, also after the state of an agent."""
 
 
 def request(question: str = QUESTION) -> AgentRequest:
@@ -204,7 +202,7 @@ def test_auto_mode_over_served_members_runs_or_blocks(servers, capsys):
     from langchain_core.decisions import Noul
 
     from coe_agents.decisions import CoEDecisionModel
-    from tests.decisions.scripted import CALL, HARMLESS, STATE, says
+    from tests.decisions.scripted import CALL, HARMLESS, STATE, TRUE, says
 
     # greedily it replies "False" and "True" where the model in this process does; the other two reply in sentences
     clear = chat(servers["tiny-qwen2"], temperature=0)

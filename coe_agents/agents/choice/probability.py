@@ -12,11 +12,12 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents._steps import Call, Steps
+from coe_agents.agents._requests.endings import judge_end
 from coe_agents.agents._requests.parse import text_of
 from coe_agents.agents._requests.send import Deadline, tracing_options
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import several
-from coe_agents.clustering.answers import strip_reasoning
+from coe_agents.clustering.answers import parse_choice, strip_reasoning
 from coe_agents.errors import AgentError, NoChoiceError
 from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, add_usages, create_response, usage_of
 
@@ -89,6 +90,7 @@ def choice_steps(
     methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
     config: Mapping[str, Any] | None = None,
     seconds: float | None = None,
+    strict: bool = False,
 ) -> Steps[ChoiceProbabilities]:
     """Returns how likely a model is to reply with each of a few short choices; see `ModelAgent.choice`.
 
@@ -114,7 +116,18 @@ def choice_steps(
         given = {**always, **options}
         return Call(model.generate, model.agenerate, ([conversation] * n_prompts,), given, limit.seconds_left())
 
-    return (yield from _sample(model, request, choices, n_samples))
+    replies, usage = yield from _sample(model, request, n_samples)
+    read = parse_choice if strict else read_choice
+    # of a reply that did not end whole, the rest could say the opposite
+    stated = [read(text_of(reply), choices) for reply in replies if judge_end(reply) == "whole"]
+    clear = [choice for choice in stated if choice is not None]
+    if not clear:
+        raise NoChoiceError(
+            f"none of {len(replies)} replies of {type(model).__name__} was one of {_list_names(choices)}",
+            hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
+        )
+    shares = {choice: clear.count(choice) / len(clear) for choice in choices}
+    return ChoiceProbabilities(shares, "sampled", len(clear) / len(replies), **usage)
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
@@ -159,9 +172,9 @@ def find_ambiguous(choices: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _sample(
-    model: BaseChatModel, request: Callable[..., Call], choices: Sequence[str], n_samples: int
-) -> Steps[ChoiceProbabilities]:
-    """Counts replies; asks for all in one request where the model has a field `n`, and again for what is missing."""
+    model: BaseChatModel, request: Callable[..., Call], n_samples: int
+) -> Steps[tuple[list[Generation], Usage]]:
+    """Asks for all replies in one request where the model has a field `n`, and again for what is missing."""
     wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
     seed = getattr(model, "seed", None)
     many = "n" in type(model).model_fields and wanted > 1
@@ -182,15 +195,7 @@ def _sample(
             raise AgentError(f"{type(model).__name__} gave no reply", hint=hint, retryable=True)
         replies += received[:missing]
         usages.append(usage_of(result))
-    read = [read_choice(text_of(reply), choices) for reply in replies]
-    n_clear = sum(choice is not None for choice in read)
-    if not n_clear:
-        raise NoChoiceError(
-            f"none of {wanted} replies of {type(model).__name__} was one of {_list_names(choices)}",
-            hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
-        )
-    shares = {choice: read.count(choice) / n_clear for choice in choices}
-    return ChoiceProbabilities(shares, "sampled", n_clear / wanted, **add_usages(usages))
+    return replies, add_usages(usages)
 
 
 def _is_refusal(error: Exception) -> bool:

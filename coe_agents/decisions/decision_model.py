@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -44,7 +44,7 @@ from coe_agents.policy.base import check_threshold, majority
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import quantity
 from coe_agents.types import Regime, Usage, add_usages, create_usage, to_usage
-from coe_agents.uncertainty import collaborative_entropy, ensemble_mean, regime
+from coe_agents.uncertainty import CollaborativeEntropy, collaborative_entropy, ensemble_mean, regime
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
@@ -370,13 +370,14 @@ class CoEDecisionModel(BaseDecisionModel):
                 hint="The log has their messages",
             )
         rows = sorted(list(vote.row) for vote in answered.values())
-        coe, aleatoric, epistemic = map(float, collaborative_entropy(rows))
+        parts = collaborative_entropy(rows)
+        coe, aleatoric, epistemic = map(float, parts)
         limits = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
         mean, is_raised, passing = ensemble_mean(rows), False, None
         if blocking is not None:
             place = labels.index(blocking)
             passing = [name for name, vote in answered.items() if vote.is_clear and vote.row[place] < 0.5 - TIE]
-            passes = len(passing) >= majority(len(votes)) and epistemic <= self.epistemic_threshold
+            passes = self._passes(passing, votes, parts)
             mean, is_raised = _raise_unless(passes, _mean_of_all(votes, labels, place), place)
         return QuestionDecision(
             probabilities=_by_label(labels, mean.tolist()),
@@ -391,6 +392,10 @@ class CoEDecisionModel(BaseDecisionModel):
             methods={name: vote.method for name, vote in answered.items()},
             failed_members=failed,
         )
+
+    def _passes(self, passing: Collection[str], votes: Collection[str], parts: CollaborativeEntropy) -> bool:
+        """Returns whether a question of `blocks` passes, as a council lets a call pass: nothing else lets it."""
+        return len(passing) >= majority(len(votes)) and float(parts.epistemic) <= self.epistemic_threshold
 
     def _blocking(self, key: str, question: Question) -> str | None:
         """Returns the label of the answer that blocks; None where no answer does."""
@@ -453,7 +458,7 @@ def _raise_unless(passes: bool, mean: FloatArray, place: int) -> tuple[FloatArra
     is_half = share > 0.5 - TIE  # rounding must not open what one half closes
     if share >= 0.5 or (passes and not is_half):
         return mean, False
-    raised = mean * (0.5 / (1.0 - share))
+    raised = np.minimum(mean * (0.5 / (1.0 - share)), 0.5)  # no other label may lead by rounding
     raised[place] = 0.5
     return raised, not is_half
 

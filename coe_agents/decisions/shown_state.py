@@ -70,7 +70,7 @@ def _shown(message: BaseMessage) -> dict[str, Any]:
             if call["id"]:
                 shown_ids.add(call["id"])
     for block in message.content if isinstance(message.content, list) else ():
-        if not _is_shown(block, isinstance(message, AIMessage), shown_ids):
+        if not isinstance(block, str) and not _is_shown(block, isinstance(message, AIMessage), shown_ids):
             raise _unshowable(block)
     role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
     shown: dict[str, Any] = {"role": role, "content": one_line(str(message.text), prompts.MAX_JUDGED)}
@@ -82,10 +82,8 @@ def _shown(message: BaseMessage) -> dict[str, Any]:
     return shown
 
 
-def _is_shown(block: str | Mapping[str, Any], is_assistants: bool, calls: Collection[str]) -> bool:
+def _is_shown(block: Mapping[str, Any], is_assistants: bool, calls: Collection[str]) -> bool:
     """Returns whether `message.text`, or its calls, say what a block says; of the kinds that exist, these few do."""
-    if isinstance(block, str):
-        return True
     kind = block.get("type")
     if kind == "text":
         return isinstance(block.get("text"), str) and not is_data_content_block(dict(block))

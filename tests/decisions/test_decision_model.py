@@ -200,6 +200,12 @@ def test_labels_and_levels_can_block():
     assert response.choices["c"].choice == "none"
     assert response.choices["c"].probabilities == pytest.approx({"fast": 0.25, "slow": 0.25, "none": 0.5})
     assert response.scores["s"].score == pytest.approx(0.25 + 2 * 0.5)
+    # of true and false at .6 and .4, with false raised by one vote of five, neither leads, by rounding either
+    five = [says(1.0), says(1.0), says(0.5), says(0.5), dead()]
+    assert (
+        CoEDecisionModel(five, blocks={"n": False}).invoke({"state": "x", "questions": {"n": NOUL}}).nouls["n"].noul
+        == 0.5
+    )
     two = {"c": Choice(instructions="Which?", criteria={"go": None, "stop": None})}
     split = CoEDecisionModel([says(1.0, 0.0), says(1.0, 0.0), says(0.0, 1.0)], blocks={"c": "stop"})
     assert split.invoke({"state": "x", "questions": two}).choices["c"].choice == "stop"  # one half each

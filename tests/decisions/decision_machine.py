@@ -294,13 +294,14 @@ CONTENT = st.one_of(
 AS_MESSAGE = st.sampled_from([HumanMessage, partial(ToolMessage, tool_call_id="c0")])
 STATE = st.tuples(AS_MESSAGE, CONTENT)
 REQUEST = {"state": STATE, "sync": st.booleans(), "n": st.sampled_from([1, 1, 1, 2])}
-FIRST = st.fixed_dictionaries({"more": st.sets(st.sampled_from(list(QUESTIONS))), **REQUEST})
-THRESHOLD = st.sampled_from([0.1, 0.3, 0.3, 0.5, 0.7, math.inf])
+SOME_QUESTIONS = st.sets(st.sampled_from(list(QUESTIONS)), max_size=2)
+FIRST = st.fixed_dictionaries({"more": SOME_QUESTIONS, **REQUEST})
 BUILT = {
     "aleatoric": st.sampled_from([0.0, 0.1, 0.5, math.inf]),
-    "epistemic": THRESHOLD,
-    "named": st.sets(st.sampled_from(list(QUESTIONS))),
+    "epistemic": st.sampled_from([0.1, 0.3, 0.5, 0.7, math.inf]),
+    "named": SOME_QUESTIONS,
 }
+GROUP = {"n": st.sampled_from([1, 2, 3, 4, 5]), "built": st.fixed_dictionaries(BUILT), "first": FIRST}
 CALL = {"name": "delete", "args": {"name": "a.txt"}, "id": "c1", "type": "tool_call"}
 
 
@@ -319,11 +320,9 @@ class DecisionMachine(RuleBasedStateMachine):
     def teardown(self):
         self.stack.close()
 
-    @initialize(data=st.data(), n=st.integers(1, 5), built=st.fixed_dictionaries(BUILT), first=FIRST)
-    def begin(self, data, n, built, first):
-        some = st.sampled_from(["low", "clear", *self.kinds]).flatmap(BEHAVIOURS.__getitem__)
-        self.behaviours = [data.draw(some) for _ in range(n)]
-        self.rebuild(built, first)
+    @initialize(data=st.data(), **GROUP)
+    def begin(self, data, **group):
+        self.rebuild(data, **group)
 
     def build(self, **options):
         self.members = [create_member(behaviour) for behaviour in self.behaviours]
@@ -342,11 +341,14 @@ class DecisionMachine(RuleBasedStateMachine):
         """A member says something else from now on: it replies, scores, fails, or is a group of its own."""
         kind = data.draw(st.sampled_from(self.kinds))
         self.behaviours[place % len(self.behaviours)] = data.draw(BEHAVIOURS[kind])
-        self.rebuild(self.built, first)
+        self.build()
+        self.ask(**first)
 
-    @rule(built=st.fixed_dictionaries(BUILT), first=FIRST)
-    def rebuild(self, built, first):
-        """The group has other thresholds, and blocks other questions."""
+    @rule(data=st.data(), **GROUP)
+    def rebuild(self, data, n, built, first):
+        """The group has other members and thresholds, and blocks other questions."""
+        some = st.sampled_from(["low", "clear", *self.kinds]).flatmap(BEHAVIOURS.__getitem__)
+        self.behaviours = [data.draw(some) for _ in range(n)]
         self.built = built
         self.build()
         self.ask(**first)
@@ -359,7 +361,7 @@ class DecisionMachine(RuleBasedStateMachine):
         self.group = self.group.model_copy(update={"blocks": blocks})
         self.ask(**first)
 
-    @rule(more=st.sets(st.sampled_from(list(QUESTIONS))), **REQUEST)
+    @rule(more=SOME_QUESTIONS, **REQUEST)
     def ask(self, more, state, sync, n):
         """A request asks all questions that the group blocks, and others, once or several times at the same time."""
         keys = sorted(self.built["named"] | more | {"is_risky"})

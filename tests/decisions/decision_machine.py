@@ -294,7 +294,7 @@ CONTENT = st.one_of(
 AS_MESSAGE = st.sampled_from([HumanMessage, partial(ToolMessage, tool_call_id="c0")])
 STATE = st.tuples(AS_MESSAGE, CONTENT)
 REQUEST = {"state": STATE, "sync": st.booleans(), "n": st.sampled_from([1, 1, 1, 2])}
-SOME_QUESTIONS = st.sets(st.sampled_from(list(QUESTIONS)), max_size=2)
+SOME_QUESTIONS = st.sets(st.sampled_from(list(QUESTIONS)), max_size=1)
 FIRST = st.fixed_dictionaries({"more": SOME_QUESTIONS, **REQUEST})
 BUILT = {
     "aleatoric": st.sampled_from([0.0, 0.1, 0.5, math.inf]),

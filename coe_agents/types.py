@@ -167,17 +167,22 @@ def add_counts(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
+def to_usage(said: object) -> Usage:
+    """Returns the tokens that a model's `usage` says; what is no mapping says nothing."""
+    counts = said if isinstance(said, Mapping) else {}
+    return create_usage(counts.get("input_tokens"), counts.get("output_tokens"))
+
+
 def usage_of(result: Any) -> Usage:
     """Returns the tokens of a request of LangChain's, or of several at once, by its `LLMResult`.
 
     Each of a request's messages repeats the request's total, which counts once.
     """
-    totals = (result.llm_output or {}).get("token_usage") or {}
-    if "prompt_tokens" in totals or "completion_tokens" in totals:
+    totals = (result.llm_output or {}).get("token_usage")
+    if isinstance(totals, Mapping) and ("prompt_tokens" in totals or "completion_tokens" in totals):
         return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
     firsts = [generations[0] for generations in result.generations if generations]
-    said = [getattr(getattr(first, "message", None), "usage_metadata", None) or {} for first in firsts]
-    return add_usages(create_usage(usage.get("input_tokens"), usage.get("output_tokens")) for usage in said)
+    return add_usages(to_usage(getattr(getattr(first, "message", None), "usage_metadata", None)) for first in firsts)
 
 
 class Sampling(TypedDict):

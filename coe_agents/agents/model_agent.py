@@ -199,21 +199,17 @@ class ModelAgent:
         *,
         methods: Sequence[probability.ChoiceMethod] = probability.CHOICE_METHODS,
         config: Mapping[str, Any] | None = None,
+        strict: bool = False,
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
 
-        It uses the first of these methods that the model supports and that is precise enough; if a server rejects a
-        method, the next one is used:
+        It uses the first of these methods that the model supports. None of them reads the first token of a reply alone,
+        which may continue:
 
         - "exact": the choice's tokens are scored at the assistant's place, whatever their number, as they are spelled:
           log P(choice) = sum_t log p(token_t | messages, tokens before t). For models with `choice_log_probabilities`.
-        - "top_logprobs": the likeliest 20 first tokens, for models with the fields `logprobs` and `top_logprobs`, such
-          as `ChatOpenAI`. Each token counts for the choice that it begins, ignoring case. A choice that no token begins
-          gets its upper bound, the least listed probability or what remains of 1. If this may exceed 1 % of the
-          probability of the other choices, the next method is used.
-        - "constrained": the same, with the reply held to the choices by the server (vLLM's `structured_outputs`), for
-          models with a field `extra_body`. A server that does not know the option is recognised.
-        - "sampled": the frequency among ten replies that state one choice and no other; one at temperature 0.
+        - "sampled": the frequency among ten replies that state one choice and no other; one at temperature 0. A reply
+          that did not end whole states none.
 
         The system prompt is omitted. All requests of it have one place at the model's server, `timeout` seconds, and
         the retries of samples.
@@ -224,6 +220,8 @@ class ModelAgent:
                 usual reply.
             methods: Which methods may be used.
             config: Callbacks, tags and metadata of its requests.
+            strict: Whether a reply states a choice only if it consists of it, as gates read replies. By default words
+                may follow, such as reasons.
 
         Raises:
             CoEError: If the model fails, or chooses none of them, or no allowed method gives probabilities.
@@ -237,24 +235,26 @@ class ModelAgent:
             ('sampled', 0.75, 0.8)
         """
         self._prepare_model()
-        return run_steps(self._choice(messages, choices, methods, config=config))
+        return run_steps(self._choice(messages, choices, methods, config=config, strict=strict))
 
     async def achoice(
-        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
+        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str], *, strict: bool = False
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, by any method; see `choice`."""
         await self._aprepare_model()
-        return await arun_steps(self._choice(messages, choices, probability.CHOICE_METHODS))
+        return await arun_steps(self._choice(messages, choices, probability.CHOICE_METHODS, strict=strict))
 
     def _choice(
         self,
         messages: Sequence[MessageLikeRepresentation],
         choices: Sequence[str],
         methods: Sequence[probability.ChoiceMethod],
+        *,
         deadline: Deadline | None = None,
         config: Mapping[str, Any] | None = None,
+        strict: bool = False,
     ) -> Steps[probability.ChoiceProbabilities]:
-        options: dict[str, Any] = {"methods": methods, "config": config}
+        options: dict[str, Any] = {"methods": methods, "config": config, "strict": strict}
         if self.temperature == 0:  # all replies would be the same
             options["n_samples"] = 1
 
@@ -336,11 +336,11 @@ class ModelAgent:
             request["tools"] = self.tools
         if self._may_grade and request.get("graded") and choices and not probability.find_ambiguous(choices):
             try:
-                found = yield from self._choice(messages, choices, probability.METHODS, deadline, observed)
+                found = yield from self._choice(messages, choices, ("exact",), deadline=deadline, config=observed)
             except NoChoiceError:
-                self._may_grade = False  # a property of the model and its server, which is not asked again
+                self._may_grade = False  # a property of the model, which is not asked again
             else:
-                if found.mass is None or found.mass >= probability.MIN_MASS:
+                if found.mass >= probability.MIN_MASS:
                     return probability.to_graded_reply(found, request, agent=self.name)
 
         drawn, reply = yield from self._draw(self._asker, request, messages, observed=observed, deadline=deadline)

@@ -8,7 +8,7 @@
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     ├── ClusteringError         a clusterer whose model failed
-    ├── CheckpointError         a checkpoint that another version wrote
+    ├── CheckpointError         a checkpoint that another version or graph wrote, or that lacks something
     ├── GroupUnavailableError   a group of which no agent answered
     └── AgentError              an agent that gave no usable responses
         ├── ContextOverflowError    a conversation that is too long for the model
@@ -108,7 +108,7 @@ class ClusteringError(CoEError, RuntimeError):
 
 
 class CheckpointError(CoEError, RuntimeError):
-    """A checkpoint that another version wrote."""
+    """A checkpoint that another version or graph wrote, or that lacks something."""
 
 
 class GroupUnavailableError(CoEError, RuntimeError):

@@ -259,7 +259,9 @@ class ModelAgent:
             options["n_samples"] = 1
 
         def send(server: Server, seconds: float | None) -> Steps[probability.ChoiceProbabilities]:
-            return probability.choice_steps(server.model, messages, choices, seconds=seconds, **options)
+            return probability.choice_steps(
+                server.model, messages, choices, seconds=seconds, places=server.places, **options
+            )
 
         return self._asker.retry(send, deadline or Deadline(self.timeout))
 

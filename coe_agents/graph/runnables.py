@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from coe_agents._steps import Steps, arun_steps, run_steps
-from coe_agents.graph.state import check_version
+from coe_agents.graph.state import read_state
 
 
 class TwoForms(Runnable[Any, Any]):
@@ -57,15 +57,13 @@ class OneForm(TwoForms):
 
 
 def of_this_version(node: TwoForms) -> TwoForms:
-    """Returns a node that refuses the state that another version of coe-agents wrote; see `check_version`."""
+    """Returns a node that refuses the state that another version of coe-agents wrote; see `read_state`."""
 
     def invoke(state: Any, config: RunnableConfig) -> Any:
-        check_version(state.get("turn"))
-        return node.invoke(state, config)
+        return node.invoke(read_state(state), config)
 
     async def ainvoke(state: Any, config: RunnableConfig) -> Any:
-        check_version(state.get("turn"))
-        return await node.ainvoke(state, config)
+        return await node.ainvoke(read_state(state), config)
 
     return TwoForms(invoke, ainvoke, name=node.name)
 

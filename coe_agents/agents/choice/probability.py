@@ -13,7 +13,7 @@ from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents._steps import Call, Steps
 from coe_agents.agents._requests.parse import text_of, tokens_of
-from coe_agents.agents._requests.send import Deadline, tracing_options
+from coe_agents.agents._requests.send import Deadline, Places, call_model, places_of, tracing_options
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import several
 from coe_agents.clustering.answers import strip_reasoning
@@ -197,11 +197,13 @@ def choice_steps(
     methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
     config: Mapping[str, Any] | None = None,
     seconds: float | None = None,
+    places: Places | None = None,
 ) -> Steps[ChoiceProbabilities]:
     """Returns how likely a model is to reply with each of a few short choices; see `ModelAgent.choice`.
 
     The model's temperature is left as it is; servers give log-probabilities before temperature. `config` is a
-    `RunnableConfig`, passed through for callbacks, tags and metadata; `seconds` is what all requests together may take.
+    `RunnableConfig`, passed through for callbacks, tags and metadata; `seconds` is what all requests together may take;
+    `places` are those of the model's server.
     """
     conversation = _check(messages, choices, methods)
     score = getattr(model, "choice_log_probabilities", None)  # `coe_agents.backends.ChatTransformers` has it
@@ -215,7 +217,8 @@ def choice_steps(
 
     def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
         given = {**always, **options}
-        return Call(model.generate, model.agenerate, ([conversation] * n_prompts,), given, limit.seconds_left())
+        prompts = [conversation] * n_prompts
+        return call_model(places or places_of(model, ""), model, prompts, given, limit.seconds_left())
 
     lists_tokens = "top_logprobs" in fields
     if lists_tokens and "top_logprobs" in methods:

@@ -188,7 +188,7 @@ def create_coe_graph(
     recorder = None if recording is None else Recorder(recording)
     checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
     prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
-    graph.add_node("prepare", OneForm(prepare))
+    graph.add_node("prepare", OneForm(prepare, slow_with="answer_schema"))
     retry = RetryPolicy(
         max_attempts=retries + 1,
         initial_interval=0.2,

@@ -1,5 +1,6 @@
 """Owns how nodes and gates run, synchronously or not, and which graph can run inside another."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -46,11 +47,14 @@ def steps_node(steps: Callable[[Any, RunnableConfig], Steps[Any]], *, name: str)
 class OneForm(TwoForms):
     """A step that computes briefly: an asynchronous run calls it on the event loop.
 
-    LangGraph runs a plain function in a thread, which costs more than such a step.
+    LangGraph runs a plain function in a thread, which costs more than such a step. `slow_with` is a channel with which
+    it may take long, such as a caller's schema: then it runs in a thread, too.
     """
 
-    def __init__(self, step: Callable[[Any], Any]) -> None:
+    def __init__(self, step: Callable[[Any], Any], *, slow_with: str = "") -> None:
         async def on_the_loop(state: Any, _: RunnableConfig) -> Any:
+            if slow_with and state.get(slow_with) is not None:
+                return await asyncio.to_thread(step, state)
             return step(state)
 
         super().__init__(lambda state, _: step(state), on_the_loop, name=step.__name__)

@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from coe_agents._steps import Steps, arun_steps, run_steps
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents._requests import chat_models
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents._requests.parse import to_reply
@@ -259,7 +259,9 @@ class ModelAgent:
             options["n_samples"] = 1
 
         def send(server: Server, seconds: float | None) -> Steps[probability.ChoiceProbabilities]:
-            return probability.choice_steps(server.model, messages, choices, seconds=seconds, **options)
+            return probability.choice_steps(
+                server.model, messages, choices, seconds=seconds, places=server.places, **options
+            )
 
         return self._asker.retry(send, deadline or Deadline(self.timeout))
 
@@ -382,4 +384,8 @@ class ModelAgent:
         ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools)
         drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
         asks = {"states_confidence": self._asks_confidence(request)}
-        return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars, **asks)
+        how: dict[str, Any] = {"agent": self.name, "max_chars": self.max_response_chars, **asks}
+        if tools:
+            # schemas come from outside, and may take a while to read: an event loop answers others meanwhile
+            return drawn, (yield Call(to_reply, None, (drawn, self._ladder, request), how))
+        return drawn, to_reply(drawn, self._ladder, request, **how)

@@ -28,7 +28,7 @@ from coe_agents.actions import AnyOrder, Exact, Ignore, Text, Within
 from coe_agents.actions.rules import Rule
 from coe_agents.checks import is_number, one_of
 from coe_agents.errors import ConfigurationError, secrets_of
-from coe_agents.extensions import did_you_mean, find_extension, find_registered
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference
 from coe_agents.files import parse_toml
 from coe_agents.policy import KINDS
 from coe_agents.policy.bounds import LIMITS, MOST_SAMPLES, Bounds
@@ -36,7 +36,7 @@ from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact
 from coe_agents.types import Regime
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
-from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
+from coe_agents.uncertainty.solvers import NAMES as SOLVERS
 
 _ADAPTIVE = AdaptiveSampling()
 _VARIABLE = 'an environment variable with "api_key_env"'
@@ -63,12 +63,12 @@ def _is_json(value: Any) -> bool:
     return math.isfinite(value) if isinstance(value, float) else isinstance(value, str | int)
 
 
-def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
+def _name_of(built_in: Sequence[str]) -> Callable[[str], str]:
 
     def check(name: str) -> str:
-        if name in built_in or find_extension(part, name):
+        if name in built_in or is_reference(name):
             return name
-        raise ValueError(describe_unknown(part, built_in, name))
+        raise ValueError(describe_unknown(built_in, name))
 
     return check
 
@@ -78,13 +78,10 @@ def _limit_field(name: str) -> Any:
     return Annotated[hint, AfterValidator(lambda value: getattr(Bounds(**{name: value}), name))], LIMITS[name]
 
 
-def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
-    """Returns which names the part can have, the built-in ones first, and the one that is near."""
-    known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
-    listed = f"one of {', '.join(map(repr, known))}, or " if known else ""
-    message = f"must be {listed}{_REFERENCE}; got {name!r}"
-    near = did_you_mean(str(name), known)
-    return f"{message}. {near}" if near else message
+def describe_unknown(built_in: Sequence[str], name: object) -> str:
+    """Returns which names a part can have, and the one that is near or what to write."""
+    listed = f"one of {', '.join(map(repr, built_in))}, or " if built_in else ""
+    return f"must be {listed}{_REFERENCE}; got {name!r}. {did_you_mean(str(name), built_in) or NO_ENTRY_POINTS}"
 
 
 _Options = Annotated[dict[str, Any], AfterValidator(_check_options)]
@@ -164,7 +161,7 @@ class AgentConfig(ModelSection):
 class CustomPart(_Section):
     """A clusterer or policy of another package: a class or function, called with `options` as keyword arguments.
 
-    `kind` is the name of an entry point, or "package.module:name". Its module is imported, which runs its code.
+    `kind` is "package.module:name". The module is imported, which runs its code.
     """
 
     kind: str
@@ -303,6 +300,8 @@ def _policy_section(kind: str, create: Callable[..., Any]) -> type[PolicyConfig]
     fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
     for name, each in inspect.signature(create, eval_str=True).parameters.items():
         hint = Annotated[float, Field(ge=0)] if each.annotation is float else each.annotation
+        if name == "estimator":  # code in Python, its name in TOML
+            hint = Annotated[str, AfterValidator(_name_of(()))] | None
         fields[name] = (hint, ... if each.default is each.empty else each.default)
     return create_model(f"{kind}_policy", __base__=PolicyConfig, **fields)
 
@@ -330,10 +329,10 @@ class GraphConfig(_LimitsSection):
     strategies: dict[Regime, Literal["resample", "debate", "clarify"]] = Field(default_factory=dict)
     adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
-    coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None
+    coordination: Annotated[str, AfterValidator(_name_of(SOLVERS))] | None = None
     weights: str | None = Field(default=None, min_length=1)
     weighting: Literal["auto", "frequency", "probability"] = "auto"
-    divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
+    divergence: Annotated[str, AfterValidator(_name_of(DIVERGENCES))] = "kl"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
 
@@ -351,7 +350,7 @@ def _tag_of(part: str) -> Callable[[Any], str | None]:
         kind = table.get("kind") if isinstance(table, Mapping) else getattr(table, "kind", None)
         if kind is None or kind in _KINDS[part]:
             return kind
-        return "custom" if isinstance(kind, str) and find_extension(part, kind) else "unknown"
+        return "custom" if isinstance(kind, str) and is_reference(kind) else "unknown"
 
     return tag
 
@@ -507,7 +506,7 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             return f'required field is missing. Add "{name}"'
         case "union_tag_invalid":
             part = str(place[0])
-            return describe_unknown(part, _KINDS[part], fault["input"]["kind"])
+            return describe_unknown(_KINDS[part], fault["input"]["kind"])
         case "literal_error":
             near = did_you_mean(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
             return f"{message}. {near}" if near else message

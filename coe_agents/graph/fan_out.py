@@ -7,13 +7,13 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from langgraph.types import Send
 
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.round_state import agents_counted_as, graded_agents, measurement_of, new_responses, spent_of
-from coe_agents.graph.state import AskedRequest, CoEState
+from coe_agents.graph.state import AskedRequest, CoEState, SavedState
 from coe_agents.policy.base import SettlingPolicy
 from coe_agents.policy.measurement import forecast
 from coe_agents.policy.settle import is_settled
@@ -32,6 +32,7 @@ def fan_out(
     """
 
     def ask_all(state: CoEState) -> list[Send]:
+        state = cast("CoEState", SavedState(state))
         now = settings.of(state)
         overrides = overrides_of(state, now)
         return to_sends(state, now, {name: first(name, own) for name, own in overrides.items()})
@@ -98,6 +99,7 @@ class TopUps:
 
     def more(self, state: CoEState) -> list[Send] | str:
         """Routes after a measurement: to the agents that have responses left, or to the gate."""
+        state = cast("CoEState", SavedState(state))
         now = self._settings.of(state)
         given, overrides = self._given(state), overrides_of(state, now)
         left, graded = dict[str, int](), graded_agents(state)  # a probability that was read needs no more responses

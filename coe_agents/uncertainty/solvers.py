@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from coe_agents.extensions import did_you_mean, find_extension, find_registered, load_extension
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty.entropies import shannon
 from coe_agents.uncertainty.ties import TIE, shares_lead
@@ -89,19 +89,18 @@ def within_trust_region(distributions: FloatArray, minimise: Callable[[Objective
 
 
 def solver_named(name: str) -> Solver:
-    """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name"."""
+    """Finds a solver: a built-in one, or "package.module:name"."""
     if name in BUILT_IN:
         return BUILT_IN[name]
-    if entry := find_extension("solver", name):
-        solver: Solver = load_extension(entry)
+    reference = _WITH_A_PACKAGE.get(name, name)
+    if is_reference(reference):
+        solver: Solver = load_extension("solver", reference)
         return solver
-    known = [*BUILT_IN, *(entry.name for entry in find_registered("solver"))]
-    valid = ", ".join(f'"{each}"' for each in known)
-    near = did_you_mean(name, known)
-    hint = ', install it with: pip install "coe-agents[bayesian]"' if name == "bayesian" else ", pass a callable"
+    valid = ", ".join(f'"{each}"' for each in NAMES)
+    near = did_you_mean(name, NAMES)
     raise ValueError(
         f'"solver" must be a known name, "package.module:name" or a callable; got {name!r}. '
-        f"{f'{near} ' if near else ''}Choose one of {valid}{hint}"
+        f"{near or NO_ENTRY_POINTS}. Choose one of {valid}, pass a callable"
     )
 
 
@@ -144,3 +143,6 @@ def _evolve(objective: Objective, n_dimensions: int, *, seed: int) -> FloatArray
 
 
 BUILT_IN: dict[str, Solver] = {"greedy": greedy_step, "softmax": softmax_step, "genetic": genetic_step}
+_WITH_A_PACKAGE = {"bayesian": "coe_agents.backends.bayesian_optimization:bayesian_step"}
+"""Solvers of ours that need a further package, and are imported where they are named."""
+NAMES = (*BUILT_IN, *_WITH_A_PACKAGE)

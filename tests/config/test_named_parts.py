@@ -72,11 +72,10 @@ def written(folder, *, clusterer=CLUSTERER, graph=""):
     return path
 
 
-def test_a_divergence_and_a_solver(folder, register, monkeypatch):
+def test_a_divergence_and_a_solver(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     name = module(folder)
-    register("coe_agents.divergences", half=f"{name}:half")
-    config = load(written(folder, graph=f'[graph]\ndivergence = "half"\ncoordination = "{name}:squared"\n'))
+    config = load(written(folder, graph=f'[graph]\ndivergence = "{name}:half"\ncoordination = "{name}:squared"\n'))
     graph = replace(config, agents=[ScriptedAgent("a", ["Paris", "Lyon"])]).create_graph().compile()
     decision = graph.invoke({"question": "What is the capital of France?"})["decision"]
     assert decision["divergence"] == "half"
@@ -105,6 +104,10 @@ RULES = 'kind = "actions"\noptions.'
         ("claims", "kept = 1", "claims"),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
+        ("policy", 'kind = "majority"', "policy.kind: must be one of"),
+        ("policy", 'kind = "majority"', 'is written as the "package.module:name" it stood for'),
+        ("policy", 'kind = "calibrated"\npath = "p.json"\nestimator = "mine"', 'policy.estimator: must be "package.'),
+        ("graph", 'divergence = "half"', 'is written as the "package.module:name" it stood for'),
         ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
     ],

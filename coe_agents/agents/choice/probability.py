@@ -14,7 +14,7 @@ from langchain_core.outputs import Generation, LLMResult
 from coe_agents._steps import Call, Steps
 from coe_agents.agents._requests.endings import judge_end
 from coe_agents.agents._requests.parse import text_of
-from coe_agents.agents._requests.send import Deadline, tracing_options
+from coe_agents.agents._requests.send import Deadline, Places, call_model, places_of, tracing_options
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import several
 from coe_agents.clustering.answers import parse_choice, strip_reasoning
@@ -91,11 +91,12 @@ def choice_steps(
     config: Mapping[str, Any] | None = None,
     seconds: float | None = None,
     strict: bool = False,
+    places: Places | None = None,
 ) -> Steps[ChoiceProbabilities]:
     """Returns how likely a model is to reply with each of a few short choices; see `ModelAgent.choice`.
 
     The model's temperature is left as it is. `config` is a `RunnableConfig`, passed through for callbacks, tags and
-    metadata; `seconds` is what all requests together may take.
+    metadata; `seconds` is what all requests together may take; `places` are those of the model's server.
     """
     conversation = _check(messages, choices, methods)
     score = getattr(model, "choice_log_probabilities", None)  # `coe_agents.backends.ChatTransformers` has it
@@ -114,7 +115,8 @@ def choice_steps(
 
     def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
         given = {**always, **options}
-        return Call(model.generate, model.agenerate, ([conversation] * n_prompts,), given, limit.seconds_left())
+        prompts = [conversation] * n_prompts
+        return call_model(places or places_of(model, ""), model, prompts, given, limit.seconds_left())
 
     replies, usage = yield from _sample(model, request, n_samples)
     read = parse_choice if strict else read_choice

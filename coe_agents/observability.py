@@ -65,8 +65,9 @@ class CoETelemetry(BaseCallbackHandler):
     when the run started. They have the attributes of OpenTelemetry's conventions (`gen_ai.operation.name`,
     `gen_ai.agent.name`, `gen_ai.request.model`, `gen_ai.tool.name`, `gen_ai.usage.input_tokens`, ...), `error.type`,
     and `coe.` with `round`, `n_responses`, `n_clusters`, `coe`, `aleatoric`, `epistemic`, `regime`, `action`,
-    `n_rounds`. A failed agent's span has the status ERROR; an interrupt is not a failure. The tokens of an agent are
-    on the spans of its requests, or on its own if it has none.
+    `n_rounds`, and the `failed_agents` of a council. A failed agent's span has the status ERROR, and so has that of a
+    council all of whose members failed; an interrupt is not a failure. The tokens of an agent are on the spans of its
+    requests, or on its own if it has none.
 
     Events `gen_ai.evaluation.result`, by the Logs API, under the span of the run that was evaluated: for each decision
     "coe" (its label is the regime), "coe.aleatoric", "coe.epistemic" and "coe.decision" (its label is the action);
@@ -234,12 +235,24 @@ class CoETelemetry(BaseCallbackHandler):
         evaluated = run.context if run.parent is None else run.parent.context
         if run.node is not None and isinstance(council := update.get("council"), Mapping):
             run.kind = "GUARDRAIL"
+            if council["failed_agents"]:
+                self._describe_failures(span, council)
             support = (council.get("support") or {}).get(council.get("proposer") or "driver")
             self._evaluate(evaluated, "coe.council", council, value=support, label=council["action"])
         if run.node in _ENDS and not run.has_decided and "coe" in (update.get("decision") or ()):
             self._count(update["decision"], evaluated)
             for above in run.and_above():  # a node around a whole graph returns the same decision
                 above.has_decided = True
+
+    def _describe_failures(self, span: trace.Span, council: Mapping[str, Any]) -> None:
+        """Says which members of a council failed; a council of which all failed did not work."""
+        failed = council["failed_agents"]
+        span.set_attribute("coe.failed_agents", [*failed])
+        for name, error in failed.items():
+            kind = kind_of(error)
+            self._failures.add(1, {"gen_ai.agent.name": name, "error.type": kind})
+            if len(failed) == council["n_asked"]:
+                self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
 
     def _describe_agent(self, run: _Run, agent: str, span: trace.Span, update: Mapping[str, Any]) -> None:
         rows = [row for row in update["responses"] if row["agent"] == agent]

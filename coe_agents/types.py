@@ -12,6 +12,8 @@ AnswerKind = Literal["answer", "call", "no_call", "refusal", "empty"]
 ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 """The kinds that a policy may answer with."""
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
+End = Literal["whole", "cut", "filtered", "unknown"]
+"""How a reply ended: "cut" by a limit, "filtered" by its provider, "unknown" where its provider says no known word."""
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
 DECIDERS = ("group", "person")
@@ -35,6 +37,8 @@ class Response(TypedDict):
             none. None: a text, of a model that was shown no tools. Nothing has run them.
         confidence: How sure the model said it is that its answer is right, in [0, 1]; None where it did not say, or was
             not asked. `text` does not contain it, and `logprob` and `n_tokens` do not cover it.
+        end: How the reply ended, by what its provider says. A gate counts whole ones only; among answers a filtered one
+            counts as an empty one. A response that an earlier version stored lacks it, and is whole.
     """
 
     agent: str
@@ -47,6 +51,7 @@ class Response(TypedDict):
     error: str | None
     calls: list[dict[str, Any]] | None
     confidence: float | None
+    end: End
 
 
 def create_response(
@@ -61,6 +66,7 @@ def create_response(
     error: str | None = None,
     calls: Sequence[Mapping[str, Any]] | None = None,
     confidence: float | None = None,
+    end: End = "whole",
 ) -> Response:
     """Returns a response, with the usual values of the fields that are omitted.
 
@@ -79,7 +85,13 @@ def create_response(
         error=error,
         calls=None if calls is None else [{"name": call["name"], "args": call["args"]} for call in calls],
         confidence=confidence,
+        end=end,
     )
+
+
+def end_of(response: Response) -> End:
+    """Returns how a response ended; one that an earlier version stored is whole."""
+    return response.get("end", "whole")
 
 
 class Sample(Response):
@@ -155,17 +167,22 @@ def add_counts(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
+def to_usage(said: object) -> Usage:
+    """Returns the tokens that a model's `usage` says; what is no mapping says nothing."""
+    counts = said if isinstance(said, Mapping) else {}
+    return create_usage(counts.get("input_tokens"), counts.get("output_tokens"))
+
+
 def usage_of(result: Any) -> Usage:
     """Returns the tokens of a request of LangChain's, or of several at once, by its `LLMResult`.
 
     Each of a request's messages repeats the request's total, which counts once.
     """
-    totals = (result.llm_output or {}).get("token_usage") or {}
-    if "prompt_tokens" in totals or "completion_tokens" in totals:
+    totals = (result.llm_output or {}).get("token_usage")
+    if isinstance(totals, Mapping) and ("prompt_tokens" in totals or "completion_tokens" in totals):
         return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
     firsts = [generations[0] for generations in result.generations if generations]
-    said = [getattr(getattr(first, "message", None), "usage_metadata", None) or {} for first in firsts]
-    return add_usages(create_usage(usage.get("input_tokens"), usage.get("output_tokens")) for usage in said)
+    return add_usages(to_usage(getattr(getattr(first, "message", None), "usage_metadata", None)) for first in firsts)
 
 
 class Sampling(TypedDict):
@@ -180,7 +197,7 @@ class Sampling(TypedDict):
         n_received: How many were received; fewer if the model failed in between; see `error`.
         n_requests: How many requests were sent and answered.
         n_empty: Responses without text.
-        n_truncated: Responses that the model could not finish, for their length or the server's limits.
+        n_truncated: Responses that the model did not finish, by a limit or for a reason that is not known.
         n_cut: Responses that were cut to the agent's `max_response_chars`.
         n_invalid_calls: Responses that count as failures, because their tool calls cannot be read or do not fit the
             tools.

@@ -72,20 +72,3 @@ def pipe():
 def local_models():
     """Skips the test where no model can run in this process: the lowest versions are tested without torch."""
     pytest.importorskip("transformers")
-
-
-@pytest.fixture
-def register(tmp_path_factory, monkeypatch):
-    """Returns a function that registers entry points of a group, as a package such as "invented-solvers" would."""
-
-    def register(group, **values):
-        folder = tmp_path_factory.mktemp("site-packages")
-        name = f"invented-{group.rpartition('.')[2]}"
-        info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        lines = [f"{key} = {value}" for key, value in values.items()]
-        (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines]))
-        monkeypatch.syspath_prepend(str(folder))
-
-    return register

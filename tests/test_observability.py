@@ -115,6 +115,29 @@ def council():
     return recorded.told()
 
 
+@pytest.mark.parametrize("n_failing", [1, 2])
+@pytest.mark.parametrize("content", [False, True])
+def test_members_of_a_council_that_fail_are_in_its_span(n_failing, content):
+    recorded = Recorded(content=content)
+    call = {"name": "transfer", "args": {"name": "Nina", "amount": 60}, "id": "c1"}
+    agrees = ScriptedAgent("b", [[{"name": "transfer", "args": call["args"]}]])
+    members = [ScriptedAgent("a", OSError("refused")), agrees]
+    if n_failing == 2:
+        members[1] = ScriptedAgent("b", TimeoutError("late"))
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[call])])
+    council = CoECouncil(members, tools=["transfer"], max_blocked=1)
+    create_agent(driver, tinyworld_tools(), middleware=[council]).invoke(
+        {"messages": [("user", "Pay.")]}, recorded.config
+    )
+    (span,) = [span for span in recorded.spans if "coe.failed_agents" in span.attributes]
+    assert span.name == "model"
+    assert span.attributes["coe.failed_agents"] == ("a", "b")[:n_failing]
+    assert span.status.status_code.name == ("ERROR" if n_failing == 2 else "UNSET")
+    assert span.attributes.get("error.type") == ("TimeoutError" if n_failing == 2 else None)  # the last one's
+    assert span.attributes.get("error.message") == ("late" if n_failing == 2 and content else None)
+    assert sum(point.value for point in recorded.points("coe.failures").values()) == n_failing
+
+
 def escalation():
     recorded = Recorded(openinference=True, content=True)
     arbiter = Arbiter(FakeListChatModel(responses=["CHOICE: 1"]), name="judge")

@@ -2,7 +2,6 @@
 
 import math
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,6 +18,7 @@ from coe_agents.clustering.protocols import by_first_appearance
 Equalities = npt.NDArray[np.bool_]
 _MOST_ZEROS = 4300
 """A `Decimal` with more is compared exactly: written out, it may fill the memory."""
+_FINAL_STOPS = re.compile(r"""(?<=[\w%)\]}"'”’»])\.+$""")
 DECIMAL = "$decimal"
 """The field of the object that stands for a `Decimal` in a parsed value."""
 
@@ -111,17 +111,20 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Texts are equal but for case, white space and punctuation; other values as in `Exact`.
+    """Texts are equal but for case, white space and the full stops that end them; other values as in `Exact`.
 
-    Inside a word with a digit only marks at its end do not count: "1.5" is not "15", nor "-5" the same as "5".
+    Nothing else is merged: "x != 5" is not "x = 5". A full stop ends a text behind a word, a percent sign, a closing
+    bracket or a quotation mark: "a/.." is not "a/". Of two letters that are no cases of each other, neither is the
+    other one: "Maße" is not "Masse".
 
     Example:
-        >>> Text().compare(["Ann  Smith", "ann smith.", "Ann Smyth"], "")[0].tolist()
+        >>> Text().compare(["Ann  Smith", "ann smith.", "Ann-Smith"], "")[0].tolist()
         [True, True, False]
     """
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
-        return _same([_words(value) if isinstance(value, str) else to_line(value) for value in values])
+        # in a tuple, a text equals the line of no number
+        return _same([(_without_case(value),) if isinstance(value, str) else to_line(value) for value in values])
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +158,6 @@ def _to_number(value: Any) -> float | Fraction | None:
     return value if is_number(value) else None
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """Returns the words of a text without case and punctuation; the text itself if nothing else is in it."""
-    return tuple(word for part in text.casefold().split() for word in _bare(part)) or (text,)
-
-
-def _bare(part: str) -> list[str]:
-    if any(map(str.isdigit, part)):
-        return [part.rstrip(".,;:!?")]
-    return "".join(" " if unicodedata.category(one)[0] == "P" else one for one in part).split()
+def _without_case(text: str) -> str:
+    """Returns a text as `Text` compares it."""
+    return _FINAL_STOPS.sub("", " ".join(text.lower().split()))  # `casefold` would make "ss" of "ß"

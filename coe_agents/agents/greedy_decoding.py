@@ -25,7 +25,7 @@ from coe_agents._steps import Steps
 from coe_agents.agents._requests.send import Deadline, Places, Server
 from coe_agents.errors import AgentTimeoutError, IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
-from coe_agents.types import AgentReply, AgentRequest, Response, add_usages
+from coe_agents.types import AgentReply, AgentRequest, Response, add_usages, usable
 
 _DAY = 86_400.0
 _WHILE = 600.0
@@ -135,7 +135,7 @@ def examine(
     reply: AgentReply, server: Server, send: _Send, deadline: Deadline, *, on_greedy: OnGreedy, temperature: float
 ) -> Steps[AgentReply]:
     """Returns the reply with the responses that count; `send` asks the `server` that it came from."""
-    said = reply["responses"]
+    said = usable(reply["responses"])
     if not _are_copies(said):
         FINDINGS.note_sampling(server)
         return reply
@@ -159,7 +159,7 @@ def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
         server = replace(server, model=server.model.model_copy(update={"max_tokens": _FEWEST_TOKENS}))
     probed = yield from send(server, INVENTED_STORY, _PROBE_TEMPERATURE)
     reply["usage"] = add_usages([reply["usage"], probed["usage"]])
-    stories, error = probed["responses"], probed["sampling"]["error"]
+    stories, error = usable(probed["responses"]), probed["sampling"]["error"]
     given = f"its {len(stories)} replies to a request for a story"
     if not _are_copies(stories):
         return Finding(False, f"{given} differ")
@@ -186,7 +186,7 @@ def _count(reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy,
         ignored.usage, ignored.sampling = reply["usage"], reply["sampling"]
         raise ignored
     reply["sampling"]["counted"] = "once"
-    reply["responses"] = reply["responses"][:1]
+    reply["responses"] = usable(reply["responses"])[:1]
     reply.pop("messages", None)  # they are of all responses
     return reply
 

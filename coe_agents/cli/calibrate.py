@@ -8,8 +8,15 @@ import typer
 
 from coe_agents.checks import number
 from coe_agents.cli.claims import ClaimsOption, calibrate_on_claims
-from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
-from coe_agents.cli.options import Exit, ProposerOption, SamplesArgument, ScoringOptions, expand_options
+from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved, load_policy
+from coe_agents.cli.options import (
+    Exit,
+    PolicyEstimatorOption,
+    ProposerOption,
+    SamplesArgument,
+    ScoringOptions,
+    expand_options,
+)
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
@@ -61,6 +68,7 @@ def calibrate(
             "audits; what measures the uncertainty stays."
         ),
     ] = None,
+    estimator: PolicyEstimatorOption = None,
     weights: Annotated[
         str | None,
         typer.Option(
@@ -82,7 +90,7 @@ def calibrate(
     from coe_agents.evaluation.origin import origin_of
     from coe_agents.evaluation.scoring.correctness import inside_in_words
 
-    _check_shares(risk, confidence)
+    _check_options(risk, confidence, estimator, current)
     if claims is not None:
         calibrate_on_claims(samples, claims, scoring.config, out, risk=risk, confidence=confidence)
         return
@@ -90,7 +98,7 @@ def calibrate(
         if score is not None or proposer is not None or weights is not None:
             message = "it cannot be combined with --score, --proposer or --weights: what is judged stays"
             raise typer.BadParameter(message, param_hint="--current")
-        _recalibrate(samples, scoring, current, out, risk=risk, confidence=confidence)
+        _recalibrate(samples, scoring, current, estimator, out, risk=risk, confidence=confidence)
         return
     used = _read_weights(weights)
     score, chooses_answer = _check_scoring(score, used, proposer=proposer, halves=halves)
@@ -181,7 +189,9 @@ def _check_weights(weights: Mapping[str, float] | None, names: set[str]) -> None
         raise typer.BadParameter(message, param_hint="--weights")
 
 
-def _check_shares(risk: float, confidence: float) -> None:
+def _check_options(risk: float, confidence: float, estimator: str | None, current: Path | None) -> None:
+    if estimator is not None and current is None:
+        raise typer.BadParameter("it needs --current. Name a new score with --score", param_hint="--estimator")
     for name, share in (("--risk", risk), ("--confidence", confidence)):
         try:
             number(share, "it", above=0, below=1, advice="Pass a share such as 0.1")
@@ -274,13 +284,19 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
 
 
 def _recalibrate(
-    samples: list[Path], scoring: ScoringOptions, current: Path, out: Path, *, risk: float, confidence: float
+    samples: list[Path],
+    scoring: ScoringOptions,
+    current: Path,
+    estimator: str | None,
+    out: Path,
+    *,
+    risk: float,
+    confidence: float,
 ) -> None:
     from coe_agents.evaluation.calibration.audits import recalibrate
-    from coe_agents.policy import CalibratedPolicy
 
     setting, judging = create_setting(scoring, samples)
-    policy = CalibratedPolicy.load(current)
+    policy = load_policy(current, estimator)
     if (name := type(setting.clusterer).__name__) != policy.calibration.clusterer:
         raise typer.BadParameter(
             f"the policy was calibrated with {clean(policy.calibration.clusterer)}; got {name}. Name the same one",
@@ -294,6 +310,7 @@ def _recalibrate(
         every_cluster=policy.calibration.chooses_answer,
         weights=policy.calibration.weights,
         score=policy.calibration.score,
+        estimator=policy.calibration.estimator,
     )
     found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
     is_found = found.policy.calibration.threshold is not None

@@ -28,7 +28,7 @@ from coe_agents.config import schema
 from coe_agents.config.models import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
-from coe_agents.extensions import did_you_mean, find_extension, load_extension
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
 from coe_agents.graph.nodes.coordinator import OnUnavailable
 from coe_agents.graph.recording import Recording
@@ -172,6 +172,11 @@ def create_policy(config: Config) -> Policy:
                 options = section.model_dump(exclude={"kind"})
                 if "path" in options:
                     options["path"] = config.folder / options["path"]
+                if (name := options.get("estimator")) is not None:
+                    wanted = "a class or function that computes a score"
+                    options["estimator"] = _load_named(
+                        "estimator", name, config.folder, field="estimator", wanted=wanted
+                    )
                 try:
                     return KINDS[section.kind](**options)
                 except ConfigurationError as error:
@@ -300,11 +305,10 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
 
 
 def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
-    entry = find_extension(part, name)
-    if entry is None:
-        raise FieldError(field, f'{part} "{name}" is not installed. Name an entry point or "package.module:name"')
+    if not is_reference(name):
+        raise FieldError(field, f'{part} must be "package.module:name"; got "{name}". {NO_ENTRY_POINTS}')
     try:
-        loaded = load_extension(entry, folder=folder)
+        loaded = load_extension(part, name, folder=folder)
     except ConfigurationError as error:
         raise FieldError(field, str(error)) from error
     if not callable(loaded):

@@ -29,7 +29,7 @@ from coe_agents.actions import AnyOrder, Exact, Ignore, Text, Within
 from coe_agents.actions.rules import Rule
 from coe_agents.checks import is_number, one_of
 from coe_agents.errors import ConfigurationError, secrets_of
-from coe_agents.extensions import did_you_mean, find_extension, find_registered
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference
 from coe_agents.files import parse_toml
 from coe_agents.policy import KINDS
 from coe_agents.policy.bounds import LIMITS, Bounds
@@ -64,8 +64,7 @@ def _is_json(value: Any) -> bool:
 def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 
     def check(name: str) -> str:
-        is_known = name in built_in or find_extension(part, name)
-        if is_known and replacement_of(part, name) is None:
+        if (name in built_in or is_reference(name)) and replacement_of(part, name) is None:
             return name
         raise ValueError(describe_unknown(part, built_in, name))
 
@@ -78,14 +77,11 @@ def _limit_field(name: str) -> Any:
 
 
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
-    """Returns which names the part can have, the built-in ones first, and the one that is near."""
+    """Returns which names the part can have, and the one that is near or what to write."""
     if instead := replacement_of(part, str(name)):
         return f"must not be {name!r}, which was removed. {instead}"
-    known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
-    listed = f"one of {', '.join(map(repr, known))}, or " if known else ""
-    message = f"must be {listed}{_REFERENCE}; got {name!r}"
-    near = did_you_mean(str(name), known)
-    return f"{message}. {near}" if near else message
+    listed = f"one of {', '.join(map(repr, built_in))}, or " if built_in else ""
+    return f"must be {listed}{_REFERENCE}; got {name!r}. {did_you_mean(str(name), built_in) or NO_ENTRY_POINTS}"
 
 
 _Options = Annotated[dict[str, Any], AfterValidator(_check_options)]
@@ -165,7 +161,7 @@ class AgentConfig(ModelSection):
 class CustomPart(_Section):
     """A clusterer or policy of another package: a class or function, called with `options` as keyword arguments.
 
-    `kind` is the name of an entry point, or "package.module:name". Its module is imported, which runs its code.
+    `kind` is "package.module:name". The module is imported, which runs its code.
     """
 
     kind: str
@@ -304,6 +300,8 @@ def _policy_section(kind: str, create: Callable[..., Any]) -> type[PolicyConfig]
     fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
     for name, each in inspect.signature(create, eval_str=True).parameters.items():
         hint = Annotated[float, Field(ge=0)] if each.annotation is float else each.annotation
+        if name == "estimator":  # code in Python, its name in TOML
+            hint = Annotated[str, AfterValidator(_name_of("estimator", ()))] | None
         fields[name] = (hint, ... if each.default is each.empty else each.default)
     return create_model(f"{kind}_policy", __base__=PolicyConfig, **fields)
 
@@ -321,7 +319,7 @@ class GraphConfig(_LimitsSection):
 
     strategies: dict[Regime, Literal["resample", "debate", "clarify"]] = Field(default_factory=dict)
     min_agents: int | None = Field(default=None, ge=1)
-    coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None
+    coordination: Annotated[str, AfterValidator(_name_of("solver", SOLVERS))] | None = None
     weights: str | None = Field(default=None, min_length=1)
     weighting: Literal["auto", "frequency", "probability"] = "auto"
     history: Literal["conversation", "question"] = "conversation"
@@ -341,7 +339,7 @@ def _tag_of(part: str) -> Callable[[Any], str | None]:
         kind = table.get("kind") if isinstance(table, Mapping) else getattr(table, "kind", None)
         if kind is None or kind in _KINDS[part]:
             return kind
-        return "custom" if isinstance(kind, str) and find_extension(part, kind) else "unknown"
+        return "custom" if isinstance(kind, str) and is_reference(kind) else "unknown"
 
     return tag
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypeVar
 
 from typing_extensions import TypedDict
 
-from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Sampling, Uncertainty, Usage
+from coe_agents.types import AnswerKind, End, FinalAction, Regime, RoundData, Sampling, Uncertainty, Usage
 
 _Shape = TypeVar("_Shape")
 
@@ -14,6 +14,7 @@ class AgentData(TypedDict):
     """One agent's part of the outcome: what was measured of it, and how each request was sampled.
 
     `confidence` is the mean of what it stated, `token_confidence` that of exp(logprob / n_tokens); None if not known.
+    `lacking` is how many of its responses lack an answer: see `AgentMeasurement`; absent from an earlier version's.
     """
 
     n_responses: int
@@ -22,6 +23,7 @@ class AgentData(TypedDict):
     distribution: dict[str, float]
     confidence: float | None
     token_confidence: float | None
+    lacking: NotRequired[dict[str, int]]
     sampling: list[Sampling]
 
 
@@ -119,6 +121,7 @@ class DecisionData(Proposed, Uncertainty):
         answer: The answer; None unless the action is "answer".
         choices: The only replies that counted, as the input named them; None where any reply counted.
         answers: The kind of the preset by which answers were asked for and read, "short" or "sentences"; None without.
+        answer_end: How the responses that are the answer ended, where none of them is whole; else None.
         answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
             answered. None if nothing was measured.
         regime: None, too, where fewer agents than `min_agents` answered.
@@ -141,6 +144,7 @@ class DecisionData(Proposed, Uncertainty):
     answer: str | None
     choices: list[str] | None
     answers: str | None
+    answer_end: End | None
     answer_kind: AnswerKind | None
     fields: NotRequired[dict[str, float]]
     coordinated_coe: NotRequired[float]

@@ -16,7 +16,7 @@ from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_E
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.text import for_page, quantity, visible
-from coe_agents.types import AnswerKind, FinalAction, Regime, RoundData, Sampling, Usage, add_usages
+from coe_agents.types import AnswerKind, End, FinalAction, Regime, RoundData, Sampling, Usage, add_usages
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +54,7 @@ class GroupDecision:
     decided_by: str = "group"
     choices: list[str] | None = None
     answers: str | None = None
+    answer_end: End | None = None
     answer_kind: AnswerKind | None = None
     calls: list[dict[str, Any]] | None = None
     fields: dict[str, float] | None = None
@@ -258,6 +259,7 @@ def create_decision(
     trajectory: list[RoundData],
     conformity: float | None,
     claimed: ClaimedAnswer | None = None,
+    answer_end: End | None = None,
 ) -> DecisionData:
     """Returns the decision as data.
 
@@ -278,6 +280,7 @@ def create_decision(
     decided: dict[str, Any] = {
         "choices": choices,
         "answers": answers,
+        "answer_end": answer_end,
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
         "support": dict(zip(found.get("representatives", ()), found.get("support", ()), strict=True)),

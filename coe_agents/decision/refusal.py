@@ -12,7 +12,7 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.group_decision import HEADINGS
 from coe_agents.errors import is_invalid_proposal
 from coe_agents.policy.settle import OWN_LIMIT
-from coe_agents.policy.wording import decomposition
+from coe_agents.policy.wording import decomposition, lacking_in_words
 
 _CAUSES = {
     "consensus": "the agents are not certain enough",
@@ -53,6 +53,8 @@ def _cause(decision: Mapping[str, Any]) -> str:
     if decision["regime"] is None:
         is_invalid = any(map(is_invalid_proposal, (decision.get("failed_agents") or {}).values()))
         return f"too few agents {'gave a valid reply' if is_invalid else 'answered'}"
+    if lacking := lacking_in_words((decision.get("agents") or {}).values(), only_most=True):
+        return lacking
     if {answer_kind(text) for text in decision["support"]} <= {"refusal", "empty"}:
         return "the agents decline to answer"
     cause = "several answers share the lead" if decision["tied"] else _CAUSES[decision["regime"]]

@@ -12,7 +12,7 @@ from coe_agents.evaluation.datasets.question import draw_key
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.samples.store import Store, Unit, is_failure
 from coe_agents.text import quantity, safe_message
-from coe_agents.types import AgentReply, Response, create_response
+from coe_agents.types import AgentReply, Response, create_response, end_of
 
 Ask = Callable[[str, Question], Awaitable[AgentReply]]
 """Asks the agent of a name; it may raise."""
@@ -122,7 +122,7 @@ async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 async def _rows(agent: Participant, question: Question, group: SampledGroup) -> list[dict[str, Any]]:
     try:
         rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
-        if group.annotate is not None and not is_failure(rows[-1]):
+        if group.annotate is not None and not any(map(is_failure, rows)):
             await group.annotate(agent.name, question, rows)
     except Exception as error:
         return [to_failure(agent.name, question, describe_error(error, secrets=group.secrets))]
@@ -145,11 +145,15 @@ def _to_rows(
 
 
 def to_sample(question: Question, response: Response) -> dict[str, Any]:
-    """Returns a response as a line of a file of samples; `answer` is the short one, where the text holds one."""
+    """Returns a response as a line of a file of samples; `answer` is the short one, where the text holds one.
+
+    A line without an `end` is of a whole response.
+    """
     answer, calls = response["answer"], response.get("calls")
     if answer is None and calls is None and response["error"] is None:
         found = canonical_answer(response["text"])
         answer = None if found == response["text"].strip() else found
+    end = end_of(response)
     return {
         "id": question.id,
         "question": question.question,
@@ -167,6 +171,7 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
         "calls": calls,
         "tools": question.tools,
         "confidence": response.get("confidence"),
+        **({} if end == "whole" else {"end": end}),
     }
 
 

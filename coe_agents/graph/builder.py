@@ -26,6 +26,7 @@ from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.recording import Recorder, Recording
+from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
@@ -127,8 +128,8 @@ def create_coe_graph(
         recording: Which cases are recorded, for people to rule on, in the store with which the graph is compiled; None
             records none.
         on_unavailable: Where no agent replied: "abstain", with `coe` None and the reason; or "raise".
-        claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: the draft whose claims the other
-            models support most is given, without those that they do not support, and `decision["claims"]` holds each.
+        claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: of the draft with the most
+            content that the other models support, these claims are given, and `decision["claims"]` holds each.
             It decides in place of `policy`, which remains for turns with choices or tools. None judges whole answers.
         removed: Options of earlier versions; the error of each says what replaces it.
 
@@ -172,11 +173,11 @@ def create_coe_graph(
     may_clarify = clarify or table.may_clarify
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
 
-    graph = StateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
+    graph = CoEStateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
     recorder = None if recording is None else Recorder(recording)
     checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
     prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
-    graph.add_node("prepare", OneForm(prepare))
+    graph.add_node("prepare", OneForm(prepare, slow_with="answer_schema"))
     retry = RetryPolicy(
         max_attempts=retries + 1,
         initial_interval=0.2,

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from langgraph.types import Send
 
 from coe_agents.graph.context import RunSettings
-from coe_agents.graph.state import AskedRequest, CoEState
+from coe_agents.graph.state import AskedRequest, CoEState, SavedState
 from coe_agents.prompts import STRUCTURED
 
 
@@ -15,6 +15,7 @@ def fan_out(settings: RunSettings) -> Callable[[CoEState], list[Send]]:
     """Returns the edge that asks the agents in parallel: all of them, unless a strategy named only some."""
 
     def ask_all(state: CoEState) -> list[Send]:
+        state = cast("CoEState", SavedState(state))
         now = settings.of(state)
         return _to_sends(state, now, _overrides_of(state, now))
 

@@ -6,18 +6,20 @@ support, as plain data: langchain need not be installed.
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from coe_agents.decision.data import view
 from coe_agents.errors import ConfigurationError
-from coe_agents.text import for_log, visible
+from coe_agents.text import for_log, visible, visible_all
 from coe_agents.types import CaseSummary, EscalatedCase
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
@@ -101,16 +103,27 @@ class ActionRequest:
 
 
 _REPLIES_TO_OTHERS: dict[str, int] = {}
-"""How many replies were given to requests that this process did not make, by what is asked."""
+"""How many replies were given to requests that this process did not make, by what it asks anew because of them."""
 
 
-def ask(
-    request: Callable[[str | None], Any],
-    form: TypeAdapter[_Form],
-    read: Callable[[_Form], _Read],
-    *,
-    anew: str | None = None,
-) -> _Read:
+def drop_replies(question: str) -> None:
+    """Drops the replies to former requests of this task, which the next request of the run would else be given.
+
+    `question` identifies what is asked in their place.
+    """
+    _REPLIES_TO_OTHERS[question] = 0
+    with suppress(GraphInterrupt):
+        while True:
+            interrupt(None)
+            _REPLIES_TO_OTHERS[question] += 1
+
+
+def is_asked_anew(question: str) -> bool:
+    """Returns whether this process has asked this, instead of something that it could not know."""
+    return question in _REPLIES_TO_OTHERS
+
+
+def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Callable[[_Form], _Read]) -> _Read:
     """Interrupts the run until a reply is valid; for a node that has done nothing before.
 
     Given a type as `response_schema`, LangGraph would raise at a reply that does not fit it, and a server would count
@@ -120,16 +133,7 @@ def ask(
         request: Returns what is shown, given the fault of the previous reply (None at first).
         form: The type of a reply.
         read: Converts a reply of that type; raises ValueError if it is invalid.
-        anew: Identifies what is asked, where replies given so far may be about something else: they are not used, and
-            the person is asked by a new interrupt.
     """
-    if anew is not None:
-        n_known, n_replies = _REPLIES_TO_OTHERS.get(anew), 0
-        while n_replies != n_known:
-            if n_known is None:
-                _REPLIES_TO_OTHERS[anew] = n_replies
-            interrupt(request(None), response_schema=form.json_schema())  # ends this run after the last reply
-            n_replies += 1
     problem = None
     while True:
         reply = interrupt(request(problem), response_schema=form.json_schema())
@@ -146,10 +150,11 @@ def ask_about_case(
     form: TypeAdapter[_Form],
     read: Callable[[_Form], _Read],
 ) -> _Read:
-    """Shows a person a case as a `PersonRequest`, until a reply is valid; see `ask`."""
+    """Shows a person a case as a `PersonRequest`, all of it visible, until a reply is valid; see `ask`."""
 
     def request(problem: str | None) -> PersonRequest:
-        return {**view(case, PersonRequest), "type": type, "asked": asked, "problem": problem}
+        shown: PersonRequest = visible_all(view(case, PersonRequest))
+        return {**shown, "type": type, "asked": asked, "problem": problem}
 
     return ask(request, form, read)
 
@@ -159,7 +164,6 @@ def ask_for_decisions(
     check: Callable[[ActionRequest, Review], object] | None = None,
     *,
     problem_in_args: bool = False,
-    anew: str | None = None,
 ) -> list[Review]:
     """Asks a person about all actions at once, until the reply holds a fitting decision on each; see `ask`.
 
@@ -197,7 +201,7 @@ def ask_for_decisions(
             "review_configs": [{"action_name": one.name, "allowed_decisions": [*one.allowed]} for one in actions],
         }
 
-    return ask(request, _decisions_form(), read, anew=anew)
+    return ask(request, _decisions_form(), read)
 
 
 @cache

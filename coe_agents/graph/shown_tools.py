@@ -16,7 +16,7 @@ from coe_agents.errors import INVALID
 from coe_agents.graph.state import CoEState, Turn
 from coe_agents.policy import Measurement
 from coe_agents.policy.measurement import response_text
-from coe_agents.types import Response, create_response
+from coe_agents.types import Response, create_response, end_of
 
 MOST_TOOLS = 128
 """As OpenAI's API allows."""
@@ -85,8 +85,12 @@ def read_actions(responses: Sequence[Response], turn: Turn) -> list[Response]:
 
 
 def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] | None) -> Response:
+    end = end_of(row)
     try:
-        if schema is not None and not row.get("calls") and answer_kind(row["text"]) == "answer":
+        if row.get("calls") and end != "whole":  # another call may have followed
+            raise ValueError(f"its reply is {end}, not whole")
+        is_answer = end != "filtered" and answer_kind(row["text"]) == "answer"
+        if schema is not None and not row.get("calls") and is_answer:
             row = {**row, "answer": None, "calls": [{"name": ANSWER, "args": read_structured(row["text"], schema)}]}
         calls = row.get("calls")
         # without tools of the turn, the calls are of the agents' own

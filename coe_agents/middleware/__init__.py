@@ -4,18 +4,21 @@ A call goes one way, whoever judges it:
 
     message of the model -> judged -> decision under a mark -> at the tool: is this very call marked? -> started once
 
-- `CoEMiddleware` (gate) judges calls and answers after the model: a graph says approve or reject. Its base,
-  `CoEVerdicts` (judged_calls), keeps the verdicts and stops nothing. `verdict` is that data and its mark.
+- `CoEMiddleware` (gate) judges calls and answers after the model: a graph says approve or reject. `verdict` is that
+  data and its mark; `gate_review` asks people.
 - `CoECouncil` (council) judges around the model: `council_request` asks, `deliberation` compares, `council_review` asks
   people; `withheld` and `open_calls` are what stands in place of a call.
 - Both are a `GuardsTools` (guard), which stands before each tool. `_admit` decides there: `_find_vouched` of the gate
-  finds the decision, `marks` tells who wrote it, and `REGISTER` (once) lets all calls of an action run once, or none.
+  finds the decision, `marks` tells who wrote it, `parsing` whether the tool reads the arguments as they were compared,
+  and `REGISTER` (once) lets all calls of an action run once, or none.
 """
+
+from typing import Any
 
 try:
     from coe_agents.middleware.council import CoECouncil
     from coe_agents.middleware.gate import CoEMiddleware
-    from coe_agents.middleware.judged_calls import CoEVerdicts, describe_call, lacks_approval
+    from coe_agents.middleware.gate_review import describe_call
     from coe_agents.middleware.verdict import Verdict
 except ModuleNotFoundError as error:
     if error.name is None or error.name.split(".")[0] != "langchain":
@@ -25,8 +28,15 @@ except ModuleNotFoundError as error:
 __all__ = [
     "CoECouncil",
     "CoEMiddleware",
-    "CoEVerdicts",
     "Verdict",
     "describe_call",
-    "lacks_approval",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("CoEVerdicts", "lacks_approval"):
+        raise AttributeError(
+            f'"{name}" was removed from {__name__}: CoEMiddleware asks people itself, and blocks what nobody approved. '
+            'Use CoEMiddleware(graph, tools=[...], on_uncertain="interrupt")'
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

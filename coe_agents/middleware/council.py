@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Annotated, Any, Literal, NotRequired, get_args
+from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 
 from langchain.agents.middleware.types import (
     AgentState,
@@ -27,24 +27,37 @@ from coe_agents.agents import ModelAgent
 from coe_agents.checks import has_method, integer, one_of, require
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.decision.data import view
-from coe_agents.errors import is_control_flow
-from coe_agents.middleware.council_request import AsyncHandler, Handler, Replies, ToolSchemas, TurnRequest
-from coe_agents.middleware.council_review import PendingProposal, apply_decisions, ask_person, mark_pending, take_back
+from coe_agents.errors import AgentError, is_control_flow
+from coe_agents.graph.people import drop_replies
+from coe_agents.middleware.council_request import Replies, ToolSchemas, TurnRequest
+from coe_agents.middleware.council_review import (
+    PendingProposal,
+    apply_decisions,
+    ask_person,
+    give_up,
+    is_own,
+    mark_pending,
+    take_back,
+)
 from coe_agents.middleware.deliberation import (
     DRIVER,
     CouncilDecision,
     CouncilResult,
     Deliberation,
     Mode,
+    Proposals,
     check_reply,
 )
+from coe_agents.middleware.driver import AsyncHandler, Handler
 from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, is_same_call, refuse
-from coe_agents.middleware.marks import is_mark, make_mark
+from coe_agents.middleware.marks import is_mark, is_shared, make_mark
 from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
 from coe_agents.middleware.open_calls import close_calls
+from coe_agents.middleware.sealed import Sealed, TurnsChannel
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
+from coe_agents.policy.base import majority
 from coe_agents.presets import agents_of
 from coe_agents.types import Agent, AgentReply
 
@@ -56,11 +69,13 @@ class _Vouched(TypedDict):
 
     Attributes:
         action_key: The key of the action that they are together; see `new_action`.
+        forms: In which each was compared, by id; a person's edit has none. See `tool_forms`.
         mark: By which this council knows that it wrote this; see `make_mark`.
     """
 
     action_key: str
     ids: list[str]
+    forms: dict[str, list[str]]
     decided_by: str
     mark: str
 
@@ -73,18 +88,14 @@ class _Turn(TypedDict, total=False):
         outputs: The names of the tools by which a structured answer is given.
         n_blocked: How many proposals were blocked one after another.
         jump: Where the agent continues after a withheld proposal; None after one that goes on.
-        pending: The proposal on which a person is to decide; None without one.
+        pending: The proposal on which a person is to decide, a `PendingProposal`; None without one.
     """
 
     vouched: _Vouched | None
     outputs: list[str]
     n_blocked: int
     jump: Literal["model", "end"] | None
-    pending: PendingProposal | None
-
-
-def _merge(former: Mapping[str, _Turn] | None, new: Mapping[str, _Turn]) -> dict[str, _Turn]:
-    return {**(former or {}), **new}
+    pending: Sealed | None
 
 
 def _last(former: CouncilDecision | None, new: CouncilDecision | None) -> CouncilDecision | None:
@@ -98,7 +109,7 @@ class CouncilState(AgentState[Any]):
     """
 
     council: NotRequired[Annotated[CouncilDecision | None, OmitFromInput, _last]]
-    coe_council: NotRequired[Annotated[dict[str, _Turn], PrivateStateAttr, _merge]]
+    coe_council: NotRequired[Annotated[dict[str, _Turn], PrivateStateAttr, TurnsChannel]]
 
 
 class CouncilDecided(TypedDict):
@@ -142,8 +153,10 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     Args:
         agents: The members, as agents, chat models or names such as "openai:gpt-5-mini"; their names differ, none is
-            "driver", and none has the driver's own model. Each gives as many proposals as it has samples. A
-            `ModelAgent` without a number of samples, or without a timeout, gives one, within 30 seconds.
+            "driver", and none has the driver's own model. One whose model turns out to have given the driver's message,
+            such as a fallback, fails in that turn: it has no vote on its own message. Each gives as many proposals as
+            it has samples. A `ModelAgent` without a number of samples, or without a timeout, gives one, within 30
+            seconds.
         mode: "verify": the driver's message goes on, or none; "choose": the message of whoever proposed the action that
             most propose, the driver's if it is among them.
         tools: The names of the gated tools. The driver is then asked first, and the members only if it calls one of
@@ -226,31 +239,28 @@ class CoECouncil(GuardsTools[CouncilState]):
         if clusterer is not None:
             has_method(clusterer, "cluster", '"clusterer"', advice="Omit it for ActionMatch")
         if isinstance(clusterer, NormalizedMatch | BidirectionalEntailment | EmbeddingSimilarity):
+            kind = type(clusterer).__name__
+            rule = "Text()" if isinstance(clusterer, NormalizedMatch) else f"Meaning({kind}(...))"
             raise TypeError(
-                f'"clusterer" must compare actions; {type(clusterer).__name__} reads calls as prose. Omit it, or pass '
-                f"ActionMatch(compare={{...: Meaning({type(clusterer).__name__}(...))}})"
+                f'"clusterer" must compare actions; {kind} reads calls as prose. Omit it, or pass '
+                f"ActionMatch(compare={{...: {rule}}})"
             )
         integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
         self._trust_edits, self._adaptive, self._schemas = trust_edits, adaptive, ToolSchemas()
         self._names = [agent.name for agent in members]
-        self._gated_keys = frozenset(map(tool_key, tools or ()))
         self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes)
 
     def _before_agent(self, state: CouncilState) -> dict[str, Any]:
         """Forgets the former run, too: what nobody decided on is not run any more."""
-        names = {
-            call["name"]
-            for message in state["messages"]
-            if isinstance(message, AIMessage)
-            for call in message.tool_calls
-        }
-        closed = close_calls(state["messages"], self._gated or names) or {}
+        closed = close_calls(state["messages"], self._gates) or {}
         turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None)
         return {**closed, _KEY: {self.name: turn}, "council": None}
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members, and passes on the message that the council lets pass."""
+        if self._waits(request.state):
+            return ExtendedModelResponse(ModelResponse([]))
         asked = self._prepare(request, is_async=False)
         early = self._start(asked) if self._asks_at_once else []
         response = asked.ask_driver(handler)  # if it fails, what the members say is not waited for
@@ -259,11 +269,13 @@ class CoECouncil(GuardsTools[CouncilState]):
         if self._adaptive:
             return self._settle(asked, message, response, run_steps(self._ask_in_turn(asked, message, response)))
         answers = [future.result() for future in early or self._start(asked)]
-        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
+        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
         return self._settle(asked, message, response, self._deliberation.rule(proposals))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members; see `wrap_model_call`."""
+        if self._waits(request.state):
+            return ExtendedModelResponse(ModelResponse([]))
         asked = self._prepare(request, is_async=True)
         tasks = self._create_tasks(asked) if self._asks_at_once else []
         try:
@@ -281,37 +293,59 @@ class CoECouncil(GuardsTools[CouncilState]):
                 task.cancel()
             if left:
                 await asyncio.gather(*left, return_exceptions=True)
-        proposals = asked.proposals(message, response, dict(zip(self._names, answers, strict=True)))
+        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
         result = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
         return self._settle(asked, message, response, result)
 
     def _after_model(self, state: CouncilState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         turn = self._turn(state)
-        if (pending := turn.get("pending")) is None:
+        if (pending := self._pending(state)) is None:
             return {"jump_to": turn["jump"]} if turn.get("jump") else None
-        reviewed = apply_decisions(pending, ask_person(pending, self.name))
+        if is_own(pending, self.name):
+            reviewed = apply_decisions(pending, ask_person(pending))
+        elif pending.get("is_asked_anew") and not is_shared():
+            reviewed = give_up(pending)
+        else:
+            # another task asks about it, in which no reply to a former request counts
+            anew = mark_pending({**pending, "is_asked_anew": True}, self.name)
+            drop_replies(anew["mark"])
+            return {_KEY: {self.name: {**turn, "pending": Sealed(anew)}}, "jump_to": "model"}
         if reviewed.calls:
             reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))  # of replies, one counts
             if (why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))) is not None:
                 reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
-        vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, "person")
-        now = {**turn, "vouched": vouched, "pending": None}
+        proposed = [call for one in pending["messages"] if isinstance(one, AIMessage) for call in one.tool_calls]
+        unedited = {call["id"] or "" for call in reviewed.calls if call in proposed}
+        forms = {id_: of_call for id_, of_call in pending["forms"].items() if id_ in unedited}
+        vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, forms, "person")
+        now = {**turn, "vouched": vouched, "pending": None, "jump": None}
         return {**reviewed.update, _KEY: {self.name: now}, "council": reviewed.decision}
+
+    def _waits(self, state: Any) -> bool:
+        """Returns whether a proposal waits for a person, who is asked about it anew: no model is asked again."""
+        pending = self._pending(state)
+        return pending is not None and is_own(pending, self.name)
+
+    def _pending(self, state: Any) -> PendingProposal | None:
+        sealed = self._turn(state).get("pending")
+        return cast("PendingProposal", sealed.contents) if isinstance(sealed, Sealed) and sealed.contents else None
 
     @property
     def _asks_at_once(self) -> bool:
         """Whether the members are asked while the driver is: all are, and about every turn."""
-        return not self._gated and not self._adaptive
+        return self._gated is None and not self._adaptive
 
     def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> TurnRequest:
         own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not own, must, own, "Give these members other models")
-        return TurnRequest(request, self._schemas.of(request.tools), self._gated_keys or None, is_async=is_async)
+        return TurnRequest(request, self._schemas.of(request.tools), self._gated_keys, is_async=is_async)
 
     def _ask(self, agent: Agent, asked: TurnRequest) -> Steps[AgentReply | Exception]:
         try:
+            if asked.driver.is_of(agent):  # it would be asked in vain
+                return _no_vote()
             reply: Any = yield Call(agent.sample, agent.asample, (asked.for_member(agent), asked.config))
             return check_reply(reply)
         except Exception as error:  # whatever a model's client raises: this member then supports nothing
@@ -326,11 +360,23 @@ class CoECouncil(GuardsTools[CouncilState]):
         replies: Replies = {}
         for agent in [agent for agent in self._agents if agent.weight > 0]:
             replies[agent.name] = yield from self._ask(agent, asked)
-            proposals = asked.proposals(message, response, replies)
+            proposals = self._proposals(asked, message, response, replies)
             if (yield Call(self._deliberation.is_settled, None, (proposals,))):  # a clusterer may ask a model
                 break
         result: CouncilResult = yield Call(self._deliberation.rule, None, (proposals,))
         return result
+
+    def _proposals(
+        self, asked: TurnRequest, message: AIMessage, response: ModelResponse[Any], replies: Replies
+    ) -> Proposals:
+        """Returns what was proposed; a member whose model gave the driver's message counts as one that failed."""
+        voting: Replies = {}
+        for agent in self._agents:
+            if (reply := replies.get(agent.name)) is not None:
+                said = {} if isinstance(reply, Exception) else reply.get("messages", {})
+                is_driver = asked.driver.is_of(agent, [*said.values()])
+                voting[agent.name] = _no_vote() if is_driver else reply
+        return asked.proposals(message, response, voting)
 
     def _start(self, asked: TurnRequest) -> list[Future[AgentReply | Exception]]:
         return [start_call(run_steps, self._ask(agent, asked)) for agent in self._agents]
@@ -343,10 +389,10 @@ class CoECouncil(GuardsTools[CouncilState]):
         message = asked.message_of(response)
         if any(isinstance(one, ToolMessage) and is_refusal(one) for one in response.result):
             return None  # another council behind this one has withheld it
-        if message is None or not self._gated:
+        if message is None or self._gated is None:
             return message
         names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
-        return message if any(tool_key(name or "") in self._gated_keys for name in names) else None
+        return message if any(map(self._gates, names)) else None
 
     def _settle(
         self, asked: TurnRequest, driver: AIMessage, response: ModelResponse[Any], result: CouncilResult
@@ -355,8 +401,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         asks_person = self._on_uncertain == "interrupt" and result.is_readable
         decision, message = result.decision, result.message
         waiting = driver if message is None and asks_person else message
-        calls = [] if waiting is None else waiting.tool_calls
-        n_calls = sum(self._gates(call["name"]) and call["name"] not in asked.outputs for call in calls)
+        n_calls = 0 if waiting is None else len(self._gated_calls(waiting, asked))
         if n_calls > asked.n_places:
             asks_person, message = False, None
             reason = (
@@ -378,9 +423,13 @@ class CoECouncil(GuardsTools[CouncilState]):
                 tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
                 decision=decision,
                 action_key=new_action(self.name, driver.id),
+                is_asked_anew=False,
+                forms=asked.forms_of(self._gated_calls(driver, asked)),
                 mark="",
             )
-            return self._returned(asked, ModelResponse([]), decision, pending=mark_pending(pending, self.name))
+            # if this is lost in a crash, the model is asked again: only a checkpoint holds what is sealed
+            marked = mark_pending(pending, self.name)
+            return self._returned(asked, ModelResponse([]), decision, pending=marked, jump="model")
         n_blocked = self._turn(asked.request.state).get("n_blocked", 0) + 1
         if not [*driver.tool_calls, *driver.invalid_tool_calls] or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([refusal(decision)])
@@ -408,12 +457,14 @@ class CoECouncil(GuardsTools[CouncilState]):
             n_blocked = 0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
         may_run = None
         if vouched is not None:
-            calls = [call for call in vouched.tool_calls if call["name"] not in asked.outputs]
-            may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, "group")
-        turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=pending)
+            calls = self._gated_calls(vouched, asked)
+            may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, asked.forms_of(calls), "group")
+        sealed = None if pending is None else Sealed(pending)
+        turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=sealed)
         update: dict[str, Any] = {_KEY: {self.name: turn}}
         if decision is not None:
-            update["council"] = decision
+            # the values that were proposed are for the person who decides
+            update["council"] = decision if pending is None else {**decision, "contested": None}
             _emit(asked.request.runtime, decision)
         return ExtendedModelResponse(response, Command(update=update))
 
@@ -422,19 +473,26 @@ class CoECouncil(GuardsTools[CouncilState]):
         return found
 
     def _vouch(
-        self, action: str, message_id: str | None, calls: Sequence[ToolCall], decided_by: str
+        self,
+        action: str,
+        message_id: str | None,
+        calls: Sequence[ToolCall],
+        forms: Mapping[str, list[str]],
+        decided_by: str,
     ) -> _Vouched | None:
         gated = [call for call in calls if self._gates(call["name"])]
         if not gated:
             return None
-        mark = make_mark("vouched", self.name, message_id, gated, [action, decided_by])
-        return _Vouched(action_key=action, ids=[call["id"] or "" for call in gated], decided_by=decided_by, mark=mark)
+        ids = [call["id"] or "" for call in gated]
+        of_gated = {id_: forms[id_] for id_ in ids if id_ in forms}
+        mark = make_mark("vouched", self.name, message_id, gated, [action, of_gated, decided_by])
+        return _Vouched(action_key=action, ids=ids, forms=of_gated, decided_by=decided_by, mark=mark)
 
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())
 
-    def _gates(self, name: str) -> bool:
-        return not self._gated or tool_key(name) in self._gated_keys
+    def _gated_calls(self, message: AIMessage, asked: TurnRequest) -> list[ToolCall]:
+        return [call for call in message.tool_calls if self._gates(call["name"]) and call["name"] not in asked.outputs]
 
     def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
         messages = request.state["messages"]
@@ -443,8 +501,9 @@ class CoECouncil(GuardsTools[CouncilState]):
             return refuse(call, messages)
         place, message = found
         calls = [one for one in message.tool_calls if one["id"] in vouched["ids"]]
-        key, decided_by = vouched["action_key"], vouched["decided_by"]
-        if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, [key, decided_by])):
+        key = vouched["action_key"]
+        decided = [key, vouched.get("forms"), vouched["decided_by"]]
+        if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, decided)):
             return refuse(call, messages)
         answered = {one.tool_call_id for one in messages[place + 1 :] if isinstance(one, ToolMessage)}
         if not answered.isdisjoint(vouched["ids"]):
@@ -453,15 +512,21 @@ class CoECouncil(GuardsTools[CouncilState]):
         own = next((one for one in calls if one["id"] == call["id"]), None)
         if own is None:  # it was added, and is no part of the action
             return refuse(call, messages)
-        if not (is_same_call(own, call) or (self._trust_edits and is_edited(call, request.state))):
+        is_unchanged = is_same_call(own, call)
+        if not (is_unchanged or (self._trust_edits and is_edited(call, request.state))):
             REGISTER.refuse(key)
             return refuse(call, messages)
-        return VouchedAction(key, frozenset(vouched["ids"]))
+        forms = vouched["forms"].get(call["id"] or "", ()) if is_unchanged else ()
+        return VouchedAction(key, frozenset(vouched["ids"]), forms)
 
 
 def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:
     """Returns a decision by which nothing goes on, though a proposal would have."""
     return {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
+
+
+def _no_vote() -> AgentError:
+    return AgentError("it is the driver's model, which has no vote on its own message", retryable=False)
 
 
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
@@ -495,7 +560,7 @@ def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int
     """Returns the policy, by default that a strict majority of all members must vote for what goes on."""
     n_members = sum(agent.weight > 0 for agent in members)
     if policy is None:
-        policy = SupportPolicy(0.0, min_votes=n_members // 2 + 1 if min_votes is None else min_votes)
+        policy = SupportPolicy(0.0, min_votes=majority(n_members) if min_votes is None else min_votes)
     has_method(policy, "decide", '"policy"', advice="Pass SupportPolicy(0.6), for example")
     for where, wanted in (
         ('"min_votes" of CoECouncil', min_votes),

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from operator import is_
 from typing import Any
@@ -12,23 +12,23 @@ from langchain.agents.middleware.types import ExtendedModelResponse, ModelReques
 from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler, BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_openai_messages
+from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage, convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.middleware.deliberation import Proposals
+from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.once import n_places
-from coe_agents.middleware.parsing import parsers_of
+from coe_agents.middleware.parsing import parsers_of, tool_forms
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.types import Agent, AgentReply, AgentRequest
 
-Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
-AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 Replies = dict[str, AgentReply | Exception]
 
 _USUAL = {"n_samples": 1, "timeout": 30.0}
@@ -68,6 +68,7 @@ class TurnRequest:
         parsers: Of the tools whose arguments pydantic parses, by name; see `parsers_of`.
         outputs: The tools by which the driver gives a structured answer, by name.
         n_places: How many calls can be at their tools at the same time.
+        driver: The models that may have given the driver's message, once it has been asked.
     """
 
     def __init__(
@@ -79,10 +80,17 @@ class TurnRequest:
         is_async: bool,
     ) -> None:
         self.request, self._gated = request, gated
+        self.driver = Driver()
         outputs = _outputs(request)
         self.tools = [*schemas, *(schema for schema, _ in outputs.values())]
         self.outputs = {name: binding for name, (_, binding) in outputs.items()}
         self.parsers = parsers_of(request.tools)
+        # as they are: LangChain's conversion drops the inner levels of a schema that refers to itself
+        named = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
+        of_json = {name: tool for name, tool in named.items() if isinstance(tool.args_schema, dict)}
+        self._compared = [of_json.get(schema["function"]["name"], schema) for schema in self.tools]
+        self._shown: dict[str, Any] = {tool_key(schema["function"]["name"]): schema for schema in self.tools}
+        self._shown |= {tool_key(name): tool for name, tool in named.items()}
         config = ensure_config()
         self.n_places = n_places(config, is_async=is_async)
         self.config: RunnableConfig = _hide_replies(disable_streaming(config))
@@ -110,10 +118,10 @@ class TurnRequest:
         )
 
     def _for_driver(self) -> ModelRequest[Any]:
-        model = self.request.model
+        observed, model = self.driver.observe(self.request), self.request.model
         if isinstance(model, BaseChatModel):
-            return self.request.override(model=model.model_copy(update={"disable_streaming": True}))
-        return self.request
+            return observed.override(model=model.model_copy(update={"disable_streaming": True}))
+        return observed
 
     def ask_driver(self, handler: Handler) -> ModelResponse[Any]:
         """Returns the driver's response; nothing that it says is streamed, nor what a fallback behind it says."""
@@ -132,6 +140,7 @@ class TurnRequest:
         if isinstance(returned, ExtendedModelResponse):
             returned = returned.model_response
         response = ModelResponse([returned]) if isinstance(returned, AIMessage) else returned
+        self.driver.note_reply(response.result)
         result = [self.with_own_id(one) if isinstance(one, AIMessage) else one for one in response.result]
         return ModelResponse(result, structured_response=response.structured_response)
 
@@ -151,12 +160,17 @@ class TurnRequest:
         return Proposals(
             driver=message,
             replies=replies,
-            tools=self.tools,
+            tools=self._compared,
             parsers=self.parsers,
             question=self._for_members["question"],
             finishing=frozenset(self.outputs) if is_own_way else frozenset(),
             gated=self._gated,
         )
+
+    def forms_of(self, calls: Iterable[ToolCall]) -> dict[str, list[str]]:
+        """Returns the forms in which calls are compared, by their ids; see `tool_forms`."""
+        shown = self._shown
+        return {call["id"] or "": [*tool_forms(shown[tool_key(call["name"])], call, self.parsers)] for call in calls}
 
     def respond(self, message: AIMessage) -> ModelResponse[Any] | None:
         """Returns the response with a member's message, as if the driver had given it; None if it cannot be read."""

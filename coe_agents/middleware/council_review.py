@@ -1,5 +1,6 @@
 """Owns the decision of a person on a proposal that a council withholds: what is shown, and what follows from it."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,13 @@ from coe_agents.actions.proposals import check_proposal
 from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.guard import is_same_call
-from coe_agents.middleware.marks import is_mark, make_mark
+from coe_agents.middleware.marks import NOT_SHARED, is_mark, make_mark
 from coe_agents.middleware.reviewer import structured_text
 from coe_agents.middleware.verdict import call_as_json
 from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal, without_text
 from coe_agents.text import for_log, for_prompt
+
+logger = logging.getLogger(__name__)
 
 ANSWER = "answer"
 """The action by which a person is asked about a text; it is no tool."""
@@ -33,6 +36,8 @@ class PendingProposal(TypedDict):
         outputs: The names of the tools by which a structured answer is given.
         tools: The schemas of the tools that it calls.
         action_key: The key of the action; see `new_action`.
+        forms: Those of its calls, by their ids; see `tool_forms`.
+        is_asked_anew: Whether the person is asked about it again, since its mark was of another secret.
         mark: By which the council knows that it wrote this; see `make_mark`.
     """
 
@@ -42,6 +47,8 @@ class PendingProposal(TypedDict):
     tools: list[dict[str, Any]]
     decision: CouncilDecision
     action_key: str
+    forms: dict[str, list[str]]
+    is_asked_anew: bool
     mark: str
 
 
@@ -124,6 +131,13 @@ def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:
     return ReviewedProposal(update, decision, (), reviewed.message_id)
 
 
+def give_up(pending: PendingProposal) -> ReviewedProposal:
+    """Returns what follows where no reply can count: each process draws a secret that no other one knows."""
+    logger.warning("the gate is closed: %s", NOT_SHARED)
+    decision: CouncilDecision = {**pending["decision"], "reason": NOT_SHARED, "contested": None}
+    return ReviewedProposal({"messages": [refusal(decision)], "jump_to": "end"}, decision, (), None)
+
+
 def mark_pending(pending: PendingProposal, gate: str) -> PendingProposal:
     """Returns a proposal under the mark of a council; see `make_mark`."""
     message = _proposed(pending)
@@ -140,21 +154,21 @@ def _proposed(pending: PendingProposal) -> AIMessage:
     return next(message for message in reversed(pending["messages"]) if isinstance(message, AIMessage))
 
 
-def ask_person(pending: PendingProposal, gate: str) -> list[Review]:
-    """Interrupts the run until the reply holds a fitting decision on each call, or on the text.
+def is_own(pending: PendingProposal, gate: str) -> bool:
+    """Returns whether the council of this name wrote this; what is replied may else be about another proposal."""
+    return is_mark(pending["mark"], mark_pending(pending, gate)["mark"])
 
-    Where the mark is not that of the council of this name, what was replied so far is not used: it may be about another
-    proposal.
-    """
-    message, own = _proposed(pending), mark_pending(pending, gate)["mark"]
-    anew = None if is_mark(pending["mark"], own) else own
+
+def ask_person(pending: PendingProposal) -> list[Review]:
+    """Interrupts the run until the reply holds a fitting decision on each call, or on the text."""
+    message = _proposed(pending)
     actions = [(call["name"], call["args"]) for call in message.tool_calls] or [(ANSWER, {"text": str(message.text)})]
 
     def check(action: ActionRequest, decision: Review) -> None:
         if isinstance(decision, Edit):
             _check_edit(action.name, decision, pending, is_text=not message.tool_calls)
 
-    return ask_for_decisions([_asked(name, args, pending) for name, args in actions], check, anew=anew)
+    return ask_for_decisions([_asked(name, args, pending) for name, args in actions], check)
 
 
 def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text: bool) -> None:

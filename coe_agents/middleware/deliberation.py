@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, ToolCall
 from coe_agents.actions.canonical import Parser, to_line, tool_key
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import check_proposal
+from coe_agents.agents._requests.endings import IN_WORDS, judge_end
 from coe_agents.agents._requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.decision.data import Proposed
@@ -29,16 +30,25 @@ from coe_agents.types import (
     Agent,
     AgentReply,
     AnswerKind,
+    End,
     Response,
     Usage,
     create_response,
     create_usage,
+    end_of,
     usable,
 )
 
 logger = logging.getLogger(__name__)
 
 Mode = Literal["verify", "choose"]
+
+_OWN_BLOCKS = {
+    *("text", "output_text", "text-plain", "refusal", "reasoning", "thinking", "redacted_thinking"),
+    *("tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call", "input_json_delta"),
+    *("image", "image_url", "audio", "video", "file"),
+}
+"""The types of content that a model says, or calls: nothing has run."""
 
 DRIVER = "driver"
 """The name under which the agent's own model takes part."""
@@ -91,7 +101,7 @@ class Proposals:
 
     Attributes:
         replies: The reply of each member, or what was raised instead, by name; of those that were asked.
-        tools: The tools that all were shown, as OpenAI's function schemas.
+        tools: The tools that all were shown, or their schemas.
         parsers: As in `coe_agents.actions.canonical_action`.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
@@ -100,7 +110,7 @@ class Proposals:
 
     driver: AIMessage
     replies: Mapping[str, AgentReply | Exception]
-    tools: Sequence[dict[str, Any]]
+    tools: Sequence[Any]
     question: str
     parsers: Mapping[str, Parser] = field(default_factory=dict)
     finishing: Collection[str] = field(default=())
@@ -188,6 +198,8 @@ class Deliberation:
             decision["support"] = {name: float(value) for name, value in support.items() if name not in failed}
             decision["contested"] = None if measurement.contested is None else dict(measurement.contested)
         if found.action != "answer":
+            if failed:
+                self._tell_failures(decision, proposals, rows)
             if own is not None and own["calls"] and (names := _without_calls(rows, proposals)):
                 servers = "its server" if len(names) == 1 else "their servers"
                 decision["reason"] += f"; {for_log(', '.join(names))} called no tool: {servers} may ignore tools"
@@ -259,6 +271,27 @@ class Deliberation:
                 failed[agent.name] = own[0]["error"] or "it gave no response"
         return failed, rows
 
+    def _tell_failures(self, decision: CouncilDecision, proposals: Proposals, rows: Sequence[Response]) -> None:
+        """Adds to the reason which members failed and why; what they proposed is not for the driver to read."""
+        whys = list[str]()
+        for name in decision["failed_agents"]:
+            reply = proposals.replies[name]
+            own = [row for row in rows if row["agent"] == name]
+            if isinstance(reply, InvalidReplyError):
+                own = (reply.reply or {}).get("responses", [])
+            if isinstance(reply, Exception) and not isinstance(reply, InvalidReplyError):
+                why = decision["failed_agents"][name]
+            else:
+                ends = [end for row in own if (end := end_of(row)) != "whole"]
+                why = IN_WORDS[ends[0]] if ends else "it gave no valid proposal"
+            whys.append(f"{name} failed: {why}")
+        told = for_log("; ".join(whys))
+        if len(whys) < len(proposals.replies):
+            decision["reason"] += f"; {told}"
+            return
+        decision["reason"] = f"no member gave a proposal: {told}"
+        logger.warning("the council is closed: no member gave a proposal: %s", told)
+
     def _choose(
         self, blocked: CouncilResult, action: str, *, most: Any, rows: Sequence[Response], proposals: Proposals
     ) -> CouncilResult:
@@ -287,12 +320,34 @@ def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
 
 
 def _read_driver(proposals: Proposals) -> Response:
-    """Returns the driver's proposal; raises InvalidReplyError if it cannot be read, or does not fit the tools."""
+    """Returns the driver's proposal.
+
+    Raises:
+        InvalidReplyError: It has calls that cannot be read or do not fit the tools, or may lack some: it is not whole.
+            Or all tools are gated, and its provider ran one.
+    """
     calls, action = read_proposal(proposals.driver, proposals.check)
+    if calls and (ending := judge_end(proposals.driver)) != "whole":
+        raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}", retryable=False)
+    if proposals.gated is None and (ran := _run_by_provider(proposals.driver)):
+        raise InvalidReplyError(f"{INVALID}: its provider ran {ran!r:.80} itself, which nobody judged", retryable=False)
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
         raise InvalidReplyError(f"{INVALID}: {problem}", retryable=False)
     compared, action = _compared(calls, action, proposals.gated)
     return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=compared)
+
+
+def _run_by_provider(message: AIMessage) -> str | None:
+    """Returns the name or type of a tool that the model's provider ran; None where it ran none.
+
+    Providers write it as blocks of many types, so each that is not the model's own counts.
+    """
+    blocks = message.content if isinstance(message.content, list) else []
+    outputs: list[Any] = message.additional_kwargs.get("tool_outputs") or []  # earlier form of the Responses API
+    for block in [*blocks, *outputs]:
+        if isinstance(block, Mapping) and block.get("type") not in _OWN_BLOCKS:
+            return str(block.get("name") or block.get("type"))
+    return None
 
 
 def check_reply(reply: Any) -> AgentReply:
@@ -342,6 +397,9 @@ def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) ->
     try:
         if row["error"] is not None:
             return _failure(agent, str(row["error"]) or "it says no reason", place)
+        if (end := end_of(row)) != "whole":  # a call, or another one, may have followed
+            known: End = end if end in IN_WORDS else "unknown"
+            return {**_failure(agent, f"its reply does not count: {IN_WORDS[known]}", place), "end": known}
         calls = _all_calls(row, proposals)
         compared, action = _compared(calls, proposals.check(calls), proposals.gated)
         match row:

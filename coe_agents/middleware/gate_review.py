@@ -1,22 +1,47 @@
 """Owns the decision of a person on the calls that the group is uncertain about: what is shown, and what follows."""
 
+import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from langchain.agents.middleware.types import AgentState
 from langchain_core.messages import ToolCall, ToolMessage
+from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
-from coe_agents.graph.people import ActionRequest, Approve, Edit, Reject, Respond, ask_for_decisions, fence
-from coe_agents.middleware.marks import make_mark
+from coe_agents.graph.people import (
+    ActionRequest,
+    Approve,
+    Edit,
+    Reject,
+    Respond,
+    ask_for_decisions,
+    drop_replies,
+    fence,
+    is_asked_anew,
+)
+from coe_agents.middleware.marks import NOT_SHARED, is_shared, make_mark
 from coe_agents.middleware.open_calls import ProposedCalls
 from coe_agents.middleware.reviewer import NOT_RUN
-from coe_agents.middleware.verdict import Verdict, VerdictOutcome, call_as_json, in_words, mark_verdict
+from coe_agents.middleware.verdict import (
+    Verdict,
+    VerdictOutcome,
+    call_as_json,
+    in_words,
+    mark_verdict,
+    verdict_of,
+)
 from coe_agents.middleware.withheld import not_run
 from coe_agents.policy.wording import decomposition
-from coe_agents.text import for_prompt
+from coe_agents.text import for_prompt, visible
+
+logger = logging.getLogger(__name__)
 
 WRITTEN = "a person wrote it"
 """The reason of the verdict on a call that a person edited; it stays "uncertain" until the group has judged it."""
+_NO_MARKUP = re.compile(r"""([^\W_]|(?<=[^\W_])_(?=[^\W_])|(?<!www)\.|[ "{}:,;()%'=+>-])*""")
+"""A line that Markdown shows as it is, and turns no part of into a link."""
 
 
 class ReviewState(TypedDict):
@@ -26,11 +51,17 @@ class ReviewState(TypedDict):
         edits: The calls that a person edited, by their place in the message.
         verdicts: The verdict of the group, or a person, on each call.
         answers: What the model is told in a tool's place, where a person rejected the call or answered.
+        is_asked_anew: Whether a person is asked again, since a mark was of another secret.
+        asks_again: Whether a person is to be asked next.
+        gives_up: Whether the run ends, since no process can know what a person decided in another one.
     """
 
     edits: dict[str, Any]
     verdicts: dict[str, Verdict]
     answers: dict[str, ToolMessage]
+    is_asked_anew: bool
+    asks_again: bool
+    gives_up: bool
 
 
 def ask_person(
@@ -39,6 +70,7 @@ def ask_person(
     """Asks a person about all calls that the group is uncertain about, and returns the update of the decisions.
 
     Where the mark of a verdict is not the gate's, what was replied so far is not used: it may be about another call.
+    The verdicts are then marked anew, for another task that asks.
     """
     verdicts, answers, edits = dict(state["verdicts"]), dict[str, ToolMessage](), dict[str, Any]()
     uncertain = [
@@ -47,13 +79,25 @@ def ask_person(
         if (id_ := call["id"]) in verdicts.keys() - proposed.duplicates and verdicts[id_]["outcome"] == "uncertain"
     ]
     if not uncertain or proposed.reply is None:
-        return {}
+        return {"asks_again": False}
     message_id = proposed.reply.id
     places = {call["id"]: str(place) for place, call in enumerate(proposed.reply.tool_calls)}
-    is_own = all(call["id"] in marked for call, _ in uncertain)
-    asked = [call for call, _ in uncertain]
-    anew = None if is_own else make_mark("waits", gate, message_id, asked, [verdict for _, verdict in uncertain])
-    decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain], anew=anew)
+
+    def question() -> str:
+        asked = [call for call, _ in uncertain]
+        return make_mark("waits", gate, message_id, asked, [verdicts[call["id"] or ""] for call in asked])
+
+    if not (all(call["id"] in marked for call, _ in uncertain) or is_asked_anew(question())):
+        if state.get("is_asked_anew") and not is_shared():
+            logger.warning("the gate is closed: %s", NOT_SHARED)
+            answers = {call["id"] or "": not_run(call, NOT_SHARED) for call in proposed.calls}
+            return {"answers": answers, "asks_again": False, "gives_up": True}
+        for call, verdict in uncertain:
+            by_group: Verdict = {**verdict, "decided_by": "group"}
+            verdicts[call["id"] or ""] = mark_verdict(by_group, gate, call, message_id)
+        drop_replies(question())
+        return {"verdicts": verdicts, "is_asked_anew": True, "asks_again": True}
+    decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain])
     for (call, verdict), decision in zip(uncertain, decisions, strict=True):
         id_ = call["id"] or ""
         now = call
@@ -73,7 +117,7 @@ def ask_person(
                     message, name=call["name"], tool_call_id=id_, response_metadata={NOT_RUN: True}
                 )
         verdicts[id_] = mark_verdict(by_person(verdict, outcome, why), gate, now, message_id)
-    return {"verdicts": verdicts, "answers": answers, "edits": edits}
+    return {"verdicts": verdicts, "answers": answers, "edits": edits, "asks_again": False}
 
 
 def by_person(verdict: Verdict, outcome: VerdictOutcome, why: str) -> Verdict:
@@ -97,3 +141,18 @@ def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:
     if verdict["question"] is not None:
         parts += ["What they were asked:", fence(verdict["question"])]
     return ActionRequest(call["name"], call["args"], "\n\n".join(parts))
+
+
+def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any]) -> str:
+    """Returns the call and the group's verdict on it: `description` of a `HumanInTheLoopMiddleware`.
+
+    Invisible characters in it are escaped (`coe_agents.text.visible`). A text that Markdown would show otherwise,
+    such as an image or a comment in the arguments, is a block of code.
+    """
+    verdict = verdict_of(state, call)
+    lines = [
+        f"{call['name']} {call_as_json(call['args'])}",
+        "the group was not asked" if verdict is None else in_words(verdict),
+    ]
+    text = "\n".join(lines)
+    return visible(text) if all(map(_NO_MARKUP.fullmatch, lines)) else fence(text)

@@ -1,27 +1,29 @@
 """Owns the last check before a gated tool runs: where it is called, behind all other middleware.
 
 A call runs if `_admit` returns the action that it belongs to: the gate has vouched for exactly this call
-(`_find_vouched`), and the action has not run before and is at its tools as a whole (`Register.start`).
+(`_find_vouched`), the tool gives its function what was compared (`_reads_alike`), and the action has not run before and
+is at its tools as a whole (`Register.start`).
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
-from typing import Any, Literal, TypeVar, get_origin, get_type_hints
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ToolCallRequest
 from langchain_core.messages import AnyMessage, ToolCall, ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolArg
+from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
-from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
+from coe_agents.actions.canonical import tool_key
 from coe_agents.checks import require
 from coe_agents.middleware.marks import to_text
 from coe_agents.middleware.once import REGISTER, VouchedAction
+from coe_agents.middleware.parsing import INJECTED, tool_forms
+from coe_agents.middleware.parsing import injected_arguments as _injected
 from coe_agents.middleware.reviewer import EXECUTED
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import not_run
@@ -31,25 +33,42 @@ ToolResult = ToolMessage | Command[Any]
 OnUncertain = Literal["block", "interrupt"]
 _State = TypeVar("_State", bound=AgentState[Any])
 
-_INJECTED = "coe_injected"
-"""The attribute of a guarded tool that returns the names of its injected arguments."""
+_GUARDED_BY = "coe_guarded_by"
+"""The attribute of a guarded tool that holds what guards it."""
+_OTHER_TOOL = "another tool than the one that was compared would run, and it reads the arguments otherwise"
+
+
+@dataclass
+class _GuardedRequest(ToolCallRequest):
+    """A request whose tool is guarded, also where other middleware puts another one in its place."""
+
+    guard: Callable[[BaseTool], BaseTool]
+
+    def __post_init__(self) -> None:
+        if self.tool is not None:
+            object.__setattr__(self, "tool", self.guard(self.tool))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "tool" and value is not None and "guard" in vars(self):
+            value = self.guard(value)
+        super().__setattr__(name, value)
 
 
 class GuardsTools(AgentMiddleware[_State, Any, Any]):
     """Middleware that lets a gated tool run only as it was vouched for: this call, once, and with all of its action.
 
-    Middleware behind this one may change the call, or choose another tool of the agent: only where the tool is called
-    is it known what runs.
+    Middleware behind this one may change the call, or choose another tool: only where the tool is called is it known
+    what runs.
     """
 
     def __init__(self, name: str | None, tools: Collection[str] | None, *, may_gate_none: bool = False) -> None:
         super().__init__()
         self._name = name or type(self).__name__
-        if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools or ()):
-            raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+        self._gated = None if tools is None else _read_names(tools)
+        """The names of the gated tools; None for all tools."""
         must = '"tools" must name at least one tool'
-        require(tools is None or bool(tools) or may_gate_none, must, tools, 'Write tools=["transfer_money"]')
-        self._gated = frozenset(tools or ())
+        require(self._gated != frozenset() or may_gate_none, must, tools, 'Write tools=["transfer_money"]')
+        self._gated_keys = None if self._gated is None else frozenset(map(tool_key, self._gated))
 
     @property
     def name(self) -> str:
@@ -90,8 +109,8 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def _after_model(self, state: _State, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         raise NotImplementedError
 
-    def _gates(self, name: str) -> bool:
-        raise NotImplementedError
+    def _gates(self, name: str | None) -> bool:
+        return self._gated_keys is None or tool_key(name or "") in self._gated_keys
 
     def _outputs(self, state: Any) -> Collection[str]:
         """Returns the names of the tools by which a structured answer is given."""
@@ -104,7 +123,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def _refuse(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
         """Returns the refusal of a call whose tool cannot be guarded, since other middleware brings it."""
         known = {tool.name for tool in request.runtime.tools}
-        missing = sorted(self._gated.difference(known, self._outputs(request.state)))
+        missing = sorted(() if self._gated is None else self._gated.difference(known, self._outputs(request.state)))
         if missing and known:  # a misspelt name would gate nothing
             raise ValueError(
                 f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
@@ -116,11 +135,16 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
             return found if isinstance(found, ToolMessage) else None
         return None
 
-    def _admit(self, request: ToolCallRequest, call: ToolCall) -> Steps[VouchedAction | ToolMessage]:
+    def _admit(
+        self, request: ToolCallRequest, call: ToolCall, tool: BaseTool | None = None
+    ) -> Steps[VouchedAction | ToolMessage]:
         """Returns the action of a call that may run now, or the refusal of one that may not: here it is decided."""
         action = self._find_vouched(request, call)
         if isinstance(action, ToolMessage):
             return action
+        if tool is not None and not _reads_alike(tool, call, action.forms, request):
+            REGISTER.refuse(action.key)
+            return not_run(call, _OTHER_TOOL, advice="Propose the call again if it is still to be made.")
         why_not = yield from REGISTER.start(action, call["id"] or "", request.runtime, request.runtime.store)
         if why_not is None:
             return action
@@ -128,23 +152,41 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
 
     def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
         """Returns the request with this check before every tool that it could run."""
-        tools = [self._guard(tool, request) for tool in request.runtime.tools]
-        tool = request.tool and self._guard(request.tool, request)
-        return replace(request, tool=tool, runtime=replace(request.runtime, tools=tools))
+        outer = request.guard if isinstance(request, _GuardedRequest) else None
+        is_gated_call = self._gates(request.tool_call["name"])
+
+        def guard(tool: BaseTool) -> BaseTool:
+            if getattr(tool, _GUARDED_BY, None) is guard:
+                return tool
+            if outer is not None:
+                tool = outer(tool)
+            if not (is_gated_call or self._gates(tool.name)):
+                return tool
+            guarded = self._guard(tool, request)
+            object.__setattr__(guarded, _GUARDED_BY, guard)
+            return guarded
+
+        runtime = replace(request.runtime, tools=[guard(tool) for tool in request.runtime.tools])
+        return _GuardedRequest(request.tool_call, request.tool, request.state, runtime, guard)
 
     def _guard(self, tool: BaseTool, request: ToolCallRequest) -> BaseTool:
-        """Returns a gated tool's equal in all but this: it runs no call but one that was vouched for."""
-        if not self._gates(tool.name):
-            return tool
+        """Returns a tool's equal in all but this: it runs no gated call but one that was vouched for.
+
+        A free tool may be run by middleware, too, but not in place of a gated one.
+        """
+        is_gated = self._gates(tool.name)
 
         def run(input: Any, *args: Any, **options: Any) -> Steps[Any]:
-            if not isinstance(input, dict) or input.get("type") != "tool_call":  # not from the agent: arguments alone
+            is_call = isinstance(input, dict) and input.get("type") == "tool_call"
+            if not is_gated and not (is_call and self._gates(input["name"])):
+                return (yield Call(tool.invoke, tool.ainvoke, (input, *args), options))
+            if not is_call:  # not from the agent: arguments alone
                 refuse_method()
             # a call of another name has the arguments of that tool replaced
             hidden = _injected(tool) if input["name"] == tool.name else set[str]()
             shown = {key: value for key, value in input["args"].items() if key not in hidden}
             call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
-            action = yield from self._admit(request, call)
+            action = yield from self._admit(request, call, tool)
             if isinstance(action, ToolMessage):
                 return action
             try:
@@ -168,12 +210,20 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         # the same tool in all else: middleware may look at its class, its schema or its fields
         guard = tool.model_copy()
         functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
-        for method in ("run", "arun", "_run", "_arun", *functions):
+        for method in ("run", "arun", "_run", "_arun", *functions) if is_gated else ():
             object.__setattr__(guard, method, refuse_method)
-        object.__setattr__(guard, _INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
+        object.__setattr__(guard, INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
+
+
+def _read_names(tools: object) -> frozenset[str]:
+    """Returns the names in a collection, which is read once: an iterator would be empty the next time."""
+    names = None if isinstance(tools, str) or not isinstance(tools, Iterable) else list(tools)
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+    return frozenset(names)
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -233,34 +283,20 @@ def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
     return not_run(call, why, advice="Propose the call again, as it is meant to run.")
 
 
+def _reads_alike(tool: BaseTool, call: ToolCall, forms: Collection[str], request: ToolCallRequest) -> bool:
+    """Returns whether a tool gives its function what was compared of a call: it has one of these forms.
+
+    Without forms, as where judges or people read the call itself, the tool is compared with the one that the gate knows
+    by this name.
+    """
+    if not forms:
+        known = (one for one in (request.tool, *request.runtime.tools) if one is not None and one.name == call["name"])
+        named = next(known, tool)
+        if named is tool:
+            return True
+        forms = {*tool_forms(named, call)}
+    return any(form in forms for form in tool_forms(tool, call))
+
+
 def _named(name: str) -> str:
     return for_log(name, limit=80)
-
-
-def _injected(tool: BaseTool) -> set[str]:
-    """Returns the injected arguments, which the model is not shown and the agent replaces."""
-    if (known := getattr(tool, _INJECTED, None)) is not None:
-        found: set[str] = known()
-        return found
-    whole, shown = tool.get_input_schema(), tool.tool_call_schema
-    if isinstance(shown, type) and issubclass(shown, BaseModel):
-        return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)
-    # a schema in JSON, as the tools of an MCP server have it, names none: the function does
-    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
-    hints = _hints(function) if function else {}
-    return {name for name, hint in hints.items() if name == "runtime" or _is_injected(hint)}
-
-
-def _is_injected(hint: Any) -> bool:
-    """Returns whether the agent replaces an argument with this annotation, whatever the model gives for it."""
-    marks = (get_origin(hint) or hint, *getattr(hint, "__metadata__", ()))
-    return any(
-        issubclass(mark if isinstance(mark, type) else type(mark), InjectedToolArg | ToolRuntime) for mark in marks
-    )
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):
-        return dict(getattr(function, "__annotations__", {}))

@@ -18,12 +18,16 @@ from coe_agents.errors import ConfigurationError
 
 SECRET = "COE_GATE_SECRET"
 """The environment variable of the secret that all processes share which resume each other's threads."""
+NOT_SHARED = (
+    "a person's decision cannot be known in another process than the one that asked: "
+    f"set {SECRET}, the same in all processes that resume each other's threads"
+)
 _LEAST = 16
 """The fewest characters of a secret."""
 _DRAWN = secrets.token_bytes(32)
 """The secret where none is given: marks of this process then mean nothing in another one."""
 
-Purpose = Literal["vouched", "waits", "verdict", "answer"]
+Purpose = Literal["vouched", "waits", "verdict", "answer", "started"]
 
 
 def make_mark(purpose: Purpose, gate: str, message_id: str | None, calls: Sequence[ToolCall], decided: Any) -> str:
@@ -60,6 +64,11 @@ def thread_id() -> str | None:
 def configurable() -> Mapping[str, Any]:
     """Returns what the config of the present run has for its checkpointer, such as the thread."""
     return (var_child_runnable_config.get() or {}).get("configurable") or {}
+
+
+def is_shared() -> bool:
+    """Returns whether other processes may know the secret: it was given, and not drawn by this one."""
+    return bool(os.environ.get(SECRET))
 
 
 def _secret() -> bytes:

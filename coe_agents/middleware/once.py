@@ -4,21 +4,23 @@ import hashlib
 import logging
 import math
 import os
+import sqlite3
 import threading
 import uuid
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver, PersistentDict
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.store.base import BaseStore
 
 from coe_agents._steps import Call, Steps, Wait
-from coe_agents.middleware.marks import configurable, thread_id, to_text
+from coe_agents.middleware.marks import SECRET, configurable, is_mark, make_mark, thread_id, to_text
 
 logger = logging.getLogger(__name__)
 
@@ -26,19 +28,29 @@ SECONDS_TO_GATHER = 10.0
 """So long a call waits at its tool for the other calls of its action."""
 SPENT = "it has been started before, and runs once only"
 INCOMPLETE = "another call of the same message does not run"
+UNVERIFIED = (
+    "it counts as started, since what the store holds about it does not verify: somebody changed it, or it was written "
+    f"under another {SECRET}"
+)
 
 _NAMESPACE = ("coe_gate", "started")
-_SAVERS = weakref.WeakKeyDictionary[InMemorySaver, str]()
+_MEMORIES = weakref.WeakKeyDictionary[BaseCheckpointSaver[Any], tuple[object, str]]()
+"""What each saver keeps its threads in, of those that keep them in this process, and a name for it."""
+_NAMING = threading.Lock()
 _INTERRUPTED: Any = object()
 """What stands for the invocation of a tool that interrupted the run, and is to be called again."""
 
 
 @dataclass(frozen=True, slots=True)
 class VouchedAction:
-    """The calls that were vouched for together, by their ids; `key` is from `new_action`."""
+    """The calls that were vouched for together, by their ids; `key` is from `new_action`.
+
+    `forms` are those in which the call that asks was compared; () if its arguments were not parsed for that.
+    """
 
     key: str
     ids: frozenset[str]
+    forms: Collection[str] = ()
 
 
 @dataclass(slots=True)
@@ -65,11 +77,32 @@ def new_action(gate: str, message_id: str | None, call_id: str | None = None) ->
     """
     if (saver := configurable().get(CONFIG_KEY_CHECKPOINTER)) is None:
         return uuid.uuid4().hex  # no thread is kept: nothing of this run can run again
-    # of two savers that keep threads in memory, each has a thread "1" of its own
-    kept_by = _SAVERS.setdefault(saver, uuid.uuid4().hex) if type(saver) is InMemorySaver else None
-    return hashlib.sha256(
-        to_text([gate, thread_id(), kept_by, message_id, call_id]).encode(errors="replace")
-    ).hexdigest()
+    identity = to_text([gate, thread_id(), _name_memory(saver), message_id, call_id])
+    return hashlib.sha256(identity.encode(errors="replace")).hexdigest()
+
+
+def _name_memory(saver: BaseCheckpointSaver[Any]) -> str | None:
+    """Returns a name for what a saver keeps its threads in, if that is in this process's memory.
+
+    Of two such savers, each has a thread "1" of its own. It is None for a file or a database: another saver, or another
+    process, may have opened the same one, and must find the same key.
+    """
+    if (memory := _memory_of(saver)) is None:
+        return None
+    with _NAMING:
+        name = next((name for known, name in _MEMORIES.values() if known is memory), uuid.uuid4().hex)
+        return _MEMORIES.setdefault(saver, (memory, name))[1]
+
+
+def _memory_of(saver: BaseCheckpointSaver[Any]) -> object | None:
+    if isinstance(saver, InMemorySaver):
+        return None if isinstance(saver.storage, PersistentDict) else saver.storage
+    connection = getattr(saver, "conn", None)
+    if isinstance(connection, sqlite3.Connection):
+        is_file = any(path for _, _, path in connection.execute("PRAGMA database_list"))
+        return None if is_file else connection
+    wrapped = [part for part in vars(saver).values() if isinstance(part, BaseCheckpointSaver)]
+    return _memory_of(wrapped[0]) if wrapped else None
 
 
 def n_places(config: RunnableConfig, *, is_async: bool) -> float:
@@ -104,7 +137,7 @@ class Register:
             if store is not None and action.key not in self._started:
                 kept = yield Call(store.get, store.aget, (_NAMESPACE, action.key))
                 if kept is not None:
-                    self._restore(action, kept.value["interrupted"])
+                    self._restore(action, kept.value)
             gathered, is_last = self._arrive(action, call_id, invocation)
             if is_last:
                 yield from self._keep(action, store)
@@ -168,13 +201,23 @@ class Register:
         with self._lock:
             invocations = self._started[action.key].invocations
             interrupted = sorted(id_ for id_, one in invocations.items() if one is _INTERRUPTED)
-        yield Call(store.put, store.aput, (_NAMESPACE, action.key, {"interrupted": interrupted}))
+        yield Call(store.put, store.aput, (_NAMESPACE, action.key, self._record(action, interrupted)))
 
-    def _restore(self, action: VouchedAction, interrupted: Collection[str]) -> None:
+    def _record(self, action: VouchedAction, interrupted: Sequence[str]) -> dict[str, Any]:
+        """Returns what the store holds of an action that was started, under a mark: whoever writes there has none."""
+        mark = make_mark("started", "", None, (), [action.key, sorted(action.ids), interrupted])
+        return {"interrupted": interrupted, "mark": mark}
+
+    def _restore(self, action: VouchedAction, record: Mapping[str, Any]) -> None:
         """Takes over what another process, or this one before it ended, has started."""
+        interrupted: Any = record.get("interrupted")
+        is_own = is_mark(record.get("mark"), self._record(action, interrupted)["mark"])
+        if not is_own:
+            logger.warning("a gated call is refused: %s", UNVERIFIED)
         with self._lock:
-            known = {id_: _INTERRUPTED if id_ in interrupted else _over for id_ in action.ids}
-            self._started.setdefault(action.key, _Started(invocations=known, runs=True))
+            known = {id_: _INTERRUPTED if is_own and id_ in interrupted else _over for id_ in action.ids}
+            why_not = None if is_own else UNVERIFIED
+            self._started.setdefault(action.key, _Started(invocations=known, why_not=why_not, runs=True))
 
 
 def _over() -> None:

@@ -1,7 +1,7 @@
 """Owns the calls of a conversation that nothing has replied to: those to be judged, and those to be closed."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain.agents.middleware.types import ToolCallRequest
@@ -30,10 +30,10 @@ class ProposedCalls:
         is_changed: Whether the message is not the one in the state.
     """
 
-    def __init__(self, state: Mapping[str, Any], gated: Collection[str]) -> None:
+    def __init__(self, state: Mapping[str, Any], gates: Callable[[str], bool]) -> None:
         """Reads them from the state; an id that a gated call shares stays with the first call that has it.
 
-        An ungated call that loses it still runs, and a gated one does not.
+        An ungated call that loses it still runs, and a gated one does not. `gates` tells them apart by their tools.
         """
         self._state, self.is_changed = state, False
         self.reply: AIMessage | None = None
@@ -45,7 +45,7 @@ class ProposedCalls:
         answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
         self.calls = [call for call in self.reply.tool_calls if call["id"] not in answered]
         self.duplicates = [call["id"] for call in self.calls if call["id"] and call["id"] in known]
-        shared = {call["id"] for call in self.calls if call["name"] in gated}
+        shared = {call["id"] for call in self.calls if gates(call["name"])}
         seen, renamed = set[str | None](), dict[str, ToolCall]()
         for index, call in enumerate(self.reply.tool_calls):
             id_ = call["id"]
@@ -54,7 +54,7 @@ class ProposedCalls:
                 digest = hashlib.sha256(f"{self.reply.id} {index} {id_}".encode(errors="replace")).hexdigest()
                 id_ = f"call_{digest[:24]}"
                 renamed[str(index)] = {**call, "id": id_}
-                if call["name"] in gated:
+                if gates(call["name"]):
                     self.duplicates.append(id_)
             seen.add(id_)
         self.replace(renamed)
@@ -96,7 +96,7 @@ class ProposedCalls:
         )
 
 
-def close_calls(messages: Sequence[AnyMessage], gated: Collection[str]) -> dict[str, Any] | None:
+def close_calls(messages: Sequence[AnyMessage], gates: Callable[[str | None], bool]) -> dict[str, Any] | None:
     """Returns the update that gives each call before a later message of the user a reply; None if all have one.
 
     The user wrote that message instead of deciding on the calls. Without a reply to each call a model's provider
@@ -107,7 +107,7 @@ def close_calls(messages: Sequence[AnyMessage], gated: Collection[str]) -> dict[
     answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
     closed: list[AnyMessage] = []
     for place, message in enumerate(messages):
-        if isinstance(message, ToolMessage) and message.name in gated and (message.id or "").startswith(_INVENTED):
+        if isinstance(message, ToolMessage) and gates(message.name) and (message.id or "").startswith(_INVENTED):
             closed.append(
                 _not_decided({"name": message.name, "id": message.tool_call_id})
             )  # under another id, it is shown

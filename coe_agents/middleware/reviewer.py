@@ -12,6 +12,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from pydantic import BaseModel
 
+from coe_agents.agents._requests.endings import IN_WORDS, judge_end
 from coe_agents.clustering.answers import parse_choice
 from coe_agents.middleware.verdict import Verdict, call_as_json, create_unmeasured, too_long
 from coe_agents.prompts import (
@@ -60,6 +61,8 @@ def about_answer(
     `reply` holds the text, `structured` the structured answer if there is one, `messages` what came before, `after` the
     results of the calls that were made together with it; they end the run, and are shown whole.
     """
+    if judge_end(reply) == "filtered":
+        return create_unmeasured("uncertain", f"the answer does not count: {IN_WORDS['filtered']}")
     replies = _replies(after)
     shown: list[AnyMessage] = [reply, *replies.values()]
     for message in shown:

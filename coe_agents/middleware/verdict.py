@@ -14,7 +14,7 @@ from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.once import new_action
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
-from coe_agents.types import DECIDERS, Uncertainty
+from coe_agents.types import DECIDERS, Uncertainty, end_of
 
 VerdictOutcome = Literal["approved", "rejected", "uncertain", "failed"]
 
@@ -34,7 +34,7 @@ class Verdict(Grounds, Uncertainty):
 
     Attributes:
         outcome: "approved"; "rejected": the group is confident, and does not approve; "uncertain": it withheld an
-            answer; "failed": it could not be asked.
+            answer, or most replies are no verdict; "failed": it could not be asked.
         answer: What the group replied; None unless it is confident.
         decided_by: "group", or "person" where a person decided because the group was uncertain.
         question: What the group was asked; None if it was not asked.
@@ -91,6 +91,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
         approved = given
         if approves is None and parse_choice(answer, REVIEW_CHOICES) is None:
             reason = f'most replies are no verdict, neither "approve" nor "reject"; {reason}'
+            action, answer = "escalate", None  # a group without a view is not confident
         elif approved and approves is None:
             # a graph around ours may not have passed them on, and need not keep the responses, which would show it
             if decision.choices != list(REVIEW_CHOICES):
@@ -116,7 +117,7 @@ def _check_responses(result: Mapping[str, Any]) -> None:
     labelled = list(zip(result.get("responses") or (), result.get("labels") or (), strict=False))
     readings: dict[int, set[str | None]] = {}
     for response, label in labelled:
-        read = parse_choice(response["text"], REVIEW_CHOICES)
+        read = parse_choice(response["text"], REVIEW_CHOICES) if end_of(response) == "whole" else None
         counted = response["text"] if response["answer"] is None else response["answer"]
         readings.setdefault(label, set()).add(read)
         if parse_choice(counted, REVIEW_CHOICES) != read or len(readings[label]) > 1:

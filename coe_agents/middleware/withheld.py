@@ -17,6 +17,7 @@ MAX_NAME = 80
 """The most characters that are shown of a name that a model wrote."""
 _SENT_BACK = ("thinking", "redacted_thinking", "reasoning", "tool_use", "tool_call", "function_call")
 """Blocks of a message that providers want back with the replies to its calls."""
+_UNREPEATED = "Do not repeat the call unchanged."
 _ROUNDING = 1e-9
 """Nats that are no disagreement."""
 
@@ -45,7 +46,9 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
     calls: list[ToolCall] = [with_own_id(call, place) for place, call in enumerate(message.tool_calls)]
     unread = [with_own_id(call, len(calls) + place) for place, call in enumerate(message.invalid_tool_calls)]
     changes = {"content": without_text(message.content), "tool_calls": calls, "invalid_tool_calls": unread}
-    replies = [not_run(call, _why(decision)) for call in [*calls, *unread]]
+    is_judged = len(decision["failed_agents"]) < decision["n_asked"]
+    advice = _UNREPEATED if is_judged else "No model judged the call: it may be repeated."
+    replies = [not_run(call, _why(decision), advice=advice) for call in [*calls, *unread]]
     return [message.model_copy(update=changes), *replies]
 
 
@@ -82,7 +85,7 @@ def not_run(
     call: Mapping[str, Any],
     why: str,
     *,
-    advice: str = "Do not repeat the call unchanged.",
+    advice: str = _UNREPEATED,
     artifact: Any = None,
 ) -> ToolMessage:
     """Returns the reply to a call that was not run, with what the model should do."""
@@ -110,7 +113,7 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
         parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"')
         if paths := [path for path in contested.get("texts") or () if path.endswith(f".{argument}")]:
             rule = f'ActionMatch(compare={{"{for_log(paths[0], limit=2 * MAX_NAME)}": Text()}})'
-            parts[-1] += f" (a text, compared exactly; {rule} ignores case, white space and punctuation)"
+            parts[-1] += f" (a text, compared exactly; {rule} ignores case, white space and final full stops)"
     return " and ".join(parts)
 
 

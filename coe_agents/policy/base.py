@@ -152,4 +152,14 @@ def check_threshold(value: float, *, where: str) -> float:
 
 def quorum(n_agents: int, min_agents: int | None) -> int:
     """Returns how many agents must answer before the group may: `min_agents`, or a majority where it is None."""
-    return n_agents // 2 + 1 if min_agents is None else min_agents
+    return majority(n_agents) if min_agents is None else min_agents
+
+
+def majority(n_members: int) -> int:
+    """Returns the fewest votes that are a strict majority of all members, the failed ones too; an even split is none.
+
+    Example:
+        >>> majority(3), majority(4)
+        (2, 3)
+    """
+    return n_members // 2 + 1

@@ -5,7 +5,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +14,18 @@ from typing import Any, Literal, Self, get_args
 from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, instance, integer, number, one_of, require, share
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.errors import ConfigurationError
+from coe_agents.extensions import is_reference
 from coe_agents.files import write
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise
-from coe_agents.policy.estimators import RUN_TIME_SCORES, find_score, score_of
+from coe_agents.policy.estimators import (
+    RUN_TIME_SCORES,
+    Estimator,
+    check_estimator,
+    compute_score,
+    find_score,
+    score_of,
+)
 from coe_agents.policy.learned_support import LearnedSupport
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import check_weights, load_saved, with_tuples
@@ -34,6 +43,10 @@ from coe_agents.uncertainty.ties import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
 _REMEDY = "Calibrate again"
+_GIVE = (
+    'Pass it: CalibratedPolicy.load(path, estimator=...); or name it: `estimator = "package.module:name"` in [policy] '
+    "of a configuration, --estimator of a command"
+)
 _require = partial(require, advice=_REMEDY)
 AgentWeighting = Literal["frequency", "probability", "mixed"]
 SUPPORT = "support"
@@ -147,9 +160,9 @@ class Calibration:
         weights: The weights of the agents by name with which the questions were measured; None: equal ones.
         prompt: What was said to the agents around a question, as JSON; "" for nothing, None where that is not known.
         answers: What is recorded of the preset by which they were asked for answers; "" for none, None where not known.
-        score: What the uncertainty is. Always "support" with a proposer; else an estimator's name as
-            `coe_agents.policy.estimators.find_score` takes it, such as "vote_share". "coe" where it is not given, as in
-            files of former versions.
+        score: What the uncertainty is. Always "support" with a proposer; else an estimator's name, such as
+            "vote_share". "coe" where it is not given, as in files of former versions.
+        estimator: What computes the score where it is no built-in one. It is code, so no file has it.
     """
 
     risk: float
@@ -176,6 +189,7 @@ class Calibration:
     prompt: str | None = None
     answers: str | None = None
     score: str = ""
+    estimator: Estimator | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
@@ -223,7 +237,12 @@ class Calibration:
     @property
     def least(self) -> float | None:
         """The lowest value that the uncertainty may have: 0, or none where it is an estimator of your own."""
-        return 0.0 if self.score in (*RUN_TIME_SCORES, *VOTE_SHARES, SUPPORT) else None
+        return None if self.is_of_own else 0.0
+
+    @property
+    def is_of_own(self) -> bool:
+        """Whether the uncertainty is an estimator of your own."""
+        return self.score not in (*RUN_TIME_SCORES, *VOTE_SHARES, SUPPORT)
 
     @property
     def chooses_answer(self) -> bool:
@@ -248,8 +267,19 @@ class Calibration:
             leading = [measurement.representatives.index(text) for text in measurement.tied]
             votes = weighted_votes(measurement, self.trust)
             return float(1.0 - votes[leading or [measurement.leading]].mean())
-        value = score_of(measurement, self.score)
+        if not self.is_of_own or self.score in measurement.scores:
+            value = score_of(measurement, self.score)
+        else:
+            value = compute_score(measurement, self.score, self.known_estimator)
         return math.inf if value is None else value
+
+    @property
+    def known_estimator(self) -> Estimator:
+        """The estimator of your own; a ValueError where it is not known."""
+        if self.estimator is None:
+            must = "a policy must be given the estimator of a score of your own, since a file names no code"
+            raise ValueError(f"{must}; got none for {for_prompt(self.score, limit=80)!r}. {_GIVE}")
+        return self.estimator
 
     def limit_in_words(self, threshold: float, uncertainty: float | None = None) -> str:
         """Returns a threshold in words, next to an uncertainty that is compared with it if one is given.
@@ -367,19 +397,32 @@ class CalibratedPolicy:
         self._differences: tuple[str, ...] | None = None
 
     @classmethod
-    def load(cls, path: str | Path, *, otherwise: Otherwise = "abstain") -> "CalibratedPolicy":
-        """Reads what `save` wrote; a score that is an estimator of your own is imported, which runs its code.
+    def load(
+        cls, path: str | Path, *, estimator: Estimator | None = None, otherwise: Otherwise = "abstain"
+    ) -> "CalibratedPolicy":
+        """Reads what `save` wrote. The file names no code: a score of your own needs its `estimator`.
 
         Raises:
-            ConfigurationError: The file cannot be read, holds something else, or its score cannot be imported.
+            ConfigurationError: The file cannot be read, or holds something else; its score is your own, and no
+                estimator is given; or one is given for a built-in score.
+            ValueError: The estimator is not callable.
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
-        build = partial(_from_json, folder=Path(path).parent)
-        return cls(load_saved(path, build, what="policy", form=_FORMAT, hint=hint), otherwise=otherwise)
+        build = partial(_from_json, is_known=estimator is not None)
+        calibration = load_saved(path, build, what="policy", form=_FORMAT, hint=hint)
+        if estimator is not None:
+            calibration = replace(calibration, estimator=check_estimator(calibration.score, estimator))
+        named = f'the score of the policy {path}, "{for_prompt(calibration.score, limit=80)}",'
+        if calibration.is_of_own and estimator is None:
+            raise ConfigurationError(f"{named} is computed by code of yours, which a file does not name", hint=_GIVE)
+        if estimator is not None and not calibration.is_of_own:
+            raise ConfigurationError(f"{named} is a built-in one", hint="Omit the estimator")
+        return cls(calibration, otherwise=otherwise)
 
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON, in one step: a graph may read the file at any time."""
-        record = {"format": _FORMAT, **asdict(self.calibration)}
+        record = {"format": _FORMAT, **asdict(replace(self.calibration, estimator=None))}
+        del record["estimator"]  # code
         many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
         head = json.dumps(record, indent=1).removesuffix("\n}")
         write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
@@ -513,7 +556,10 @@ def _check_consistent(calibration: Calibration) -> None:
     )
 
 
-def _from_json(record: dict[str, Any], *, folder: Path) -> Calibration:
+def _from_json(record: dict[str, Any], *, is_known: bool) -> Calibration:
+    """Returns the calibration of a record; `is_known`: whether an estimator of its score was given."""
+    if "estimator" in record:
+        raise ValueError('"estimator" is code, which a file does not hold')
     del record["format"]
     _refuse_removed(record)
     agents, support = record.pop("agents"), record.pop("learned_support", None)
@@ -528,8 +574,8 @@ def _from_json(record: dict[str, Any], *, folder: Path) -> Calibration:
         no_call=None if no_call is None else GroupThreshold(**no_call),
     )
     _check_consistent(calibration)
-    if calibration.score not in (*VOTE_SHARES, SUPPORT):
-        find_score(calibration.score, folder=folder)
+    if calibration.is_of_own and not is_known and not is_reference(calibration.score):
+        find_score(calibration.score)  # raises: a misspelt name, or that of an entry point
     return calibration
 
 

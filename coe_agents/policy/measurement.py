@@ -26,7 +26,7 @@ from coe_agents.policy.weighting import (
     token_confidences,
     weighed_agents,
 )
-from coe_agents.types import AnswerKind, Regime, Response, RoundData
+from coe_agents.types import AnswerKind, Regime, Response, RoundData, end_of
 from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
@@ -58,6 +58,7 @@ class AgentMeasurement:
         token_confidence: The mean of exp(logprob / n_tokens) over its responses, in [0, 1]; None where one is not
             known.
         states_all: Whether `confidence` is of all its responses.
+        lacking: How many of its responses lack an answer or a part of it: by how they ended, or "empty"; {} if none.
     """
 
     n_responses: int
@@ -67,6 +68,7 @@ class AgentMeasurement:
     confidence: float | None = None
     token_confidence: float | None = None
     states_all: bool = True
+    lacking: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +250,9 @@ def measure(
     if calls is not None and [call["name"] for call in calls] == [ANSWER]:
         compared = [response_text(response).strip() for response in responses]
         agreed = argument_support(compared, mass, answer, clusterer=clusterer, question=question)
-    stated, of_tokens = stated_confidences(responses), token_confidences(responses)
+    stated = stated_confidences(responses)
+    of_tokens = token_confidences(responses)
+    lacking = _lacking(responses)
     return Measurement(
         coe=coe.total,
         aleatoric=coe.aleatoric,
@@ -276,6 +280,7 @@ def measure(
                 confidence=_mean_of_known(stated.get(name, ())),
                 token_confidence=of_tokens.get(name),
                 states_all=None not in stated.get(name, ()),
+                lacking=lacking.get(name, {}),
             )
             for name, n_own, agent_entropy, distribution in zip(
                 names, n_responses.tolist(), parts.entropies.tolist(), distributed, strict=True
@@ -299,6 +304,19 @@ def measure(
 def _mean_of_known(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
+
+
+def _lacking(responses: Sequence[Response]) -> dict[str, dict[str, int]]:
+    """Returns by agent how many responses are not whole, or empty."""
+    counts: dict[str, dict[str, int]] = {}
+    for row in responses:
+        lack: str = end_of(row)
+        if lack == "whole" and not row["text"].strip() and row.get("calls") is None and row["error"] is None:
+            lack = "empty"
+        if lack != "whole":
+            own = counts.setdefault(row["agent"], {})
+            own[lack] = own.get(lack, 0) + 1
+    return counts
 
 
 def _first_places(responses: Sequence[Response]) -> dict[str, int]:
@@ -402,7 +420,7 @@ def _leading_proposal(
     if calls:
         return action, "call", tuple(calls)
     own = [
-        (row["text"], share)
+        (_answerable(row, row["text"]), share)
         for row, label, share in zip(responses, labels, mass.tolist(), strict=True)
         if label == leading and response_text(row).strip() == action
     ]
@@ -412,8 +430,17 @@ def _leading_proposal(
 
 
 def response_text(response: Response) -> str:
-    """Returns the part of a response that is compared: its short answer if known, else its text."""
-    return response["text"] if response["answer"] is None else response["answer"]
+    """Returns the part of a response that is compared: its short answer if known, else its text.
+
+    A filtered response says nothing, unless it is a refusal; what it proposes to call is compared.
+    """
+    text = response["text"] if response["answer"] is None else response["answer"]
+    return text if response.get("calls") is not None else _answerable(response, text)
+
+
+def _answerable(response: Response, text: str) -> str:
+    """Returns the text of a response; "" where it was filtered, so that nobody answers with it."""
+    return "" if end_of(response) == "filtered" and answer_kind(text) == "answer" else text
 
 
 def cluster_texts(responses: Sequence[Response], labels: Sequence[int], response_shares: np.ndarray) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from coe_agents.checks import one_of
 from coe_agents.policy.base import ACTIONS, Decision, Otherwise, Tunable, check_otherwise, check_threshold, without_tie
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Measurement
-from coe_agents.policy.wording import coe_in_words, regime_in_words
+from coe_agents.policy.wording import coe_in_words, lacks_most, regime_in_words
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import entropy
 
@@ -123,6 +123,8 @@ class RegimePolicy(Tunable):
         )
         entropies, limit = [said.entropy for said in measurement.agents.values()], self.aleatoric_threshold
         words = regime_in_words(measurement.regime, entropies, n_agents=measurement.n_agents, threshold=limit)
+        if any(lacks_most(said.n_responses, said.lacking) for said in measurement.agents.values()):
+            return numbers  # an agent without a view neither agrees nor disagrees
         named = "" if measurement.regime == "consensus" else f"{measurement.regime}, "
         return f"{named}{words}: {numbers}"
 

@@ -5,16 +5,16 @@ characters that control a terminal or make a link.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coe_agents.actions.proposals import NO_CALL
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, Measurement
 from coe_agents.policy.proposal_wording import action_in_words
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.text import for_prompt, printable
+from coe_agents.text import for_prompt, printable, quantity
 from coe_agents.uncertainty.ties import TIE
 
 MOSTLY = 0.8 - TIE
@@ -98,6 +98,42 @@ def regime_in_words(
     is_low = regime in ("consensus", "conflict")
     is_mean = n_agents > 1 and any((entropy <= threshold) != is_low for entropy in entropies)
     return f"{'on average ' if is_mean else ''}{_REGIMES[regime][n_agents == 1]}"
+
+
+_LACKS = {
+    "cut": ("was cut off", "were cut off"),
+    "filtered": ("was filtered by its provider", "were filtered by their providers"),
+    "unknown": ("did not end as its provider ends whole ones", "did not end as their providers end whole ones"),
+    "empty": ("is empty", "are empty"),
+}
+
+
+def lacking_in_words(agents: Iterable[Mapping[str, Any]], *, only_most: bool = False) -> str:
+    """Returns how many responses lack an answer, or a part of it, and why; "" where none does.
+
+    Args:
+        agents: As in the data of a decision.
+        only_most: Whether to say so only where most responses of an agent do, so that it has no view to differ.
+
+    Example:
+        >>> agents = {"n_responses": 5, "lacking": {"cut": 2, "empty": 1}}, {"n_responses": 5, "lacking": {"cut": 1}}
+        >>> lacking_in_words(agents)
+        '3 of 10 responses were cut off, 1 is empty'
+    """
+    counts = [(agent.get("n_responses", 0), agent.get("lacking") or {}) for agent in agents]
+    if only_most and not any(lacks_most(*each) for each in counts):
+        return ""
+    clauses = list[str]()
+    for lack, verbs in _LACKS.items():
+        if n := sum(lacking.get(lack, 0) for _, lacking in counts):
+            of = "" if clauses else f" of {quantity(sum(n for n, _ in counts), 'response')}"
+            clauses.append(f"{n}{of} {verbs[n > 1]}")
+    return ", ".join(clauses)
+
+
+def lacks_most(n_responses: int, lacking: Mapping[str, int]) -> bool:
+    """Returns whether most responses of an agent lack an answer or a part of it."""
+    return 2 * sum(lacking.values()) > n_responses
 
 
 def is_unlike(measurement: Measurement) -> bool:

@@ -50,6 +50,11 @@ class Reply:
         return self.refusals == "content" and self.refusal is not None
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the answer is one that no agent gave whole; who asks must not take it for a whole reply."""
+        return self.refusal is None and self.decision.get("answer_end") is not None
+
+    @property
     def refusal(self) -> str | None:
         """Why there is no answer; None where there is one."""
         return None if self.decision["action"] == "answer" else refusal(self.decision)
@@ -113,6 +118,8 @@ def _said(reply: Reply) -> dict[str, Any]:
 def _end(reply: Reply) -> str:
     if reply.is_in_content:
         return "content_filter"
+    if reply.is_cut:
+        return "length"
     return "tool_calls" if reply.calls else "stop"
 
 
@@ -141,7 +148,8 @@ def to_response(reply: Reply) -> dict[str, Any]:
     the decision.
     """
     head, usage = _response_head(reply), _response_usage(reply)
-    return {**head, **_DONE, "output": _items(reply), "usage": usage, "coe": reply.numbers}
+    ending = _CUT if reply.is_cut else _DONE
+    return {**head, **ending, "output": _items(reply), "usage": usage, "coe": reply.numbers}
 
 
 def to_response_events(reply: Reply) -> Iterator[str]:
@@ -152,7 +160,7 @@ def to_response_events(reply: Reply) -> Iterator[str]:
     events = [("response.created", {"response": begun}), ("response.in_progress", {"response": begun})]
     for place, item in enumerate(whole["output"]):
         events += _events_of(item, place)
-    events.append(("response.completed", {"response": whole}))
+    events.append((f"response.{whole['status']}", {"response": whole}))
     for number, (kind, content) in enumerate(events):
         data = {"type": kind, "sequence_number": number, **content}
         yield f"event: {kind}\ndata: {json.dumps(data)}\n\n"
@@ -191,6 +199,7 @@ def _items(reply: Reply) -> list[_Item]:
 
 
 _DONE = {"status": "completed"}
+_CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
 
 
 def _call(call: Mapping[str, str]) -> _Item:

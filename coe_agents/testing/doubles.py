@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from coe_agents.actions import canonical_action
 from coe_agents.checks import one_of, require
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS
-from coe_agents.types import AgentReply, AgentRequest, Response, Usage, create_response
+from coe_agents.types import AgentReply, AgentRequest, End, Response, Usage, create_response
 
 ROWS = {
     label: tuple(0.8 if column == place else 0.1 for column in range(len(ENTAILMENT_LABELS)))
@@ -28,6 +28,7 @@ class ScriptedAgent:
         weight: Its weight.
         n_samples: How many responses of a round it gives, unless the request overrides it. By default it gives the
             whole round, whatever the request says.
+        end: How its responses end: see `Response["end"]`.
 
     Attributes:
         requests: What it was asked so far.
@@ -45,8 +46,10 @@ class ScriptedAgent:
         *rounds: Sequence[str | Sequence[Mapping[str, Any]]] | Exception,
         weight: float = 1.0,
         n_samples: int | None = None,
+        end: End = "whole",
     ) -> None:
         self.name, self.weight, self.rounds, self.n_samples = name, weight, rounds, n_samples
+        self.end = end
         self.requests: list[AgentRequest] = []
 
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
@@ -62,8 +65,9 @@ class ScriptedAgent:
             raise said
         if self.n_samples is not None:
             said = said[: request.get("n_samples", self.n_samples)]
+        rows = [_as_response(self.name, one, request, index=i) for i, one in enumerate(said)]
         return AgentReply(
-            responses=[_as_response(self.name, one, request, index=i) for i, one in enumerate(said)],
+            responses=[{**row, "end": self.end} for row in rows],
             usage=Usage(input_tokens=3, output_tokens=len(said)),
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from coe_agents._removed import replacement_of
-from coe_agents.extensions import did_you_mean, find_extension, find_registered, load_extension
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.ties import shares_lead
 
@@ -48,20 +48,19 @@ def softmax_step(distributions: FloatArray, *, step_size: float = 0.5) -> FloatA
 
 
 def solver_named(name: str) -> Solver:
-    """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name"."""
+    """Finds a solver: a built-in one, or "package.module:name"."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     if instead := replacement_of("solver", name):
         raise ValueError(f'"solver" must not be "{name}", which was removed. {instead}')
-    if entry := find_extension("solver", name):
-        solver: Solver = load_extension(entry)
+    if is_reference(name):
+        solver: Solver = load_extension("solver", name)
         return solver
-    known = [*BUILT_IN, *(entry.name for entry in find_registered("solver"))]
-    valid = ", ".join(f'"{each}"' for each in known)
-    near = did_you_mean(name, known)
+    valid = ", ".join(f'"{each}"' for each in BUILT_IN)
+    near = did_you_mean(name, BUILT_IN)
     raise ValueError(
         f'"solver" must be a known name, "package.module:name" or a callable; got {name!r}. '
-        f"{f'{near} ' if near else ''}Choose one of {valid}, or pass a callable"
+        f"{near or NO_ENTRY_POINTS}. Choose one of {valid}, or pass a callable"
     )
 
 

@@ -70,7 +70,7 @@ def test_an_invalid_proposal_is_a_failure_of_that_response_and_never_no_call(sai
 
 
 def test_an_agent_without_a_valid_proposal_has_failed_and_a_model_that_takes_no_tools_is_refused():
-    with pytest.raises(InvalidReplyError, match="no proposal is valid"):
+    with pytest.raises(InvalidReplyError, match="no response is valid"):
         agent(*INVALID.values()).sample(REQUEST)
     with pytest.raises(TypeError, match=r'must take tools \("bind_tools"\); got FakeListChatModel'):
         ModelAgent("a", FakeListChatModel(responses=["x"]), tools=[pay])

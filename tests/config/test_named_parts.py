@@ -97,6 +97,9 @@ RULES = 'kind = "actions"\noptions.'
         ("claims", "kept = 1", "claims"),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
+        ("policy", 'kind = "majority"', "policy.kind: must be one of"),
+        ("policy", 'kind = "majority"', 'is written as the "package.module:name" it stood for'),
+        ("policy", 'kind = "calibrated"\npath = "p.json"\nestimator = "mine"', 'policy.estimator: must be "package.'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
     ],
 )

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import RateLimitError
+from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.sample_collection import Participant, sample
 from coe_agents.evaluation.samples.store import Store
@@ -116,3 +118,21 @@ def test_what_cannot_be_written_ends_the_run_and_keeps_what_came(tmp_path):
     run(tmp_path, count, agents=AGENTS[:1])
     assert "0" not in asked
     assert "3" in asked
+
+
+def test_a_line_says_how_a_response_ended_and_one_without_it_is_whole(tmp_path):
+    ends = ["whole", "cut", "filtered", "unknown"]
+
+    async def ask(name, question):
+        rows = [create_response(name, "0", index=i, end=end) for i, end in enumerate(ends)]
+        return AgentReply(responses=rows, usage=Usage(input_tokens=0, output_tokens=0))
+
+    agents = [Participant(name, 4) for name in "ab"]
+    lines, store = run(tmp_path, ask, questions=QUESTIONS[:1], agents=agents)
+    assert [line.get("end") for line in lines[:4]] == [None, "cut", "filtered", "unknown"]
+    with Samples([store.path]) as samples:
+        (question,) = samples
+        assert [row["end"] for row in question.responses] == ends * 2
+        values = score(samples, clusterer=NormalizedMatch()).values
+    quarter = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)  # the filtered one says nothing
+    assert values["coe"].tolist() == pytest.approx([quarter])

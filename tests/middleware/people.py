@@ -3,7 +3,7 @@
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langgraph.types import Command
 
-from coe_agents.middleware import describe_call, lacks_approval
+from coe_agents.middleware import describe_call
 
 APPROVE = {"type": "approve"}
 
@@ -22,7 +22,7 @@ def requests(state):
     return asked.value["action_requests"]
 
 
-def people(*, when=lacks_approval, mode="batched"):
-    """LangChain's own middleware, which asks a person about a transfer."""
-    review = {"allowed_decisions": ["approve", "edit", "reject"], "when": when, "description": describe_call}
+def people(*, mode="batched"):
+    """LangChain's own middleware, which asks a person about each transfer."""
+    review = {"allowed_decisions": ["approve", "edit", "reject"], "description": describe_call}
     return HumanInTheLoopMiddleware({"transfer_money": review}, interrupt_mode=mode)

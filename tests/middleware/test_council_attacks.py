@@ -131,3 +131,40 @@ def test_where_no_message_of_the_chosen_action_is_valid_that_of_another_action_g
     state = agent.invoke(PAY, THREAD)
     assert "the message of the chosen action is invalid" in state["messages"][-1].text
     assert (state["council"]["action"], bank.transfers) == ("abstain", [])
+
+
+SEARCHES = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "Ann"}}
+RAN = [
+    (
+        "web_search",
+        AIMessage([SEARCHES, {"type": "text", "text": "Done."}], response_metadata={"model_provider": "anthropic"}),
+    ),
+    (
+        "code_interpreter_call",
+        AIMessage([{"type": "code_interpreter_call", "id": "c", "code": "1"}, {"type": "text", "text": "Done."}]),
+    ),
+    ("executable_code", AIMessage([{"type": "executable_code", "executable_code": "pay()"}])),
+    ("mcp_call", AIMessage("Done.", additional_kwargs={"tool_outputs": [{"type": "mcp_call", "name": None}]})),
+    ("server_tool_call", AIMessage([{"type": "server_tool_call", "id": "s", "args": {}}], tool_calls=[call(**ANN)])),
+]
+
+
+@pytest.mark.parametrize(("ran", "said"), RAN)
+@pytest.mark.parametrize("mode", ["verify", "choose"])
+def test_a_call_that_the_provider_ran_passes_no_council_that_judges_every_turn(ran, said, mode):
+    agents = members([[call(**ANN)]] if said.tool_calls else ["Done."])
+    bank = Bank()
+    options = {"mode": mode, "policy": None, "on_uncertain": "interrupt", "max_blocked": 1}
+    state = council_agent(agents, bank, said, **options).invoke(PAY, THREAD)
+    assert "__interrupt__" not in state
+    assert bank.transfers == []
+    if mode == "verify":
+        assert state["messages"][-1].text == (
+            f"I will not answer this: the proposal is invalid: its provider ran {ran!r} itself, which nobody judged."
+        )
+
+
+def test_what_langchain_knows_as_a_providers_call_is_among_those():
+    assert [block["type"] for block in RAN[0][1].content_blocks] == ["server_tool_call", "text"]
+    named = council_agent(members(["Done."]), Bank(), RAN[0][1], tools=["transfer_money"]).invoke(PAY, THREAD)
+    assert named["messages"][-1].text == "Done."  # only calls of the named tools are judged

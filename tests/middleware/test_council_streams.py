@@ -7,11 +7,12 @@ from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 
-from coe_agents import ModelAgent
+from coe_agents import CoECouncil, ModelAgent
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import THREAD, Bank
 from tests.middleware.calls import DONE, PAY, call, says
 from tests.middleware.council import Member, council_agent
+from tests.middleware.people import APPROVE, decide
 from tests.waiting import until
 
 TEN = {"to": "Ann", "amount": 10}
@@ -42,6 +43,15 @@ class Traced(BaseCallbackHandler):
 
     def on_llm_end(self, response, **_):
         self.texts.append(response.generations[0][0].text)
+
+
+def without_requests(part):
+    """A part of a stream without its interrupts, which show the request to the person."""
+    if type(part) is dict:
+        return {
+            key: without_requests(value) for key, value in part.items() if key not in ("__interrupt__", "interrupts")
+        }
+    return [without_requests(value) for value in part] if isinstance(part, list | tuple) else part
 
 
 def model_members(*scripts):
@@ -92,6 +102,32 @@ async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside
     decided = next(place for place, event in enumerate(events) if "'council': {'action': 'abstain'" in event)
     assert not any("Ann" in event and "transfer_money" in event for event in events[:decided])
     assert "SECRET" not in repr(agent.get_state(THREAD).values["messages"])
+
+
+EVERY_MODE = ["updates", "values", "messages", "custom", "checkpoints", "debug", "tasks"]
+
+
+@pytest.mark.parametrize("beside", [[], [CoECouncil(model_members([DONE]), tools=["balance"], name="other")]])
+@pytest.mark.parametrize("said", [says(call(**TEN), text="SECRET"), AIMessage("SECRET")], ids=["call", "text"])
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+async def test_no_stream_shows_a_proposal_before_a_person_decides_on_it(mode, said, beside):
+    theirs = [says(call(to="Bob", amount=1), text="SECRET of a member"), DONE]
+    bank = Bank()
+    driver = Streaming(script=[said, DONE])
+    agent = council_agent(model_members(theirs, theirs), bank, driver=driver, on_uncertain="interrupt", before=beside)
+    options = {"stream_mode": EVERY_MODE, "subgraphs": True}
+    if mode == "stream":
+        parts = list(agent.stream(PAY, THREAD, **options))
+    else:
+        parts = [part async for part in agent.astream(PAY, THREAD, **options)]
+    assert agent.get_state(THREAD).interrupts
+    for _, kind, part in parts:
+        shown = without_requests(part)
+        for written in (repr(shown), json.dumps(shown, default=repr)):
+            assert not [said for said in ("SECRET", "Bob", "transfer_money") if said in written], kind
+    resumed = agent.invoke(decide(APPROVE), THREAD)
+    assert "SECRET" in repr(resumed["messages"])
+    assert len(bank.transfers) == bool(said.tool_calls)
 
 
 async def test_the_driver_and_the_members_are_asked_at_the_same_time():

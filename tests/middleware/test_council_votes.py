@@ -1,16 +1,23 @@
 """Votes: what of a group's proposals opens the gate, whoever fails, and how many members are asked."""
 
+import re
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelFallbackMiddleware
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Within, canonical_action
+from coe_agents.agents._requests.chat_models import is_same_model
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
+from tests.agents.requests.test_endings import ENDINGS
 from tests.middleware.agents import THREAD, Bank
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members
@@ -45,6 +52,21 @@ CLOSES += [("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)}
 @pytest.mark.parametrize(("ways", "options"), [*OPENS, *CLOSES])
 def test_what_opens_the_gate(ways, options):
     assert ruled(ways, **options)[0] == ((ways, options) in OPENS)
+
+
+ONCE = [call(**TEN)]
+TWICE = [call(**TEN), call(id="c2", **TEN)]
+
+
+@pytest.mark.parametrize("mode", ["verify", "choose"])
+@pytest.mark.parametrize(("driver", "others"), [(TWICE, ONCE), (ONCE, TWICE), (TWICE, TWICE)])
+def test_to_pay_twice_is_another_action_than_to_pay_once(driver, others, mode):
+    bank = Bank()
+    agent = council_agent(members([others], [others]), bank, says(*driver), DONE, policy=None, mode=mode)
+    agent.invoke(PAY, THREAD)
+    is_agreed = driver == others
+    # where the group chooses, both members would have to vote for what one of them proposes
+    assert len(bank.transfers) == (2 if is_agreed else 0)
 
 
 def test_a_text_without_a_list_of_calls_calls_nothing():
@@ -304,11 +326,102 @@ def test_the_drivers_own_model_is_no_member():
     council_agent([ModelAgent("a", other)], Bank(), driver=driver).invoke(PAY, THREAD)
 
 
-SAME_MODEL = [{}, {"temperature": 0.3, "seed": 1}]
+class Named(ScriptedDriver):
+    """A model that has a name."""
+
+    model_name: str
 
 
-@pytest.mark.parametrize("other", [*SAME_MODEL, {"model": "n"}, {"base_url": "http://localhost:2/v1"}])
-def test_a_model_is_its_name_at_an_address(other):
+class Down(ScriptedDriver):
+    def _generate(self, *args, **options):
+        raise ConnectionError("down")
+
+
+class Swaps(AgentMiddleware):
+    """Other middleware, which asks another model than the council was shown."""
+
+    def __init__(self, asks):
+        super().__init__()
+        self.asks = asks
+
+    def wrap_model_call(self, request, handler):
+        return self.asks(request, handler)
+
+
+def to(**changes):
+    """Asks with these changes of the request."""
+    return lambda request, handler: handler(request.override(**changes))
+
+
+SAYS = {"script": [says(call(**TEN)), DONE]}
+NAMED = {"response_metadata": {"model_name": "m-2025-08-07", "model_provider": "openai"}}
+STATED = AIMessage("I will.", tool_calls=[call(**TEN)], **NAMED)
+SAME, OTHER = Named(model_name="m", **SAYS), Named(model_name="n", **SAYS)
+NAMELESS, ALIKE = ScriptedDriver(**SAYS), ScriptedDriver(**SAYS)
+DRIVERS = {
+    "the same": (to(model=SAME), SAME, False),
+    "of one name": (to(model=SAME), SAME.model_copy(), False),
+    "of another name": (to(model=OTHER), SAME, True),
+    "without a name": (to(model=NAMELESS), NAMELESS, False),
+    "without a name, another": (to(model=NAMELESS), ALIKE, True),
+    "dated": (to(model=SAME), Named(model_name="m-0613", **SAYS), False),
+    "bound": (to(model=SAME.bind(stop=["x"])), SAME, False),
+    "by settings": (to(model_settings={"model": "m"}), SAME, False),
+    "replaced": (lambda request, handler: handler(replace(request, model=SAME)), SAME, False),
+    "by its reply": (lambda request, handler: STATED.model_copy(), SAME, False),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "choose"}, {"adaptive": True}, {"tools": GATED}], ids=str)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_whoever_gave_the_message_has_no_vote_and_stays_in_the_denominator(driver, options, bank):
+    asks, own, votes = DRIVERS[driver]
+    group = [ModelAgent("own", own), *members(AGREES, [[call(to="Eve")], "Done."])]
+    middleware = [CoECouncil(group, **options), Swaps(asks)]
+    create_agent(ScriptedDriver(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
+    assert bool(bank.transfers) == votes
+
+
+def test_a_fallback_has_no_vote_on_its_own_call(bank):
+    fallback = ScriptedDriver(**SAYS)
+    group = [ModelAgent("own", fallback), *members(AGREES, [[call(to="Eve")], "Done."])]
+    middleware = [CoECouncil(group, max_blocked=1), ModelFallbackMiddleware(fallback)]
+    state = create_agent(Down(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
+    assert bank.transfers == []
+    assert "has no vote" in state["council"]["failed_agents"]["own"]
+    assert len(state["council"]["votes"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_one"),
+    [
+        ("gpt-5-mini", "gpt-5-mini-2025-08-07", True),
+        ("gpt-4", "gpt-4-0613", True),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5@20250929", True),
+        ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022", True),
+        ("gemini-2.5-flash", "models/gemini-2.5-flash-preview-05-20", True),
+        ("gemini-1.5-pro", "gemini-1.5-pro-002", True),
+        ("GPT-5", "openai/gpt-5", True),
+        ("gpt-5", "gpt-5-mini-2025-08-07", False),
+        ("gpt-4", "gpt-4.1", False),
+        ("claude-opus-4", "claude-opus-4-1", False),
+        ("deepseek-v2", "deepseek-v3", False),
+        ("qwen3:8b", "qwen3:14b", False),
+        ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06", False),
+    ],
+)
+def test_a_dated_model_answers_for_the_undated_name(one, other, is_one):
+    models = [(f"p:{one}", f"p:{other}"), (Named(model_name=one, **SAYS), Named(model_name=other, **SAYS))]
+    for model, known in models:
+        assert is_same_model(model, known) == is_same_model(known, model) == is_one
+    assert not is_same_model(f"p:{one}", f"q:{one}")
+
+
+SAME_MODEL = [{}, {"temperature": 0.3, "seed": 1}, {"base_url": "http://localhost:2/v1"}]
+
+
+@pytest.mark.parametrize("other", [*SAME_MODEL, {"model": "n"}])
+def test_a_model_is_its_name_at_a_provider(other):
     openai = pytest.importorskip("langchain_openai")
     how = {"model": "m", "base_url": "http://localhost:1/v1", "api_key": "none"}
     agent = ModelAgent("a", openai.ChatOpenAI(**how))
@@ -326,3 +439,88 @@ def test_a_count_of_tokens_that_is_none_is_unknown_and_fails_nobody():
     assert runs
     assert decision["failed_agents"] == {}
     assert decision["tokens"]["a"] == {"input_tokens": None, "output_tokens": None}
+
+
+WHOLE = ENDINGS["whole"]
+NOT_WHOLE = [said for ending, cases in ENDINGS.items() for said in cases if ending != "whole"]
+FORMS = [{}, {"adaptive": True}, {"tools": None}, {"mode": "choose"}]
+
+
+def ended(said):
+    return AIMessage("", tool_calls=[call(**TEN)], response_metadata=said)
+
+
+@pytest.mark.parametrize("said", [*WHOLE, *NOT_WHOLE], ids=repr)
+def test_only_whole_replies_of_members_vote(said):
+    agents = [ModelAgent(name, ScriptedDriver(script=[ended(said), DONE])) for name in "ab"]
+    form = FORMS[len(repr(said)) % len(FORMS)]
+    runs, decision = ruled("", [*agents, *members(AGREES)], max_blocked=1, min_votes=2, **form)
+    assert runs == (said in WHOLE)
+    if runs:
+        assert decision["failed_agents"] == {}
+    else:
+        assert re.search("is invalid: it(s provider| was cut)", str(decision["failed_agents"]))
+
+
+@pytest.mark.parametrize("said", [*WHOLE, *NOT_WHOLE], ids=repr)
+def test_only_a_whole_message_of_the_driver_runs_and_no_person_is_asked_about_another(said):
+    agents, bank, form = members(*[[*AGREES, "Done."]] * 2), Bank(), FORMS[len(repr(said)) % len(FORMS)]
+    options = {"tools": GATED, "policy": None, "on_uncertain": "interrupt", "max_blocked": 1} | form
+    state = council_agent(agents, bank, ended(said), DONE, **options).invoke(PAY, THREAD)
+    assert bank.transfers == ([("Ann", 10)] if said in WHOLE else [])
+    assert "__interrupt__" not in state
+
+
+def test_a_text_that_is_cut_off_is_no_vote_to_call_nothing():
+    class Cut(Member):
+        def sample(self, request, config=None):
+            reply = super().sample(request)
+            reply["responses"][0]["end"] = "cut"
+            return reply
+
+    script = says(text="I will pay"), DONE
+    passes = council_agent(members(["Yes."], ["Yes."]), Bank(), *script).invoke(PAY, THREAD)
+    assert passes["messages"][-1].text == "I will pay"
+    blocked = council_agent([Cut("a", "Yes."), Cut("b", "Yes.")], Bank(), *script).invoke(PAY, THREAD)
+    assert blocked["council"]["failed_agents"] == dict.fromkeys(
+        "ab", "its reply does not count: it was cut off by a limit"
+    )
+
+
+CUT = ModelAgent("a", ScriptedDriver(script=[ended({"done_reason": "length"})]))
+UNREADABLE = Member("a", [call("nonsense", secret="Mallory")])
+
+
+@pytest.mark.parametrize(
+    ("failing", "why"),
+    [
+        (Member("a", ConnectionError("refused")), "ConnectionError: refused"),
+        (CUT, "it was cut off by a limit"),
+        (UNREADABLE, "it gave no valid proposal"),
+    ],
+    ids=["down", "cut", "unreadable"],
+)
+@pytest.mark.parametrize("options", [{}, {"adaptive": True}, {"mode": "choose"}, {"tools": None}])
+def test_a_council_that_fails_says_so_and_why_once(failing, why, options, caplog):
+    bank = Bank()
+    given = {"tools": GATED, "policy": None, "max_blocked": 2} | options
+    agents = [failing, Member("b", TimeoutError("too late"))]
+    state = council_agent(agents, bank, says(call(**TEN)), **given).invoke(PAY, THREAD)
+    second = "" if "adaptive" in options else "; b failed: TimeoutError: too late"  # its vote alone is no majority
+    told = f"no member gave a proposal: a failed: {why}{second}"
+    assert bank.transfers == []
+    assert replies(state)[0].text == (
+        f"transfer_money was not run: {told}. No model judged the call: it may be repeated."
+    )
+    assert state["messages"][-1].text == f"I will not answer this: {told}."
+    assert [record.message for record in caplog.records] == [f"the council is closed: {told}"] * 2  # in two turns
+    assert "Mallory" not in str(state["messages"])
+
+
+def test_one_member_that_fails_is_named_beside_the_votes(caplog):
+    runs, decision = ruled("af", max_blocked=1)
+    assert not runs
+    assert decision["reason"] == (
+        "1 of 2 members proposes the same; at least 2 must; member1 failed: RuntimeError: down"
+    )
+    assert caplog.records == []

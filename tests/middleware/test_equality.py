@@ -122,6 +122,13 @@ NODE = {
 }
 
 
+LOOP = {
+    "type": "object",
+    "properties": {"x": {"$ref": "#/$defs/node"}},
+    "$defs": {"node": {"type": "object", "properties": {"on": {"default": True}, "then": {"$ref": "#/$defs/node"}}}},
+}
+
+
 @pytest.mark.parametrize("clusterer", [None, ActionMatch(compare={"x": Meaning(NormalizedMatch())})])
 @pytest.mark.parametrize(
     ("kind", "of"),
@@ -148,6 +155,7 @@ def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
         (Dose, {}, {"unit": "mg", "then": None}),
         ({"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "number"}}}, 1, 1.0),
         ({"type": "object", "allOf": [{"properties": {"x": {"type": "integer"}}}]}, 1, 1),
+        (LOOP, {"then": {"then": {}}}, {"on": True, "then": {"on": True, "then": {"on": True}}}),
     ],
 )
 def test_what_the_tool_receives_alike_is_one_action(kind, driver, others):
@@ -219,7 +227,7 @@ def test_a_block_names_the_argument_and_the_rule_that_would_loosen_a_text():
         assert ('ActionMatch(compare={"act.x": Text()})' in told.text) is is_text
         assert "SECRET" not in told.text
         assert "Mg" not in told.text
-    assert runs(str, *xs("Hi!", "hi", "HI"), clusterer=ActionMatch(compare={"act.x": Text()}))[0] == ["Hi!"]
+    assert runs(str, *xs("Hi.", "hi", "HI"), clusterer=ActionMatch(compare={"act.x": Text()}))[0] == ["Hi."]
 
 
 def test_true_is_not_1_when_a_members_message_goes_on():

@@ -114,7 +114,8 @@ def test_a_call_that_something_else_answered_is_no_final_answer(bank):
         (AIMessage([{"type": "text", "text": "Paris."}, IMAGE]), 'the answer holds a block of type "image"'),
         (AIMessage([{"type": "new_kind", "text": "Paris."}]), 'the answer holds a block of type "new_kind"'),
         (AIMessage("Paris.", additional_kwargs={"audio": {"data": "AAAA"}}), 'holds "audio" beside its content'),
-        (AIMessage("Paris.", additional_kwargs={"refusal": "No."}), 'holds "refusal" beside its content'),
+        (AIMessage("Paris.", additional_kwargs={"refusal": "No."}), "its provider filtered it, or it is a refusal"),
+        (AIMessage("Paris.", response_metadata={"finish_reason": "SAFETY"}), "its provider filtered it, or it is a"),
     ],
 )
 def test_what_the_group_is_not_shown_whole_is_withheld(said, why):

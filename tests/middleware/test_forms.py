@@ -4,13 +4,12 @@ import pytest
 from langchain.agents.middleware import after_model
 
 from coe_agents import CoECouncil, CoEMiddleware
-from coe_agents.middleware import CoEVerdicts
 from tests.middleware.agents import MODES, SURE, UNSURE, Bank, agent, judges, run
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import members
-from tests.middleware.people import APPROVE, decide, people, requests
+from tests.middleware.people import APPROVE, decide, requests
 
-GATES = ("gate", "gate interrupt", "council", "council interrupt", "council in turn", "verdicts and people")
+GATES = ("gate", "gate interrupt", "council", "council interrupt", "council in turn")
 every_gate = pytest.mark.parametrize("gate", GATES)
 every_mode = pytest.mark.parametrize("mode", MODES)
 
@@ -24,8 +23,6 @@ def middleware(gate, is_supported, **options):
         adaptive = gate.endswith("turn")
         return [CoECouncil(agents, tools=["transfer_money"], on_uncertain=on_uncertain, adaptive=adaptive)]
     _, graph = judges(*SURE if is_supported else UNSURE)
-    if gate.startswith("verdicts"):
-        return [people(), CoEVerdicts(graph, tools=["transfer_money"])]
     return [CoEMiddleware(graph, tools=["transfer_money"], on_uncertain=on_uncertain, **options)]
 
 
@@ -47,7 +44,7 @@ async def test_an_unsupported_call_runs_only_if_a_person_approves_it(mode, gate,
     compiled = agent(None, bank, says(call(**ANN)), middleware=middleware(gate, is_supported=False))
     state = await run(mode, compiled, PAY)
     assert bank.transfers == []
-    if "interrupt" in gate or "people" in gate:
+    if "interrupt" in gate:
         (request,) = requests(state)
         assert (request["name"], request["args"]) == ("transfer_money", ANN)
         state = await run(mode, compiled, decide(APPROVE))

@@ -6,22 +6,34 @@ import re
 from typing import Any, TypedDict
 
 import pytest
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from coe_agents import Arbiter, CoEMiddleware, ThresholdPolicy, create_coe_graph
+from coe_agents import (
+    Arbiter,
+    CoECouncil,
+    CoEMiddleware,
+    ModelAgent,
+    SupportPolicy,
+    ThresholdPolicy,
+    create_coe_graph,
+    middleware,
+)
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.middleware import CoEVerdicts
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
+from coe_agents.testing.driver import ScriptedDriver
+from tests.agents.requests.test_endings import ENDINGS
 from tests.doubles import ScriptedAgent
-from tests.middleware.agents import AGAINST, DECLINING, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
+from tests.middleware.agents import AGAINST, DECLINING, MODES, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges, run
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
+from tests.middleware.council import members
 
 GATED = ["transfer_money"]
 APPROVED = {"action": "answer", "answer": "approve", "reason": "as told", "choices": ["approve", "reject"]}
@@ -45,7 +57,7 @@ def deciding(decision):
         (UNSURE, "the group is not confident: one of two agents says "),
         (AGAINST, 'the group is confident and does not approve: both agents say "reject"; confident enough: '),
         (DECLINING, "the group is not confident: both agents decline to answer "),
-        ([["It went well."]] * 2, "the group is confident and does not approve: most replies are no verdict, neither"),
+        ([["It went well."]] * 2, "the group is not confident: most replies are no verdict, neither"),
     ],
     ids=["unsure", "against", "declining", "no verdict"],
 )
@@ -174,6 +186,48 @@ def test_the_group_sees_the_call_and_the_conversation_as_data():
     assert question.count("</arguments>") == question.count("<user>") == 1
 
 
+class Named(ScriptedDriver):
+    """A model that has a name."""
+
+    model_name: str = "m"
+
+
+class Down(ScriptedDriver):
+    def _generate(self, *args, **options):
+        raise ConnectionError("down")
+
+
+PROPOSES = {"script": [says(call()), says(text="Done.")]}
+STATED = says(call()).model_copy(update={"response_metadata": {"model_name": "m-2025-08-07"}})
+DRIVERS = {
+    "the same": (Named(**PROPOSES), [], False),
+    "another": (Named(**PROPOSES, model_name="n"), [], True),
+    "a fallback": (Down(**PROPOSES), [ModelFallbackMiddleware(Named(**PROPOSES))], False),
+    "by its reply": (ScriptedDriver(script=[STATED, says(text="Done.")]), [], False),
+}
+
+
+def approving():
+    """A group of three, of which two approve, one of them by the model "m"."""
+    own = ModelAgent("own", Named(script=[says(text="approve")]), n_samples=2)
+    group = [own, ScriptedAgent("a", ["approve"]), ScriptedAgent("b", ["reject"])]
+    policy = SupportPolicy(0.6)
+    return create_coe_graph(group, clusterer=NormalizedMatch(), policy=policy, max_rounds=1, retries=0).compile()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_judge_whose_model_gave_the_call_has_no_vote_and_stays_in_the_denominator(driver, nested, mode, bank):
+    model, behind, runs = DRIVERS[driver]
+    group = wrapped(WrappedWithChoices, approving()) if nested else approving()
+    middleware = [CoEMiddleware(group, tools=GATED), *behind]
+    compiled = create_agent(model, bank.tools, middleware=middleware, checkpointer=InMemorySaver())
+    state = await run(mode, compiled, PAY)
+    assert bool(bank.transfers) == runs
+    assert runs or "the group is not confident" in replies(state)[0].text
+
+
 # what closes the gate
 
 
@@ -284,15 +338,46 @@ def test_a_verdict_cannot_be_given_with_the_input(bank):
     assert bank.transfers == []
 
 
-@pytest.mark.parametrize("kind", [CoEMiddleware, CoEVerdicts])
-def test_a_misspelt_tool_is_found_out_before_any_runs(kind):
+def test_a_misspelt_tool_is_found_out_before_any_runs():
     with pytest.raises(ValueError, match="it has no transfer_mony"):
-        reply_to(None, middleware=[kind(judges(*SURE)[1], tools=["transfer_mony"])])
+        reply_to(None, middleware=[CoEMiddleware(judges(*SURE)[1], tools=["transfer_mony"])])
+
+
+@pytest.mark.parametrize("name", ["CoEVerdicts", "lacks_approval"])
+def test_a_removed_name_says_what_takes_its_place(name):
+    with pytest.raises(AttributeError, match='on_uncertain="interrupt"'):
+        getattr(middleware, name)
+
+
+ALL_TOOLS = {
+    "a list": lambda: list(GATED),
+    "keys": lambda: dict.fromkeys(GATED).keys(),
+    "an iterator": lambda: iter(GATED),
+    "a generator": lambda: (name for name in GATED),
+    "a map": lambda: map(str, GATED),
+    "none": lambda: None,
+}
+
+
+@pytest.mark.parametrize("kind", ["gate", "council"])
+@pytest.mark.parametrize("form", ALL_TOOLS)
+def test_the_names_of_the_gated_tools_are_read_once_and_none_means_all(form, kind, bank):
+    tools = ALL_TOOLS[form]()
+    if kind == "gate":
+        gate = CoEMiddleware(judges(*AGAINST)[1], tools=tools)
+    else:
+        gate = CoECouncil(members(*[[[call(**BOB)]]] * 2), tools=tools, max_blocked=5)
+    state = agent(None, bank, says(call(**ANN)), says(LOOKS), middleware=[gate]).invoke(PAY, THREAD)
+    paid, looked, *_ = replies(state)
+    assert (bank.transfers, paid.status) == ([], "error")
+    assert looked.status == ("error" if form == "none" else "success")
 
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
+        ({"tools": iter(())}, ValueError, "at least one tool"),
+        ({"tools": 5}, TypeError, "must be a list of names"),
         ({"tools": "transfer_money"}, TypeError, "must be a list of names"),
         ({"tools": [print]}, TypeError, "must be a list of names"),
         ({"tools": []}, ValueError, "at least one tool"),
@@ -415,3 +500,30 @@ def test_a_call_too_long_to_be_shown_is_a_matter_for_a_person(bank):
     long = says(call(to="x" * MAX_REVIEWED, amount=1))
     assert "__interrupt__" in agent(graph, bank, long, on_uncertain="interrupt").invoke(PAY, THREAD)
     assert bank.transfers == agents[0].requests == []
+
+
+def ending(said, text="approve", **fields):
+    return AIMessage(text, response_metadata=said, **fields)
+
+
+@pytest.mark.parametrize("options", [{}, {"approves": lambda answer: answer.startswith("approve")}])
+@pytest.mark.parametrize(("kind", "said"), [(kind, said) for kind in ENDINGS for said in ENDINGS[kind]], ids=repr)
+def test_only_whole_replies_of_judges_approve(kind, said, options):
+    models = [ScriptedDriver(script=[ending(said)]) for _ in "abc"]
+    agents = [ModelAgent(name, model, n_samples=1) for name, model in zip("abc", models, strict=True)]
+    agents[2] = ScriptedAgent("c", ["approve"])
+    policy = ThresholdPolicy(float("inf"))
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0).compile()
+    assert reply_to(graph, **options)[1] == ([("Ann", 10.0)] if kind == "whole" else [])
+
+
+@pytest.mark.parametrize("question", [None, lambda request: "Shall it run?"])
+@pytest.mark.parametrize("kind", ENDINGS)
+def test_only_a_call_of_a_whole_message_is_put_to_the_group(kind, question):
+    asked = []
+    group = judged_by({"": "approve"}, asked)
+    for said in ENDINGS[kind][-1:]:
+        reply, transfers = reply_to(group, ending(said, tool_calls=[call()]), question=question)
+        assert (bool(transfers), bool(asked)) == (kind == "whole",) * 2
+        if kind != "whole":
+            assert "was not run: the group could not be asked: the model's message does not count: it" in reply.text

@@ -12,7 +12,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.middleware import marks
 from coe_agents.middleware.verdict import fingerprint
 from tests.middleware.agents import SURE, THREAD, UNSURE, Bank
-from tests.middleware.calls import ANN, BOB, DONE, PAY, call, says
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
 from tests.middleware.council import asking, council_agent, gated, members
 from tests.middleware.people import APPROVE, decide, requests
 
@@ -115,6 +115,37 @@ def test_in_another_process_a_person_is_asked_anew_unless_the_secret_is_shared(s
             assert requests(state)[0]["args"] == ANN
             compiled.invoke(decide(APPROVE), THREAD)
         assert bank.transfers == [("Ann", 1.0)]
+
+
+@pytest.mark.parametrize("gate", ["council", "verdict"])
+@pytest.mark.parametrize("is_set", [True, False])
+@pytest.mark.parametrize("is_malformed", [False, True])
+def test_with_one_process_per_resume_a_person_is_asked_anew_once(
+    is_malformed, is_set, gate, other_process, monkeypatch
+):
+    bank = Bank()
+
+    def resume(secret, *decisions):
+        other_process()
+        if is_set:
+            monkeypatch.setenv(marks.SECRET, f"the secret {secret} of all processes")
+        return compiled.invoke(decide(*decisions), THREAD)
+
+    compiled = asking(gate, bank)
+    if is_set:
+        monkeypatch.setenv(marks.SECRET, "the secret old of all processes")
+    compiled.invoke(PAY, THREAD)
+    if is_malformed:
+        compiled.invoke(decide(), THREAD)
+    assert requests(resume("new", APPROVE))[0]["args"] == ANN
+    assert bank.transfers == []
+    state = resume("new", APPROVE)
+    assert "__interrupt__" not in state
+    assert bank.transfers == ([("Ann", 1.0)] if is_set else [])
+    assert state["messages"][-1].type == "ai"
+    assert is_set or "COE_GATE_SECRET" in state["messages"][-1].text
+    unanswered = {call["id"] for message in state["messages"] for call in getattr(message, "tool_calls", [])}
+    assert unanswered <= {reply.tool_call_id for reply in replies(state)}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """A vouched action runs once and as a whole."""
 
 import asyncio
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from langchain.agents import create_agent
@@ -11,7 +13,8 @@ from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver, PersistentDict
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
@@ -147,9 +150,50 @@ def test_equal_actions_of_one_thread_and_saver_have_one_key():
     changes = [{"gate": "b"}, {"message_id": "n"}, {"call_id": "d"}, {"thread": "2"}, {"saver": InMemorySaver()}]
     assert len({key(), *(key(**changed) for changed in changes)}) == 1 + len(changes)
     assert key() == key()
-    kept = type("Kept", (InMemorySaver,), {})
-    assert key(saver=kept()) == key(saver=kept())  # in whatever process
     assert key(saver=None) != key(saver=None)  # no thread is kept: each run is by itself
+
+
+class Kept(InMemorySaver):
+    """A saver of one's own."""
+
+
+class Wrapping(BaseCheckpointSaver):
+    """A saver that keeps nothing itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = InMemorySaver()
+
+
+class OnDisk(InMemorySaver):
+    """As that of LangGraph's own server."""
+
+    def __init__(self):
+        super().__init__(factory=partial(PersistentDict, filename="threads"))
+
+
+def sqlite_saver(path=":memory:"):
+    sqlite = pytest.importorskip("langgraph.checkpoint.sqlite")
+    return sqlite.SqliteSaver(sqlite3.connect(path, check_same_thread=False))
+
+
+def key_in(saver):
+    with set_config_context({"configurable": {"thread_id": "1", CONFIG_KEY_CHECKPOINTER: saver}}) as context:
+        return context.run(once.new_action, "gate", "m", "c")
+
+
+@pytest.mark.parametrize("create", [InMemorySaver, Kept, Wrapping, sqlite_saver])
+def test_threads_in_memory_belong_to_one_saver(create):
+    one, other, same = create(), create(), create()
+    assert key_in(one) == key_in(one) != key_in(other)
+    if isinstance(same, InMemorySaver):
+        same.storage = one.storage
+        assert key_in(one) == key_in(same)
+
+
+def test_threads_that_other_processes_can_open_belong_to_no_saver(tmp_path):
+    kept = [sqlite_saver(tmp_path / "a.db"), sqlite_saver(tmp_path / "a.db"), OnDisk(), BaseCheckpointSaver()]
+    assert len(set(map(key_in, kept))) == 1
 
 
 def test_what_comes_after_the_wait_is_over_does_not_run(monkeypatch):
@@ -181,7 +225,7 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it()
     register = once.Register()
     assert starts(register, ONE, "c1") is None
     assert starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2", invocation) == once.SPENT
-    register._restore(PAIR, PAIR.ids)  # interrupted, in another process
+    register._restore(PAIR, register._record(PAIR, sorted(PAIR.ids)))  # interrupted, in another process
     register.refuse(PAIR.key)
     assert starts(register, PAIR, "c1") is None
 
@@ -291,6 +335,42 @@ def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(store
             other_process()
         resume()
         assert bank.transfers == [("Ann", "yes")]
+
+
+KEPT = ("coe_gate", "started")
+
+
+def altered(item, others):
+    """What somebody who may write the store makes of a record: of another form, with more ids, of another action."""
+    yield from (None, {}, {"interrupted": []}, {"interrupted": ["c1"]}, {**item, "interrupted": ["c1"]})
+    yield from ({**item, "interrupted": "c1"}, {**item, "mark": None}, *others)
+
+
+def test_a_record_that_does_not_verify_counts_as_started_and_says_so(other_process, bank):
+    store = InMemoryStore()
+    compiled = stored(bank, store)
+    compiled.invoke(PAY, {"configurable": {"thread_id": "2"}})
+    [other] = store.search(KEPT)
+    compiled.invoke(PAY, THREAD)
+    [own] = [item for item in store.search(KEPT) if item.key != other.key]
+    assert bank.transfers == [("Ann", 1.0)] * 2
+    for value in altered(own.value, [other.value]):
+        store.put(KEPT, own.key, value or {"x": 1})
+        other_process()
+        told = replies(replay(compiled))[0].text
+        assert "COE_GATE_SECRET" in told, value
+    assert len(bank.transfers) == 2
+    store.put(KEPT, own.key, own.value)
+    other_process()
+    assert once.SPENT in replies(replay(compiled))[0].text
+
+
+def test_a_record_of_another_secret_counts_as_started(monkeypatch):
+    store = InMemoryStore()
+    monkeypatch.setenv("COE_GATE_SECRET", "one secret of all processes")
+    assert run_steps(once.Register().start(ONE, "c1", None, store)) is None
+    monkeypatch.setenv("COE_GATE_SECRET", "another one, since it was changed")
+    assert "COE_GATE_SECRET" in run_steps(once.Register().start(ONE, "c1", None, store))
 
 
 def test_a_store_that_fails_closes_the_gate(bank):

@@ -11,8 +11,8 @@ from pydantic import create_model
 from pydantic.v1 import create_model as create_model_v1
 
 from coe_agents import CoEMiddleware
-from coe_agents.middleware import CoEVerdicts, describe_call
-from coe_agents.middleware.guard import _injected
+from coe_agents.middleware import describe_call
+from coe_agents.middleware.parsing import injected_arguments
 from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
 from tests.middleware.people import decide, edit, people
@@ -20,10 +20,6 @@ from tests.middleware.people import decide, edit, people
 GATED = ["transfer_money"]
 every_interrupt = pytest.mark.parametrize("interrupt_mode", ["batched", "per_call"])
 every_order = pytest.mark.parametrize("gate_first", [True, False], ids=["gate-people", "people-gate"])
-
-
-def always(request):
-    return True
 
 
 def decided(decision, interrupt_mode):
@@ -39,22 +35,18 @@ def shown(paused, interrupt_mode):
 @pytest.mark.parametrize(
     ("said", "why"), [(UNSURE, "the group is not confident: one of two"), (AGAINST, "the group is confident and does")]
 )
-def test_a_person_who_knows_the_verdict_decides(interrupt_mode, said, why, bank):
-    agents, graph = judges(*said)
-    compiled = agent(None, bank, middleware=[people(mode=interrupt_mode), CoEVerdicts(graph, tools=GATED)])
+def test_a_person_is_shown_the_verdict_of_the_group(interrupt_mode, said, why, bank):
+    _, graph = judges(*said)
+    compiled = agent(None, bank, middleware=[people(mode=interrupt_mode), CoEMiddleware(graph, tools=GATED)])
     description = shown(compiled.invoke(PAY, THREAD), interrupt_mode)
     assert description.startswith(f'transfer_money {{"to": "Ann", "amount": 10}}\n{why}')
-    compiled.invoke(decided({"type": "approve"}, interrupt_mode), THREAD)
-    assert bank.transfers == [("Ann", 10.0)]
-    assert [len(judge.requests) for judge in agents] == [1, 1]
 
 
-@pytest.mark.parametrize("verdicts", [None, ["balance"], "in the wrong order"])
-def test_where_no_verdict_is_a_person_is_asked(verdicts, bank):
-    _, graph = judges(*SURE)
-    ours = [CoEVerdicts(graph, tools=verdicts if isinstance(verdicts, list) else GATED)] if verdicts else []
-    middleware = [*ours, people()] if isinstance(verdicts, str) else [people(), *ours]
-    paused = agent(None, bank, middleware=middleware).invoke(PAY, THREAD)
+@pytest.mark.parametrize("middleware", ["no gate", "gate of another tool", "gate that comes later"])
+def test_a_person_knows_where_no_verdict_is(middleware, bank):
+    gate = CoEMiddleware(judges(*SURE)[1], tools=["balance"] if "another" in middleware else GATED)
+    listed = {"no gate": [people()], "gate that comes later": [gate, people()]}.get(middleware, [people(), gate])
+    paused = agent(None, bank, middleware=listed).invoke(PAY, THREAD)
     assert shown(paused, "batched").endswith("the group was not asked")
     assert bank.transfers == []
 
@@ -62,7 +54,7 @@ def test_where_no_verdict_is_a_person_is_asked(verdicts, bank):
 @pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Ann", 10.0)]), (UNSURE, []), (AGAINST, [])])
 def test_person_and_group_must_both_approve(said, transfers, bank):
     agents, graph = judges(*said)
-    compiled = agent(None, bank, middleware=[people(when=always), CoEMiddleware(graph, tools=GATED)])
+    compiled = agent(None, bank, middleware=[people(), CoEMiddleware(graph, tools=GATED)])
     assert compiled.invoke(PAY, THREAD)["__interrupt__"]
     compiled.invoke(decide({"type": "approve"}), THREAD)
     assert bank.transfers == transfers
@@ -74,7 +66,7 @@ def after_edit(verdict, change, *messages, gate_first=True, review=None, interru
     asked: list[str] = []
     bank = Bank()
     gate = CoEMiddleware(judged_by({"": verdict}, asked), tools=GATED, trust_edits=trusts)
-    review = review or people(when=always, mode=interrupt_mode)
+    review = review or people(mode=interrupt_mode)
     compiled = agent(None, bank, *messages, middleware=[gate, review] if gate_first else [review, gate])
     compiled.invoke(PAY, THREAD)
     (reply, *_) = replies(compiled.invoke(decided(change, interrupt_mode), THREAD))
@@ -134,19 +126,9 @@ def test_an_edit_that_makes_a_gated_call_a_free_one_needs_no_verdict(gate_first)
     assert "the balance is 100" in told
 
 
-@pytest.mark.parametrize("trusts", [False, True])
-def test_where_a_person_approves_an_edit_counts_only_where_it_is_trusted(trusts):
-    bank, (_, graph) = Bank(), judges(*UNSURE)
-    compiled = agent(None, bank, middleware=[people(), CoEVerdicts(graph, tools=GATED, trust_edits=trusts)])
-    compiled.invoke(PAY, THREAD)
-    state = compiled.invoke(decide(edit(**BOB)), THREAD)
-    assert bank.transfers == ([("Bob", 2.0)] if trusts else [])
-    assert is_asked_for_again(replies(state)[0].text) != trusts
-
-
 @every_order
 def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first, bank):
-    gate, review = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED, trust_edits=True), people(when=always)
+    gate, review = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED, trust_edits=True), people()
     both = says(call(id="same", **ANN), call(id="same", **ANN))
     compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
     compiled.invoke(PAY, THREAD)
@@ -221,9 +203,20 @@ def test_the_arguments_that_an_agent_replaces_are_found_by_a_schema_or_the_funct
 
     pay.__annotations__["to"] = "Unknown"
     own = create_model("Own", to=str, state=Annotated[dict, InjectedState])
-    of = [(own, None, {"state"}), (create_model_v1("Old", to=(str, ...)), None, set()), (SCHEMA, pay, {"runtime"})]
+    optional = create_model("Optional", to=str, seen=Annotated[dict, InjectedState] | None)
+    plain = create_model("Plain", to=str, state=dict)
+    of = [
+        (own, None, {"state"}),
+        (create_model_v1("Old", to=(str, ...)), None, set()),
+        (SCHEMA, pay, {"runtime"}),
+        (create_model("Only", to=str), stateful, {"state"}),  # the schema does not name what the function is passed
+        (create_model("Only", to=str), paying, {"runtime"}),
+        (optional, stateful, {"seen", "state"}),
+        (plain, stateful, set()),  # what the schema declares comes from the model, whatever the function says
+    ]
     for schema, func, found in of:
-        assert _injected(StructuredTool(name="f", description="f", args_schema=schema, func=func)) == found
+        tool = StructuredTool(name="f", description="f", args_schema=schema, func=func)
+        assert injected_arguments(tool) == found
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])
@@ -265,7 +258,7 @@ async def test_an_approved_call_of_an_asynchronous_tool_with_a_json_schema_runs(
 @every_order
 def test_a_trusted_edit_of_a_closed_call_does_not_run_because_another_one_of_the_message_is_open(gate_first, bank):
     gate = CoEMiddleware(judged_by({"Ann": "approve", "": "reject"}, []), tools=GATED, trust_edits=True)
-    review, both = people(when=always), says(call(id="c1", **ANN), call(id="c2", **BOB))
+    review, both = people(), says(call(id="c1", **ANN), call(id="c2", **BOB))
     compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide({"type": "reject"}, edit(to="Cy", amount=3)), THREAD)
@@ -274,7 +267,8 @@ def test_a_trusted_edit_of_a_closed_call_does_not_run_because_another_one_of_the
 
 
 @pytest.mark.parametrize("said", [("approve", "reject"), ("reject", "approve")])
-def test_of_two_groups_one_that_does_not_approve_has_a_person_asked(said, bank):
-    groups = [CoEVerdicts(judged_by({"": one}, []), tools=GATED, name=f"of {one}") for one in said]
-    assert agent(None, bank, middleware=[people(), *groups]).invoke(PAY, THREAD)["__interrupt__"]
+def test_of_two_groups_a_person_is_shown_the_verdict_that_does_not_approve(said, bank):
+    gates = [CoEMiddleware(judged_by({"": one}, []), tools=GATED, name=f"of {one}") for one in said]
+    paused = agent(None, bank, middleware=[people(), *gates]).invoke(PAY, THREAD)
+    assert "the group is confident and does not approve" in shown(paused, "batched")
     assert bank.transfers == []

@@ -1,18 +1,22 @@
 import json
 import math
 import re
+import sys
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 
 import pytest
 
 from coe_agents.actions import canonical_action
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import CalibratedPolicy, Decision, Policy
+from coe_agents.policy import CalibratedPolicy, Decision, Policy, measure
 from coe_agents.policy.calibrated import CalibratedAgent, Calibration, GroupThreshold
 from coe_agents.policy.learned_support import LearnedSupport
 from coe_agents.policy.measurement import AgentMeasurement
+from coe_agents.types import create_response
 from tests.policy import test_support as support
 from tests.policy.measurements import measured
 
@@ -242,6 +246,68 @@ def test_a_damaged_file_is_named(tmp_path, change, message):
     with pytest.raises(ConfigurationError, match=f"policy.json.*{re.escape(message)}") as caught:
         CalibratedPolicy.load(path)
     assert caught.value.hint == WRITES_ONE
+
+
+def strings_of(record, place=()):
+    """Yields the place of each string in a value of JSON."""
+    if isinstance(record, str):
+        yield place
+    items = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
+    for key, inner in items:
+        yield from strings_of(inner, (*place, key))
+
+
+@pytest.mark.parametrize("calibration", [SUPPORTED, trusting(0.75, 0.25), CALIBRATION])
+def test_no_text_in_a_saved_policy_is_imported(tmp_path, monkeypatch, calibration):
+    (tmp_path / "evil_mod.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    CalibratedPolicy(calibration).save("policy.json")
+    record = json.loads(Path("policy.json").read_text())
+    evil = {"score": "evil_mod:Score", "estimator": "evil_mod:Score"}
+    changes = [evil, {"score": "evil_mod:Score"}, {"score": "evil_mod"}]
+    places = [place for place in strings_of(record) if place != ("format",)]
+    for change in changes:
+        Path("policy.json").write_text(json.dumps(record | NO_PROPOSER | change))
+        with pytest.raises(ConfigurationError, match=r"policy\.json"):
+            CalibratedPolicy.load("policy.json")
+    for place in places:
+        changed = json.loads(json.dumps(record))
+        *parts, name = place
+        reduce(getitem, parts, changed)[name] = "evil_mod:Score"
+        Path("policy.json").write_text(json.dumps(changed))
+        with suppress(ConfigurationError):
+            CalibratedPolicy.load("policy.json").decide(measurement(0.1), round=0, max_rounds=1)
+    assert len(places) >= 5
+    assert "evil_mod" not in sys.modules
+
+
+class Sure:
+    def __call__(self, statistics):
+        return 0.25
+
+
+def test_a_score_of_ones_own_is_computed_by_what_is_passed_in_code(tmp_path):
+    own = replace(CALIBRATION, score="no_such_module:Sure")
+    CalibratedPolicy(own).save(tmp_path / "policy.json")
+    with pytest.raises(ConfigurationError, match="computed by code of yours, which a file does not name"):
+        CalibratedPolicy.load(tmp_path / "policy.json")
+    said = measure([create_response(agent, "Paris") for agent in "ab"], [0, 0])
+    for estimator in (Sure, Sure(), lambda statistics: 0.25):
+        policy = CalibratedPolicy.load(tmp_path / "policy.json", estimator=estimator)
+        assert policy.calibration == own  # what is saved again is the same
+        assert policy.calibration.uncertainty(said) == 0.25
+        policy.save(tmp_path / "again.json")
+        assert (tmp_path / "again.json").read_text() == (tmp_path / "policy.json").read_text()
+    with pytest.raises(ValueError, match="must return None or a finite number"):
+        CalibratedPolicy.load(tmp_path / "policy.json", estimator=lambda _: math.nan).calibration.uncertainty(said)
+    with pytest.raises(ValueError, match="must be a callable"):
+        CalibratedPolicy.load(tmp_path / "policy.json", estimator="no_such_module:Sure")
+    with pytest.raises(ValueError, match="a policy must be given the estimator"):
+        own.uncertainty(said)
+    CalibratedPolicy(CALIBRATION).save(tmp_path / "coe.json")
+    with pytest.raises(ConfigurationError, match='"coe", is a built-in one'):
+        CalibratedPolicy.load(tmp_path / "coe.json", estimator=Sure)
 
 
 def test_a_file_that_is_none_is_named(tmp_path):

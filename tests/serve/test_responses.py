@@ -4,7 +4,7 @@ import pytest
 
 from coe_agents import SupportPolicy
 from coe_agents.testing import ScriptedAgent
-from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, create_group, group_of, respond
+from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, complete, create_group, group_of, respond
 
 PAY = {"type": "function", "name": "pay", "parameters": {"type": "object", "properties": {"to": {"type": "string"}}}}
 
@@ -20,6 +20,20 @@ async def test_an_answer_and_a_refusal_are_items():
     withheld = await respond(create_group(*DISAGREEING))
     assert withheld.json()["output"][0]["content"][0]["refusal"].startswith("No answer: several answers share the lead")
     assert not any(word in withheld.text for word in WITHHELD)
+
+
+@pytest.mark.parametrize(("end", "reason"), [("whole", "stop"), ("cut", "length"), ("unknown", "length")])
+async def test_an_answer_that_no_agent_gave_whole_does_not_end_as_a_whole_one(end, reason):
+    agents = [ScriptedAgent(name, ["Paris"], end=end) for name in "ab"]
+    (choice,) = (await complete(group_of(*agents))).json()["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Paris", reason)
+    reply = (await respond(group_of(*agents))).json()
+    status, details = ("completed", None) if end == "whole" else ("incomplete", {"reason": "max_output_tokens"})
+    assert (reply["status"], reply["incomplete_details"]) == (status, details)
+    streamed = (await respond(group_of(*agents), stream=True)).text
+    assert f"event: response.{status}\n" in streamed
+    agents[1].end = "whole"
+    assert (await complete(group_of(*agents))).json()["choices"][0]["finish_reason"] == "stop"
 
 
 async def test_calls_are_items_and_their_results_are_read():

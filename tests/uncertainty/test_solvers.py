@@ -65,3 +65,5 @@ def test_unknown_names():
         solver_named("annealing")
     with pytest.raises(ValueError, match=r"got 'sofmax'\. Did you mean \"softmax\""):
         solver_named("sofmax")
+    with pytest.raises(ValueError, match=r'written as the "package.module:name" it stood for'):
+        solver_named("annealing")

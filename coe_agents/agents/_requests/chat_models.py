@@ -1,16 +1,23 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain, count
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding
 
 _SAMPLING = frozenset(("temperature", "top_p", "top_k", "seed", "n", "max_tokens", "logprobs", "stream", "streaming"))
 _ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_url", "endpoint_url", "api_base")
+_NAMES_IN_REPLIES = ("model_name", "model", "model_id", "modelId")
+"""The keys of a message's `response_metadata` by which providers name the model that wrote it."""
+_LATEST = re.compile(r"[-:]latest$")
+_DATE = re.compile(r"[-@:](preview-|exp-)?(\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{8}|\d{6}|\d{4}|0\d\d)$")
+"""The end of the name of a dated model, such as "gpt-5-mini-2025-08-07", which answers for "gpt-5-mini"."""
 
 
 def check_model(model: object) -> None:
@@ -119,21 +126,73 @@ def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
     return model.model_copy(update=settings)
 
 
-def is_same_model(given: BaseChatModel | str, model: BaseChatModel) -> bool:
-    """Returns whether two models are one: one object, or what is asked for the same name at the same address.
+class ModelName(NamedTuple):
+    """The name of a model at its provider, which is None where it is not known."""
 
-    Settings of sampling make no other model. Of a class that says nothing of its models, each object is one.
+    provider: str | None
+    name: str
+
+
+def is_same_model(given: object, other: object) -> bool:
+    """Returns whether two models are one: one object, or one name at one provider; each a model or its name.
+
+    Neither settings of sampling nor addresses make another model. An undated name is that of each dated one, which may
+    answer for it. Of a class that says nothing of its models, each object is one.
     """
-    if isinstance(given, str):
-        known = model._get_ls_params()
-        return given in (f"{known.get('ls_provider')}:{known.get('ls_model_name')}", known.get("ls_model_name"))
-    if given is model or type(given) is not type(model):
-        return given is model
-    own = _identity(given)
-    return bool(own) and own == _identity(model) and address_of(given) == address_of(model)
+    if given is other:
+        return True
+    own, known = name_of(given), name_of(other)
+    if own is not None and known is not None:
+        return _is_same_name(own.name, known.name) and _may_be_one_provider(given, own, other, known)
+    if not isinstance(given, BaseChatModel) or type(given) is not type(other):
+        return False
+    identity = _identity(given)
+    return bool(identity) and identity == _identity(other)
 
 
-def _identity(model: BaseChatModel) -> dict[str, Any]:
+def name_of(model: object) -> ModelName | None:
+    """Returns the name of a model, also of one that options are bound to; None if its class tells none."""
+    if isinstance(model, ModelName):
+        return model
+    if isinstance(model, str):
+        provider, colon, name = model.partition(":")
+        return ModelName(provider, name) if colon else ModelName(None, model)
+    options = dict[str, Any]()
+    while isinstance(model, RunnableBinding):
+        options = {**model.kwargs, **options}
+        model = model.bound
+    read = getattr(model, "_get_ls_params", None)
+    if read is None:
+        return None
+    known = read(**{key: options[key] for key in ("model",) if key in options})
+    name = known.get("ls_model_name")
+    return ModelName(known.get("ls_provider"), name) if isinstance(name, str) and name else None
+
+
+def names_in(message: AIMessage) -> list[ModelName]:
+    """Returns the names that a message gives of the model that wrote it."""
+    stated = message.response_metadata
+    provider = stated.get("model_provider")
+    names = {stated.get(key) for key in _NAMES_IN_REPLIES}
+    return [ModelName(provider, name) for name in names if isinstance(name, str) and name]
+
+
+def _is_same_name(one: str, other: str) -> bool:
+    names = [_LATEST.sub("", name.lower().rpartition("/")[2]) for name in (one, other)]
+    undated = [_DATE.sub("", name) for name in names]
+    # of two dates, each is a model of its own
+    return names[0] == names[1] or undated[0] == names[1] or undated[1] == names[0]
+
+
+def _may_be_one_provider(given: object, own: ModelName, other: object, known: ModelName) -> bool:
+    if own.provider is None or known.provider is None or own.provider == known.provider:
+        return True
+    # what a reply says is no word of LangChain's default, which makes a provider of the name of a class
+    named = [model for model in (given, other) if isinstance(model, BaseChatModel)]
+    return len(named) == 1 and type(named[0])._get_ls_params is BaseChatModel._get_ls_params
+
+
+def _identity(model: Any) -> dict[str, Any]:
     return {name: value for name, value in model._identifying_params.items() if name not in _SAMPLING}
 
 

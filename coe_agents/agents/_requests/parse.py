@@ -3,9 +3,10 @@
 import hashlib
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
@@ -14,12 +15,23 @@ from langchain_core.outputs import ChatGeneration, Generation
 from coe_agents.actions.canonical import to_line
 from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
+from coe_agents.agents._requests.endings import IN_WORDS, Ending, judge_end, refusal_of
 from coe_agents.checks import are_finite
 from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.errors import INVALID, InvalidReplyError
+from coe_agents.errors import FAILED_REPLY, INVALID, InvalidReplyError
 from coe_agents.files import parse_json
-from coe_agents.types import AgentReply, AgentRequest, Response, Rung, Sampling, add_usages, create_response, usage_of
+from coe_agents.types import (
+    AgentReply,
+    AgentRequest,
+    Response,
+    Rung,
+    Sampling,
+    add_usages,
+    create_response,
+    end_of,
+    usage_of,
+)
 
 _REFUSED = "I can't answer this."
 """The answer of a refusal whose own words would not be recognised as one."""
@@ -39,12 +51,9 @@ def to_reply(
 ) -> AgentReply:
     """Returns the reply of an agent; `states_confidence`: whether it was asked to end in its confidence."""
     most = request["n_samples"]
-    generations = [generation for one in drawn.results for generation in one.generations[0]][:most]
-    texts = [[text_of(generation) for generation in one.generations[0]] for one in drawn.results]
-    refusals = [_refusals(one.generations[0], own) for one, own in zip(drawn.results, texts, strict=True)]
-    said = list(zip(generations, chain(*texts), chain(*refusals), strict=False))
+    replies = [reply for one in drawn.results for reply in _read(one.generations[0])][:most]
     how: dict[str, Any] = {"agent": agent, "max_chars": max_chars, "states_confidence": states_confidence}
-    responses = [_response(*each, request, index, **how) for index, each in enumerate(said)]
+    responses = [_response(reply, request, index, **how) for index, reply in enumerate(replies)]
     answered = [*drawn.results, *drawn.unused]
     valid = [response for response in responses if response["error"] is None]
     known = [response["logprob"] is not None for response in valid]
@@ -55,8 +64,8 @@ def to_reply(
         n_received=len(responses),
         n_requests=len(answered),
         n_empty=sum(not response["text"].strip() and not response["calls"] for response in valid),
-        n_truncated=sum(_is_truncated(generation) for generation in generations),
-        n_cut=sum(len(text) > max_chars for _, text, _ in said),
+        n_truncated=sum(response["end"] in ("cut", "unknown") for response in valid),
+        n_cut=sum(len(reply.text) > max_chars for reply in replies),
         n_invalid_calls=len(responses) - len(valid),
         logprobs_missing=known.count(False),
         refused=list(ladder.refused),
@@ -65,17 +74,49 @@ def to_reply(
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    reply = AgentReply(responses=responses, usage=add_usages(map(usage_of, answered)), sampling=sampling)
+    result = AgentReply(responses=responses, usage=add_usages(map(usage_of, answered)), sampling=sampling)
     if "tools" in request:
-        pairs = zip(responses, generations, strict=True)
-        reply["messages"] = {row["index"]: one.message for row, one in pairs if isinstance(one, ChatGeneration)}
-    return reply
+        pairs = [(row["index"], one.generation) for row, one in zip(responses, replies, strict=True)]
+        result["messages"] = {index: one.message for index, one in pairs if isinstance(one, ChatGeneration)}
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """One of a model's generations, read.
+
+    Attributes:
+        refused: In what words the model refuses; "" where it does not, and where there are none.
+    """
+
+    generation: Generation
+    text: str
+    ending: Ending
+    refused: str
+
+
+def _read(generations: Sequence[Generation]) -> Iterator[_Reply]:
+    """Yields what the choices of one request say.
+
+    A choice refuses where it was filtered, which is how `coe_agents.serve`, too, marks that an inner group did not
+    answer. Of several, LangChain keeps the refusal of the first one only: it is that of those without text, too.
+    """
+    first = _refusal(generations[0])
+    for generation in generations:
+        text, ending = text_of(generation), judge_end(generation)
+        if ending == "filtered":
+            refused = _refusal(generation) or text.strip() or first
+        else:
+            refused = "" if text.strip() else first
+        yield _Reply(generation, text, ending, refused)
+
+
+def _refusal(generation: Generation) -> str:
+    return refusal_of(generation.message) if isinstance(generation, ChatGeneration) else ""
 
 
 def _response(
-    generation: Generation,
-    said: str,
-    refused: str,
+    reply: _Reply,
     request: AgentRequest,
     index: int,
     *,
@@ -83,28 +124,32 @@ def _response(
     max_chars: int,
     states_confidence: bool,
 ) -> Response:
+    generation, ending = reply.generation, reply.ending
     place: dict[str, Any] = {"round": request["round"], "index": index}
     calls: list[dict[str, Any]] | None = None
     action: str | None = None
+    if ending == "error":
+        return create_response(agent, "", error=f"InvalidReplyError: {FAILED_REPLY}", **place)
     if "tools" in request and isinstance(generation, ChatGeneration):
         try:
             check = to_line if request.get("parses_calls") else partial(check_proposal, tools=request["tools"])
             calls, action = read_proposal(cast("AIMessage", generation.message), check)
-            if calls and _is_truncated(generation):  # more calls may have followed
-                raise InvalidReplyError(f"{INVALID}: it was cut off by the model's limit")
+            if calls and ending != "whole":  # more calls may have followed
+                raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}")
         except InvalidReplyError as error:
-            return create_response(agent, "", error=f"InvalidReplyError: {error}", **place)
-    if refused:
+            return create_response(agent, "", error=f"InvalidReplyError: {error}", end=ending, **place)
+    if reply.refused:
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
-        text, answer = (refused, None) if answer_kind(refused) == "refusal" else (f"{_REFUSED} {refused}", _REFUSED)
-        return create_response(agent, _shorten(text, max_chars), answer=action or answer, calls=calls, **place)
-    answered, confidence = split_confidence(said) if states_confidence else (said, None)
+        text, answer = reply.refused, None
+        if answer_kind(text) != "refusal":
+            text, answer = f"{_REFUSED} {text}", _REFUSED
+        short = _shorten(text, max_chars)
+        return create_response(agent, short, answer=action or answer, calls=calls, end="filtered", **place)
+    answered, confidence = split_confidence(reply.text) if states_confidence else (reply.text, None)
     text = _shorten(answered, max_chars)
-    if "choices" in request and _is_truncated(generation):  # it must not pass for a whole choice
-        text += "… [cut off by the model's limit]"
-    logprob, n_tokens = _log_probability(generation, said, len(answered) if answered != said else None)
-    confidence = None if _is_truncated(generation) else confidence
-    known: dict[str, Any] = {"logprob": logprob, "n_tokens": n_tokens, "confidence": confidence}
+    logprob, n_tokens = _log_probability(generation, reply.text, len(answered) if answered != reply.text else None)
+    confidence = confidence if ending == "whole" else None
+    known: dict[str, Any] = {"logprob": logprob, "n_tokens": n_tokens, "confidence": confidence, "end": ending}
     return create_response(agent, text, answer=action, calls=calls, **known, **place)
 
 
@@ -144,40 +189,15 @@ def _invalid(why: str) -> InvalidReplyError:
     return InvalidReplyError(f"{INVALID}: {why}", hint=hint, retryable=False)
 
 
-def _refusals(generations: Sequence[Generation], texts: Sequence[str]) -> list[str]:
-    """Returns for each generation how the provider says that the model refuses; "" for any other.
-
-    It refuses where it has no text, or where the text was filtered, which is how `coe_agents.serve` marks that an inner
-    group did not answer. Of several choices, LangChain keeps the refusal of the first one only: it is that of those
-    without text, too.
-    """
-    pairs = zip(generations, texts, strict=True)
-    spoken = [bool(text.strip()) and _end_of(one) != "content_filter" for one, text in pairs]
-    if all(spoken):  # mostly
-        return [""] * len(spoken)
-    first = _refusal(generations[0])
-    return [
-        "" if said else _refusal(one) or text.strip() or first
-        for one, text, said in zip(generations, texts, spoken, strict=True)
-    ]
-
-
-def _refusal(generation: Generation) -> str:
-    if not isinstance(generation, ChatGeneration):
-        return ""
-    said = generation.message.additional_kwargs.get("refusal")
-    if not said and isinstance(content := generation.message.content, list):  # of OpenAI's Responses API
-        said = next((part.get("refusal") for part in content if isinstance(part, Mapping) and part.get("refusal")), "")
-    return said.strip() if isinstance(said, str) else ""
-
-
 def text_of(generation: Generation) -> str:
     return str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
 
 
 def is_cut(reply: AgentReply) -> bool:
+    """Returns whether a response is not whole, or was cut to the most characters."""
     sampling = reply.get("sampling")
-    return sampling is not None and sampling["n_truncated"] + sampling["n_cut"] > 0
+    is_short = sampling is not None and sampling["n_cut"] > 0
+    return is_short or any(end_of(response) != "whole" for response in reply["responses"])
 
 
 def _shorten(text: str, max_chars: int) -> str:
@@ -186,18 +206,6 @@ def _shorten(text: str, max_chars: int) -> str:
         return text
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
     return f"{text[:max_chars]}… [cut from {len(text)} characters, {digest}]"
-
-
-def _is_truncated(generation: Generation) -> bool:
-    return _end_of(generation) in ("length", "max_tokens")
-
-
-def _end_of(generation: Generation) -> Any:
-    """Returns why a response ends, in the provider's word."""
-    said: Mapping[str, Any] = generation.generation_info or {}
-    if isinstance(generation, ChatGeneration):
-        said = {**generation.message.response_metadata, **said}
-    return said.get("finish_reason") or said.get("stop_reason")
 
 
 def _log_probability(generation: Generation, said: str, end: int | None) -> tuple[float | None, int | None]:

@@ -14,7 +14,7 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.claims import outcome, who_says
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.policy.wording import MOSTLY, decomposition, parts_in_words, regime_in_words
+from coe_agents.policy.wording import MOSTLY, decomposition, lacking_in_words, parts_in_words, regime_in_words
 from coe_agents.text import quantity
 from coe_agents.types import add_usages
 
@@ -112,6 +112,8 @@ def _cause(decision: Mapping[str, Any]) -> str:
     """Returns why there is no answer, as a clause; "" where only the policy's reason explains it."""
     if decision["coe"] is not None and decision["regime"] is None:
         return "too few agents answered"
+    if lacking := lacking_in_words(decision["agents"].values(), only_most=True):
+        return lacking
     if decision.get("tied"):
         return "it is a tie"
     distributions = [agent["distribution"] for agent in decision["agents"].values()]
@@ -138,7 +140,8 @@ def _numbers(decision: Mapping[str, Any]) -> list[Text]:
     if regime is not None and (decision["action"] == "answer" or regime != "consensus"):
         entropies = [agent["entropy"] for agent in decision["agents"].values() if "entropy" in agent]
         words = regime_in_words(regime, entropies, n_agents=len(decision["agents"]))
-        if words not in decision["reason"]:
+        is_lacking = lacking_in_words(decision["agents"].values(), only_most=True)
+        if words not in decision["reason"] and not is_lacking:
             lines.append(Text(f"{regime}: {words}", style="dim"))
     return lines
 

@@ -32,7 +32,14 @@ from coe_agents.policy.calibrated import (
     GroupThreshold,
     counts_agents_by,
 )
-from coe_agents.policy.estimators import DEFAULT_SCORE, ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
+from coe_agents.policy.estimators import (
+    DEFAULT_SCORE,
+    ESTIMATORS,
+    RUN_TIME_SCORES,
+    Estimator,
+    compute_score,
+    find_score,
+)
 from coe_agents.policy.statistics import Statistics
 from coe_agents.policy.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
@@ -89,6 +96,7 @@ def judge_samples(
     proposer: str | None = None,
     weights: Mapping[str, float] | None = None,
     score: str | None = None,
+    estimator: Estimator | None = None,
 ) -> list[Judged]:
     """Measures and judges every question that has a response, in the order of the questions.
 
@@ -96,21 +104,22 @@ def judge_samples(
     confidence needs it. With a `proposer`,
     only its first response is. `weights` are the agents' by name, 1 for those without; questions that only agents of
     weight 0 answered are left out. All built-in scores are computed; a `score` that is an estimator of your own must be
-    named here. The other arguments are as in `ScoringSetup`.
+    named here, as "package.module:name" unless the `estimator` itself is given. The other arguments are as in
+    `ScoringSetup`.
 
     Raises:
         ConfigurationError: The estimator cannot be imported.
         ValueError: There is no score of this name.
     """
     own = None if score in (None, SUPPORT, TRUSTED_VOTE_SHARE, *RUN_TIME_SCORES) else score
-    if own is not None:
-        find_score(own, folder=Path())
+    if own is not None and estimator is None:
+        estimator = find_score(own, folder=Path())
     statistics = iter_statistics(
         questions, clusterer=clusterer, weighting=weighting, proposer=proposer, weights=weights
     )
     if proposer is not None or not every_cluster:
         return [
-            Judged(s.question.id, _scored(s, own), verdict, is_inside=is_inside(s, verdict))
+            Judged(s.question.id, _scored(s, own, estimator), verdict, is_inside=is_inside(s, verdict))
             for s, verdict in with_verdicts(statistics, criterion)
         ]
     rows = []
@@ -118,15 +127,17 @@ def judge_samples(
         leading = [verdicts[cluster] for cluster in s.leading]
         correct = None if None in leading else mean_verdict(leading)
         said = {name: tuple(s.labels[s.agents == place].tolist()) for place, name in enumerate(s.names)}
-        rows.append(Judged(s.question.id, _scored(s, own), correct, tuple(verdicts), said, is_inside(s, correct)))
+        rows.append(
+            Judged(s.question.id, _scored(s, own, estimator), correct, tuple(verdicts), said, is_inside(s, correct))
+        )
     return rows
 
 
-def _scored(statistics: Statistics, own: str | None) -> Measurement:
+def _scored(statistics: Statistics, own: str | None, estimator: Estimator | None) -> Measurement:
     """Returns the measurement with its scores in place of the responses, which would fill the memory."""
     scores = {name: ESTIMATORS[name](statistics) for name in RUN_TIME_SCORES}
-    if own is not None:  # as of a new question: without references and verdicts
-        scores[own] = score_of(statistics.measurement, own)
+    if own is not None and estimator is not None:  # as of a new question: without references and verdicts
+        scores[own] = compute_score(statistics.measurement, own, estimator)
     return replace(statistics.measurement, scores=scores, sampled=None)
 
 
@@ -142,6 +153,7 @@ def calibrate(
     correctness: str,
     weights: Mapping[str, float] | WeightsFrom = "equal",
     origin: Origin | None = None,
+    estimator: Estimator | None = None,
 ) -> CalibratedPolicy:
     """Calibrates a policy on judged questions.
 
@@ -179,6 +191,7 @@ def calibrate(
         weights: "equal"; "agreement" or "learned", which the policy then has itself, for the first two scores; of a
             proposer "learned": whose support counts. Or the agents' weights by name with which the rows were measured;
             the policy then holds for a graph with these.
+        estimator: What computes a score of your own, where its name is not "package.module:name".
         origin: How the responses came about (`origin_of`): where a graph asks otherwise, the policy claims no risk.
 
     Raises:
@@ -187,7 +200,7 @@ def calibrate(
             score is not known, does not go with the weights or cannot be computed of each question, or the weights
             cannot be learned.
     """
-    score = check_score(score, proposer)
+    score = check_score(score, proposer, estimator)
     weights_from = check_weights_from(weights, score=score, halves=halves)
     given = weights if isinstance(weights, Mapping) else {}
     known = sorted((row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id))
@@ -224,6 +237,8 @@ def calibrate(
         # what is fitted replaces it
         trust=dict.fromkeys(by_name, 1.0) if score == TRUSTED_VOTE_SHARE else None,
     )
+    if open_record.is_of_own:
+        open_record = replace(open_record, estimator=estimator or find_score(score, folder=Path()))
     if open_record.chooses_answer or weights_from == "learned":
         known = _with_verdicts(known, proposer)
     if not _is_fitted(score, weights_from):
@@ -242,7 +257,7 @@ def calibrate(
     return CalibratedPolicy(replace(policy, agents=agents))
 
 
-def check_score(score: str | None, proposer: str | None = None) -> str:
+def check_score(score: str | None, proposer: str | None = None, estimator: Estimator | None = None) -> str:
     """Returns the name of the score to calibrate, "support" or the default one where none is given.
 
     Raises:
@@ -259,7 +274,7 @@ def check_score(score: str | None, proposer: str | None = None) -> str:
     if (score == SUPPORT) != (proposer is not None):
         judged = "the group's answer" if proposer is None else "an agent's proposal"
         raise ValueError(f'"score" must judge {judged}; got "{score}". "support" judges a proposer\'s')
-    if score not in (SUPPORT, TRUSTED_VOTE_SHARE):
+    if score not in (SUPPORT, TRUSTED_VOTE_SHARE) and estimator is None:
         find_score(score, folder=Path())
     return score
 

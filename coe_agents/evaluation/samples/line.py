@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
 from types import NoneType
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from coe_agents.actions import canonical_action, read_action
 from coe_agents.checks import is_number
 from coe_agents.errors import SamplesError
 from coe_agents.files import parse_json
-from coe_agents.types import Sample
+from coe_agents.types import End, Sample
 
 
 def _is_count(value: int) -> bool:
@@ -56,6 +56,7 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
     "error": (_TEXT_OR_NULL, "a string or null", None),
     "calls": ({list: _are(dict), NoneType: None}, 'a list of objects with "name" and "args", or null', None),
     "tools": ({list: _are(dict), NoneType: None}, "a list of JSON schemas with a name, or null", None),
+    "end": ({str: get_args(End).__contains__}, 'one of "whole", "cut", "filtered" and "unknown"', "whole"),
     "confidence": ({int: None, float: isfinite, NoneType: None}, "a number in [0, 1], or null", None),
 }
 

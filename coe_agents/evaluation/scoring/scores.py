@@ -3,11 +3,10 @@
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
-from importlib.metadata import EntryPoint
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -23,7 +22,6 @@ from coe_agents.evaluation.samples.reader import Samples, SamplesPart, without_r
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, is_inside, with_verdicts
 from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
 from coe_agents.evaluation.workers import ALONE, Workers
-from coe_agents.extensions import find_registered
 from coe_agents.policy.agreement import mean_agreements, to_weights
 from coe_agents.policy.estimators import Estimator, find_estimators
 from coe_agents.policy.score_names import BEST_SINGLE_MODEL
@@ -41,10 +39,9 @@ class ScoringSetup:
     Attributes:
         entailment: For the distances between clusters that `coe_wasserstein` reads; None: 0/1.
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
-        estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
+        estimators: Scores beyond the built-in ones, by name: each takes `Statistics` and returns a
             float, higher = less sure, or None where it cannot be computed.
         proposer: The agent whose first response is judged; None: the group's answer is.
-        installed: The entry points of the installed estimators, which take 9 ms to find.
     """
 
     clusterer: Clusterer
@@ -53,11 +50,10 @@ class ScoringSetup:
     weighting: Weighting = "auto"
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     proposer: str | None = None
-    installed: Sequence[EntryPoint] = field(default_factory=lambda: find_registered("estimator"))
 
     @property
     def all_estimators(self) -> dict[str, Estimator]:
-        return find_estimators(self.estimators, of_proposal=self.proposer is not None, installed=self.installed)
+        return find_estimators(self.estimators, of_proposal=self.proposer is not None)
 
     def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
         """Yields the statistics of each question that has a response, with the verdict on what is judged."""
@@ -241,7 +237,6 @@ def score(
 
     Raises:
         SamplesError: A line of the samples is malformed.
-        ConfigurationError: An installed estimator cannot be imported.
         ValueError: `weighting` is "probability" and an agent lacks log-probabilities; or an estimator has a name that
             is taken, or returns something else than a finite number or None.
     """

@@ -1,8 +1,9 @@
 """Owns the node that samples one agent, and turns its last failure into a row."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -30,6 +31,20 @@ from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_r
 
 _GRACE = 0.5
 """Seconds after the deadline in which an agent may still return what it has, before it is cut off."""
+_NO_VOTE = "(no vote: its own model wrote what is judged)"
+"""The reply of an agent that is not asked, which is no verdict. A failure would let the others decide alone."""
+_IS_JUDGED: ContextVar[Callable[[Agent], bool]] = ContextVar("is_judged", default=lambda _: False)
+
+
+@contextmanager
+def without_votes(is_judged: Callable[[Agent], bool]) -> Iterator[None]:
+    """Has all graphs that run inside count these agents as agents that give no verdict, without asking them."""
+    former = _IS_JUDGED.get()
+    _IS_JUDGED.set(is_judged)
+    try:
+        yield
+    finally:
+        _IS_JUDGED.set(former)
 
 
 def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: bool = True) -> TwoForms:
@@ -72,6 +87,8 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
     def sample(asked: AskedRequest, config: RunnableConfig) -> Steps[dict[str, Any]]:
         check_request(asked, known)
         finish = events.start_sampling(agent.name, asked["round"])
+        if _IS_JUDGED.get()(agent):
+            return finish({"responses": [create_response(agent.name, _NO_VOTE, round=asked["round"])]})
         try:
             request, seconds = in_time(asked, graded=graded)
 

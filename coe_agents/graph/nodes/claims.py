@@ -13,7 +13,7 @@ from coe_agents.graph.nodes.cluster import reraise
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision, Measurement
-from coe_agents.types import Response
+from coe_agents.types import Response, end_of
 
 
 class ClaimJudge(Protocol):
@@ -34,7 +34,8 @@ def claims_node(claims: ClaimJudge, settings: RunSettings) -> TwoForms:
         forms = (turn["choices"], turn["tools"], turn.get("answer_schema"))
         if turn["is_review"] or any(form is not None for form in forms):
             return {"claimed": None}
-        responses = state["responses"][: len(state["labels"])]
+        given = state["responses"][: len(state["labels"])]
+        responses: list[Response] = [{**row, "text": ""} if end_of(row) == "filtered" else row for row in given]
         try:
             return {"claimed": claims.decide([responses], weights=settings.of(state).weights)[0]}
         except Exception as error:

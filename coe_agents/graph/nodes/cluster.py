@@ -24,10 +24,10 @@ from coe_agents.graph import events
 from coe_agents.graph.round_state import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
-from coe_agents.graph.state import CoEState
+from coe_agents.graph.state import CoEState, read_state
 from coe_agents.policy.measurement import response_text
 from coe_agents.rounds.trajectory import former_answers
-from coe_agents.types import Response, in_canonical_order, usable
+from coe_agents.types import Response, end_of, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
 
@@ -47,11 +47,13 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         comparing, reads = clusterer, canonicalize
         if are_actions:
             comparing, reads = clusterer_of(state, clusterer), None
-            state = {**state, "responses": read_actions(state["responses"], state["turn"])}
+            state = read_state({**state, "responses": read_actions(state["responses"], state["turn"])})
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
         responses = _with_answers(given, reads)
+        if state["turn"]["is_review"]:
+            responses = [row if end_of(row) == "whole" else _without_view(row) for row in responses]
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
@@ -90,10 +92,10 @@ def reraise(error: Exception, part: object, *, what: str) -> NoReturn:
 def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
     """Gives each response the cluster of the choice that its raw text consists of; all others share one cluster.
 
-    An answer that an agent extracted itself does not count.
+    An answer that an agent extracted itself does not count, nor does a reply that is not whole.
     """
     rows = usable(state["responses"])
-    read = [parse_choice(row["text"], choices) for row in rows]
+    read = [parse_choice(row["text"], choices) if end_of(row) == "whole" else None for row in rows]
     responses: list[Response] = [
         {**row, "answer": _other(row["text"], choices) if choice is None else choice}
         for row, choice in zip(rows, read, strict=True)
@@ -103,6 +105,11 @@ def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
     former = former_answers(next(reversed(before(state)), None))
     former_labels = {text: numbers.setdefault(parse_choice(text, choices), len(numbers)) for text in former}
     return _clustered(state, responses, labels, former_labels)
+
+
+def _without_view(row: Response) -> Response:
+    """Returns a reply to a review that is not whole as an empty one, whatever it begins with."""
+    return {**row, "answer": ""} if row.get("calls") is None else {**row, "text": ""}
 
 
 def _other(text: str, choices: Sequence[str]) -> str:

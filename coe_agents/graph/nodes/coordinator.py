@@ -15,7 +15,7 @@ from coe_agents.graph.nodes.claims import GivenClaims
 from coe_agents.graph.round_state import agents_counted_as, fields_of, measurement_of, seconds_used, spent_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import settle
-from coe_agents.policy.wording import is_unlike, who_says_what
+from coe_agents.policy.wording import is_unlike, lacking_in_words, who_says_what
 from coe_agents.rounds import Clarify
 from coe_agents.rounds.strategies import Strategies
 
@@ -75,10 +75,12 @@ def coordinator_node(
             who = who_says_what(measurement, n_agents=len(now.agents)) if claimed is None else ""
             if claimed is None and decision.action != "answer" and compares_words and is_unlike(measurement):
                 decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
+        lacking = lacking_in_words((state["measured"] or {}).get("agents", {}).values())
         # an event contains no text of a response: only the decision says who gave which answer
         texts = {*map(itemgetter("text"), rows), *map(itemgetter("answer"), rows)}
         events.emit_decision(state["round"], decision, list(filter(None, texts)))
-        verdict = fields_of(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
+        reason = "; ".join(filter(None, (who, lacking, decision.reason)))
+        verdict = fields_of(decision) | {"reason": reason, "regime": regime}
         clock = {**state["clock"], "elapsed": seconds_used(state)}
         goto: str = decision.action
         if goto == "escalate" and "escalation" in routes:

@@ -10,10 +10,12 @@ from langchain_core.messages import AIMessage
 from coe_agents.actions.canonical import read_action
 from coe_agents.actions.structured import ANSWER
 from coe_agents.decision.group_decision import create_decision
+from coe_agents.errors import FAILED_REPLY
 from coe_agents.graph.round_state import new_responses
 from coe_agents.graph.state import CoEState
+from coe_agents.policy.measurement import response_text
 from coe_agents.rounds.trajectory import conformity
-from coe_agents.types import usable
+from coe_agents.types import End, end_of, usable
 
 WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
 """How the message of a run begins that gives no answer."""
@@ -27,23 +29,38 @@ def finish(state: CoEState) -> dict[str, Any]:
         verdict, calls = {**verdict, "answer": _structured(state, verdict["answer"], calls[0]["args"])}, None
         measured = {**measured, "answer_kind": "answer"}
     failed = [row for row in state["responses"] if row["error"] is not None and row["round"] == state["round"]]
-    # one of its proposals was invalid
-    proposing = {row["agent"] for row in new_responses(state) if row.get("calls") is not None} if failed else set()
+    new = new_responses(state) if failed else []
+    proposing = {row["agent"] for row in new if row.get("calls") is not None}  # one of its proposals was invalid
+    answering = {row["agent"] for row in new}
+    failures = {
+        row["agent"]: row["error"] or ""
+        for row in failed
+        if row["agent"] not in (answering if FAILED_REPLY in (row["error"] or "") else proposing)
+    }
     decision = create_decision(
         verdict,
         measured,
         choices=state["turn"]["choices"],
         answers=state["turn"].get("answers"),
         calls=calls,
-        failed_agents={row["agent"]: row["error"] or "" for row in failed if row["agent"] not in proposing},
+        failed_agents=failures,
         spent=state["usages"],
         trajectory=state["trajectory"],
         conformity=conformity(state["trajectory"]),
         claimed=state.get("claimed"),
+        answer_end=_end_of_answer(state, verdict["answer"]),
     )
     text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
     message = AIMessage("" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision})
     return {"decision": decision, "messages": [message]}
+
+
+def _end_of_answer(state: CoEState, answer: str | None) -> End | None:
+    """Returns how the responses that are the answer ended, where none of them is whole; else None."""
+    ends = [
+        end_of(row) for row in usable(state["responses"]) if answer in (response_text(row).strip(), row["text"].strip())
+    ]
+    return None if not ends or "whole" in ends else min(ends)
 
 
 def _structured(state: CoEState, answer: str, written: Mapping[str, Any]) -> str:

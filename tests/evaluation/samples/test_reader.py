@@ -56,6 +56,7 @@ def test_a_line_that_is_malformed_or_there_already_is_named(tmp_path):
         (row(calls=[{"name": "pay"}]), r's.jsonl:2: "calls" and "tools" must be readable as an action; a call must'),
         (row(calls=[pay(math.nan)]), r"s.jsonl:2: .*numbers must be finite; got nan"),
         (row(calls=[pay("x" * 100_001)]), r"s.jsonl:2: .*at most 100000 characters"),
+        (row(end="length"), r'"end" must be one of "whole", "cut", "filtered" and "unknown"; got \'length\''),
         (row(index=7), r"s.jsonl:2: question 'q1' has this agent, round and index at .*s.jsonl:1"),
         (row(index=1) | {"question": "Another?"}, r"s.jsonl:2: another question has the id 'q1'"),
     ):

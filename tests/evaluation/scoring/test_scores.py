@@ -49,8 +49,8 @@ def test_the_trusted_vote_share_by_hand(tmp_path):
         said = zip("abc", texts, strict=True)
         return [row(identifier, name, text=text, references=[right]) for name, text in said]
 
-    # a and b agree with 1 and 2 others: s = (1/2 + 1) / 2; c with none and 2: (0 + 1) / 2. The refusal agrees with none,
-    # and the question that c did not answer counts for a and b alone: s = (3/2 + 1 + 0) / 4 and (1 + 0) / 3
+    # by question, a and b agree by 1/2, 1, 0 (a refusal agrees with nothing) and 1, since c did not answer the last;
+    # c by 0, 1 and 0
     rows = [
         *question("1", "Paris", "Paris", "Lyon", right="Paris"),
         *question("2", "4", "4", "4", right="4"),

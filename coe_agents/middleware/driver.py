@@ -1,0 +1,69 @@
+"""Owns who drives: which models may have given a message of an agent, since whoever gave it has no vote on it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage
+
+from coe_agents.agents._requests.chat_models import ModelName, is_same_model, names_in
+from coe_agents.types import Agent
+
+Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
+AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+
+
+class Driver:
+    """All models that may have given one message.
+
+    They are those that a handler behind the gate was asked to call, since other middleware may call another model than
+    the gate was shown, and those that the message itself names.
+    """
+
+    def __init__(self) -> None:
+        self._models: list[Any] = []
+
+    def observe(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        """Returns an equal request; which models other middleware puts into it is noted."""
+        parts = {part.name: getattr(request, part.name) for part in fields(ModelRequest)}
+        return _ObservedRequest(drivers=[*getattr(request, "drivers", ()), self], **parts)
+
+    def note(self, model: Any) -> None:
+        self._models.append(model)
+
+    def note_reply(self, messages: Sequence[object]) -> None:
+        for message in messages:
+            if isinstance(message, AIMessage):
+                self._models += names_in(message)
+
+    def is_of(self, agent: Agent, messages: Sequence[object] = ()) -> bool:
+        """Returns whether an agent's model is one of these, by the agent's own word or by what its messages say."""
+        uses = getattr(agent, "uses", None)
+        if uses is not None and any(map(uses, self._models)):
+            return True
+        stated = [name for message in messages if isinstance(message, AIMessage) for name in names_in(message)]
+        return any(is_same_model(name, model) for name in stated for model in self._models)
+
+
+@dataclass(init=False)
+class _ObservedRequest(ModelRequest[Any]):
+    """A request that tells `drivers` each model that is put into it; so do the requests that are made of it."""
+
+    drivers: list[Driver] = field(default_factory=list)
+
+    def __init__(self, *, drivers: list[Driver], **parts: Any) -> None:
+        object.__setattr__(self, "drivers", drivers)
+        super().__init__(**parts)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "model":
+            model = value
+        elif name == "model_settings" and "model" in value:  # bound to the model, whose own name it replaces
+            model = ModelName(None, str(value["model"]))
+        else:
+            model = None
+        if model is not None:
+            for driver in self.drivers:
+                driver.note(model)
+        super().__setattr__(name, value)

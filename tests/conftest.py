@@ -1,5 +1,4 @@
 import gc
-import itertools
 import os
 from collections.abc import Iterator
 
@@ -23,7 +22,6 @@ settings.register_profile("quick", settings.get_profile("unhurried"), max_exampl
 settings.register_profile("soak", settings.get_profile("unhurried"), max_examples=2000)  # `make soak`
 settings.load_profile("unhurried")
 
-_CACHES = itertools.count()
 
 # they need an interpreter with inspect_ai, which the second runs the first by: see its first lines
 collect_ignore = ["inspect_evaluations.py"]
@@ -59,12 +57,6 @@ def pytest_runtest_makereport() -> Iterator[None]:
         report.outcome = "failed"
         report.longrepr = f"COE_REQUIRE_ALL_DEPS=1 lets no test be skipped: {report.longrepr[-1]}"
     return report
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    """Gives each test a cache of its own: none writes into the home folder, or reads what another one wrote."""
-    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / f"cache-{next(_CACHES)}"))
 
 
 @pytest.fixture(scope="module")

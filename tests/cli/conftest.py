@@ -82,7 +82,6 @@ def made(tmp_path_factory):
         (folder / f"{name}.gz").write_bytes(gzip.compress(FILES[name].encode(), mtime=0))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("COE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         for command in MAKING.splitlines():
             run(*command.split())
     went = went_on((0.1, 0.6, False), (0.1, 0.6, True), regime="conflict")

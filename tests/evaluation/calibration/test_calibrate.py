@@ -68,32 +68,29 @@ def test_the_choice_by_hand():
     # 40 right at 0, then 40 of which 5 are wrong, then 20 wrong
     correct = [True] * 75 + [False] * 25
     uncertainty = [0.0] * 40 + [0.5] * 40 + [1.0] * 20
-    assert choice(correct, uncertainty) == (0.5, 80, 5, risk_bound(5, 80, confidence=0.95))  # of two searches
-    assert choice(correct, uncertainty, risk=0.1).threshold == 0.0  # 5 of 80 may be 11.3 %; one search
+    assert choice(correct, uncertainty) == (0.5, 80, 5, risk_bound(5, 80, confidence=0.9))
+    assert choice(correct, uncertainty, risk=0.1).threshold == 0.0  # 5 of 80 may be 11.3 %
     assert choice(correct, uncertainty, risk=0.01) == (None, 0, 0, None)  # 0 of 40 may be 5.6 %
     assert choice(correct[::-1], uncertainty[::-1]) == choice(correct, uncertainty)
 
 
-def test_nothing_after_the_first_failure_is_chosen_and_a_second_search_starts_at_half_of_the_questions():
+def test_nothing_after_the_first_failure_is_chosen():
     # at 0.5 half is wrong; at 1 the whole would pass, but after a failure it may not be looked at
     correct = [True] * 100 + [False] * 100 + [True] * 2000
     assert last_passing(np.repeat([0.0, 0.5, 1.0], [100, 100, 2000]), 50, lambda n: n != 200) == (0.0, 100)
-    assert choice(correct, [0.0] * 100 + [1.0] * 2100).threshold == 1.0
-    # of the 200 surest half is wrong, which ends the first search at once; of the 1,100 surest 100 are
-    uncertainty = [0.0] * 200 + [1.0] * 2000
-    assert choice(correct, uncertainty).threshold == 1.0
-    few = len(correct) // 11
-    assert choice(correct[:few], uncertainty[:few]).threshold is None
+    assert choice(correct, [0.0] * 100 + [0.5] * 100 + [1.0] * 2000).threshold == 0.0
+    assert choice(correct, [0.0] * 200 + [1.0] * 2000).threshold is None  # of the 200 surest half is wrong
 
 
 def test_how_near_a_set_came_says_how_many_more_questions_would_do():
     surest_right = [True] * 26 + [False, True] * 12
     near = shortfall(correct=surest_right, uncertainty=np.arange(50), risk=0.1, confidence=0.9)
     assert (near.n_surest, near.n_wrong, near.bound) == (26, 0, risk_bound(0, 26, confidence=0.9))
-    more = [True] * 32 + [False, True] * 15  # 12 more like these
+    # first_count is 38 of 38 and more, and 39 of 75 are as sure as 26 of 50
+    more = [True] * 39 + [False, True] * 18
     assert choice(surest_right, np.arange(50), risk=0.1).threshold is None
-    assert 0 < near.n_more < 20
-    assert choice(more, np.arange(62), risk=0.1).threshold is not None
+    assert near.n_more == pytest.approx(25, abs=2)
+    assert choice(more, np.arange(75), risk=0.1).threshold is not None
     assert shortfall(correct=[True, False] * 50, uncertainty=[0.0] * 100, risk=0.1, confidence=0.9).n_more is None
 
 
@@ -112,7 +109,7 @@ def test_the_start_by_hand():
 
 def test_a_partly_right_answer_counts_by_its_share():
     correct = [1.0] * 99 + [0.25]
-    assert choice(correct, [0.0] * 100) == (0.0, 100, 1, risk_bound(1, 100, confidence=0.95))
+    assert choice(correct, [0.0] * 100) == (0.0, 100, 1, risk_bound(1, 100, confidence=0.9))
     with pytest.raises(ValueError, match='"correct" must hold True and False'):
         choice([1.5], [0.0])
 

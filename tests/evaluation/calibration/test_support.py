@@ -65,7 +65,7 @@ def test_thresholds_by_tool_by_hand(proposed):
     assert found.tools.keys() == {"ask", "pay", "wipe"}
     assert found.tools["pay"].threshold == pytest.approx(0.0)
     assert (found.tools["pay"].n_questions, found.tools["pay"].n_answered, found.tools["pay"].n_wrong) == (60, 40, 0)
-    assert found.tools["pay"].bound == risk_bound(0, 40, confidence=0.95)
+    assert found.tools["pay"].bound == risk_bound(0, 40, confidence=0.9)
     assert found.tools["ask"].threshold == pytest.approx(2 / 3)
     # 30 wrong calls of "break" are among the others, where 9 right ones cannot make up for them
     assert (found.threshold, found.n_questions, found.n_answered) == (None, 39, 0)

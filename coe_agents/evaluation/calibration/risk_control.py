@@ -229,27 +229,38 @@ class Shortfall(NamedTuple):
 def shortfall(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float) -> Shortfall:
     """Returns how near a set of questions came to a threshold; the arguments are those of `choose_threshold`.
 
-    It is a hint for the user, and no choice: the surest questions are chosen by their verdicts.
+    It is a hint for the user, and no choice: the surest questions are chosen by their verdicts. Uncertainties within
+    1e-9 of each other are counted together, as `choose_threshold` tests them.
 
     >>> shortfall(correct=[True] * 15, uncertainty=[0.1] * 15, risk=0.1, confidence=0.9).n_more
     7
     """
     right, scores = check_shares(correct, uncertainty, name="uncertainty")
-    wrong = np.cumsum(1.0 - right[np.argsort(scores, kind="stable")])
-    errors = [round_up(float(each)) for each in wrong]
-    bounds = [risk_bound(n_wrong, n, confidence=confidence) for n, n_wrong in enumerate(errors, start=1)]
-    n = int(np.argmin(bounds)) + 1
-    rate, share = errors[n - 1] / n, n / right.size
+    order = np.argsort(scores, kind="stable")
+    rising, wrong = scores[order], np.cumsum(1.0 - right[order])
+    # where one uncertainty ends: no threshold answers fewer of those that share it
+    counts = np.unique(np.searchsorted(rising, rising + TIE, side="right"))
+    errors = [round_up(float(wrong[count - 1])) for count in counts]
+    bounds = [
+        risk_bound(n_wrong, int(count), confidence=confidence) for n_wrong, count in zip(errors, counts, strict=True)
+    ]
+    best = int(np.argmin(bounds))
+    n, n_wrong = int(counts[best]), errors[best]
+    rate = n_wrong / n
 
     def suffices(size: int) -> bool:
         start = first_count(size, risk=risk, confidence=confidence)
-        if start is None or start > share * size:
+        if start is None:
             return False
-        return risk_bound(math.ceil(rate * start), start, confidence=confidence) <= risk
+        scaled = counts[: best + 1] * size // right.size
+        tested = scaled[scaled >= start]
+        if not tested.size:
+            return False
+        return risk_bound(math.ceil(rate * tested[0]), int(tested[0]), confidence=confidence) <= risk
 
     sizes = takewhile(lambda size: size <= 100 * right.size, (math.ceil(right.size * 1.05**i) for i in naturals(1)))
     enough = next(filter(suffices, sizes), None) if rate < risk else None
-    return Shortfall(n, errors[n - 1], bounds[n - 1], None if enough is None else enough - right.size)
+    return Shortfall(n, n_wrong, bounds[best], None if enough is None else enough - right.size)
 
 
 def choose_audited_threshold(

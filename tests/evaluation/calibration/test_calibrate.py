@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -92,6 +93,19 @@ def test_how_near_a_set_came_says_how_many_more_questions_would_do():
     assert near.n_more == pytest.approx(25, abs=2)
     assert choice(more, np.arange(75), risk=0.1).threshold is not None
     assert shortfall(correct=[True, False] * 50, uncertainty=[0.0] * 100, risk=0.1, confidence=0.9).n_more is None
+
+
+def test_how_near_a_set_came_counts_ties_whole():
+    # the 24 that come first are right, but 6 others are as sure, 4 of which are wrong
+    correct = [True] * 24 + [False] * 4 + [True] * 2 + [True, False] * 10
+    uncertainty = [0.1] * 10 + [0.1 + 1e-10] * 20 + [0.5] * 20
+    near = shortfall(correct=correct, uncertainty=uncertainty, risk=0.2, confidence=0.9)
+    assert (near.n_surest, near.n_wrong, near.bound) == (30, 4, risk_bound(4, 30, confidence=0.9))
+    # more of them are tested whole, too: the first of these sizes of which 4 of 30 wrong ones show 0.2
+    bounds = {n: risk_bound(math.ceil(4 * n / 30), n, confidence=0.9) for n in range(30, 120)}
+    n_needed = min(n for n, bound in bounds.items() if bound <= 0.2)
+    assert near.n_more == pytest.approx(n_needed * 50 / 30 - 50, rel=0.3)
+    assert choice(correct * 3, uncertainty * 3, risk=0.2).threshold is not None
 
 
 def test_the_start_by_hand():

@@ -64,7 +64,8 @@ def _is_json(value: Any) -> bool:
 def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 
     def check(name: str) -> str:
-        if name in built_in or find_extension(part, name):
+        is_known = name in built_in or find_extension(part, name)
+        if is_known and replacement_of(part, name) is None:
             return name
         raise ValueError(describe_unknown(part, built_in, name))
 

@@ -51,11 +51,11 @@ def solver_named(name: str) -> Solver:
     """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name"."""
     if name in BUILT_IN:
         return BUILT_IN[name]
+    if instead := replacement_of("solver", name):
+        raise ValueError(f'"solver" must not be "{name}", which was removed. {instead}')
     if entry := find_extension("solver", name):
         solver: Solver = load_extension(entry)
         return solver
-    if instead := replacement_of("solver", name):
-        raise ValueError(f'"solver" must not be "{name}", which was removed. {instead}')
     known = [*BUILT_IN, *(entry.name for entry in find_registered("solver"))]
     valid = ", ".join(f'"{each}"' for each in known)
     near = did_you_mean(name, known)

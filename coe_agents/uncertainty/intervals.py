@@ -68,8 +68,9 @@ def coe_interval(
 
     An interval of confidence .95 does not contain the true CoE in .95 of all cases. With three agents in six worlds,
     and 3 to 20 responses of each, the shares are .60 to 1, and .90 on average: too few where answers are many and rare
-    (.61 to .63 of the cases with 5 or fewer responses of long-tailed answers). The posterior of Dirichlet rows, which
-    was the other choice, contains it in .79.
+    (.61 to .63 of the cases with 5 or fewer responses of long-tailed answers). The interval of U_A contains its true
+    value in .90, that of U_E in .72, and in .40 to .68 where agents disagree. The posterior of Dirichlet rows, which
+    was the other choice, contains CoE in .79, and its parts in .83 and .38.
 
     Args:
         labels: Shape `(n_responses,)`: the cluster of each response, from 0.

@@ -65,11 +65,17 @@ class Findings:
     """What is known of the servers of this process; each is asked once, however many requests need it."""
 
     def __init__(self) -> None:
+        self._by_address: dict[str, _Known] = {}
+        # of models in this process, as long as an agent has them
         self._known = weakref.WeakKeyDictionary[Places, dict[str, _Known]]()
+
+    def _known_of(self, server: Server) -> _Known:
+        known = self._by_address if server.address else self._known.setdefault(server.places, {})
+        return known.setdefault(_key_of(server), _Known())
 
     def look_up(self, server: Server, ask: Callable[[], Steps[Finding]], deadline: Deadline) -> Steps[Finding]:
         """Returns what is known of a server, or else what `ask` finds; other requests wait for that one."""
-        known = self._known.setdefault(server.places, {}).setdefault(_key_of(server), _Known())
+        known = self._known_of(server)
         turn = known.asking.queue()
         try:
             yield from known.asking.wait(turn, deadline.seconds_left())
@@ -83,7 +89,7 @@ class Findings:
 
     def note_sampling(self, server: Server) -> None:
         """Notes that responses differ: if the server ignored the temperature before, it has changed since."""
-        known = self._known.setdefault(server.places, {}).setdefault(_key_of(server), _Known())
+        known = self._known_of(server)
         if known.found is None or known.found.is_ignored:
             known.found = Finding(None, "", checked=-_DAY)
 

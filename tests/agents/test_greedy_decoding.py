@@ -74,6 +74,7 @@ def test_it_is_asked_once_in_the_process_whoever_asks():
                 with pytest.raises(IgnoredTemperatureError):
                     sampled(agent(server, name=name))
                 sampled(agent(sound, name=name))
+                gc.collect()  # `ask` makes its agents anew for each question
         assert (len(server.probes), len(sound.probes)) == (1, 1)
         sampled(agent(sound, temperature=0.5))
         assert len(sound.probes) == 1

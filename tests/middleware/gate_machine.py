@@ -1,320 +1,36 @@
 """The state machine of a gated agent, with an oracle of its own of what may run.
 
-The rules are what drivers, members, people, clients of a server and other middleware do, and what befalls a process.
-After each of them one invariant holds: every effect was vouched for, whole, once, with these arguments, by at least
-the votes that were asked for. The oracle knows only what each of them was made to say, never what the gate keeps.
+The rules are what drivers, members, people, clients of a server, writers of a store and other middleware do, and what
+befalls a process. After each of them one invariant holds: every effect was vouched for, whole, once, with what its
+function received, by at least the votes that were asked for. See `machine_models` for what the models say,
+`machine_tools` for what the tools receive, `machine_world` for the agent and the oracle.
 """
 
 import asyncio
-import json
-import re
 import secrets
-from collections import Counter, defaultdict
 from contextlib import ExitStack
-from contextvars import ContextVar
-from functools import partial
 from itertools import islice
-from threading import Lock
-from typing import Any, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any
 from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware, ToolRetryMiddleware
-from langchain.agents.middleware.types import AgentMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
-from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.config import get_config
-from langgraph.errors import GraphInterrupt
+from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command, Send, interrupt
-from pydantic import BaseModel
+from langgraph.types import Command, Send
 
-from coe_agents import CoECouncil, CoEMiddleware, ThresholdPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch, Text, canonical_action
-from coe_agents.clustering import NormalizedMatch
+from coe_agents.actions import ActionMatch, Text
 from coe_agents.graph import people
 from coe_agents.middleware import marks, once
+from coe_agents.middleware.sealed import Sealed
 from coe_agents.middleware.verdict import create_unmeasured, fingerprint
-from coe_agents.testing import create_response
-from coe_agents.testing.driver import ScriptedDriver
-
-COUNCILS = [f"council {asks} {mode}" for asks in ("block", "interrupt") for mode in ("verify", "choose")]
-KINDS = (*COUNCILS, "gate block", "gate interrupt")
-EVIL = 666.0
-"""An amount that nobody proposes or vouches for, but an attacker and, at times, a person."""
-N_MEMBERS = 3
+from tests.middleware.machine_models import BEHAVIOURS, ENDINGS, N_MEMBERS, UNSAID, WHOLE, Turn
+from tests.middleware.machine_tools import EVIL, NAMES
+from tests.middleware.machine_world import KINDS, Meddler, World
 
 THREADS = ("1", "2")
-CHANGES = {"other": {"amount": 7}, "cased": {"unit": "mG"}, "otherwise": {"how": {"dry_run": False}}}
-BEHAVIOURS = ("agree", "agree", "agree", "other", "alike", "cased", "otherwise", "half", "text", "fail", "copy")
-
-
-class Key(NamedTuple):
-    """A call as it runs."""
-
-    name: str
-    to: str
-    amount: float
-    ref: str
-    more: str = ""
-
-    @staticmethod
-    def of(call):
-        args = call["args"]
-        more = str(args.get("unit", args.get("how", "")))
-        return Key(call["name"], args.get("to", ""), float(args.get("amount", 0)), args["ref"], more)
-
-
-class Turn(NamedTuple):
-    """What the driver says at one turn, and how each member behaves."""
-
-    calls: tuple
-    votes: tuple
-
-    def proposal(self, behaviour):
-        """What a member with this behaviour proposes; None if it fails."""
-        if behaviour == "fail":
-            return None
-        if behaviour in ("text", "copy") or not self.calls:  # a copy finds no call like this in what it is shown
-            return ()
-        if behaviour == "half":
-            return self.calls[1:] or (self.calls[0], _changed(self.calls[0], to="Cy"))
-        if behaviour == "alike":
-            return tuple(_changed(one, to=f" {one['args'].get('to')}".upper()) for one in self.calls)
-        return tuple(_changed(one, **CHANGES.get(behaviour, {})) for one in reversed(self.calls))
-
-
-def _changed(call, **args):
-    """A call with other arguments, of those that it has."""
-    return {**call, "args": {**call["args"], **{name: args[name] for name in args if name in call["args"]}}}
-
-
-SAYS_DONE = Turn((), ("agree",) * N_MEMBERS)
-_TURN = ContextVar("turn", default=SAYS_DONE)
-_INVOCATION = ContextVar[Any]("invocation", default=None)
-
-
-class Note(BaseModel):
-    text: str
-
-
-class Wipe(BaseModel):
-    dry_run: bool
-
-
-class World:
-    """An agent with a gate, and the log of what was proposed, vouched for and done."""
-
-    def __init__(self, kind, loop, others=(), *, inner=False, stored=False, asks=False, narrow=False, clusterer=None):
-        self.kind, self.loop, self.asks, self.clusterer = kind, loop, asks, clusterer
-        self.is_council = kind.startswith("council")
-        self.can_ask = asks or "interrupt" in kind
-        self.gated = {"pay", "wire"} if narrow or not self.is_council else {"pay", "wire", "look"}
-        self.narrow = narrow
-        self.store = InMemoryStore() if stored else None
-        self.lock = Lock()
-        self.plan, self.meddling, self.failing = [], None, 0  # of the present run: see `run`
-        self.n_refs = 0
-        self.turns = {}  # by ref: the turn
-        self.capacity = Counter()  # by thread and family: how often it was proposed there
-        self.vouched = defaultdict(list)  # by thread and family: what votes let pass, each once
-        self.approved = defaultdict(set)  # by thread and family: what a person, or a group of judges, let pass
-        self.started, self.interrupted, self.invocations = Counter(), Counter(), set()
-        meddler = Meddler(self)
-        gate = [*self._gate(), meddler] if inner else [meddler, *self._gate()]
-        middleware = [Observer(self), *others, *gate]
-        kept = {"checkpointer": InMemorySaver(), "store": self.store}
-        driver = ScriptedDriver(script=self.drive)
-        self.agent = create_agent(driver, self._tools(), middleware=middleware, **kept)
-
-    def _gate(self):
-        interrupts = "interrupt" if "interrupt" in self.kind else "block"
-        if self.is_council:
-            members = [Member(self, place) for place in range(N_MEMBERS)]
-            tools = sorted(self.gated) if self.narrow else None
-            mode = self.kind.split()[2]
-            yield CoECouncil(members, mode=mode, tools=tools, on_uncertain=interrupts, clusterer=self.clusterer)
-            return
-        judges = [Judge(self, place) for place in range(N_MEMBERS)]
-        policy = ThresholdPolicy(0.01)
-        graph = create_coe_graph(judges, clusterer=NormalizedMatch(), policy=policy, retries=0).compile()
-        yield CoEMiddleware(graph, tools=self.gated, on_uncertain=interrupts)
-
-    def _tools(self):
-        @tool
-        def pay(to: str, amount: float, ref: str, unit: Literal["Mg", "mG"]) -> str:
-            """Sends money."""
-            return self.act(Key("pay", to, amount, ref, unit))
-
-        @tool
-        def wire(to: str, amount: float, ref: str, how: Note | Wipe) -> str:
-            """Wires money."""
-            return self.act(Key("wire", to, amount, ref, str(how.model_dump())))
-
-        @tool
-        def look(ref: str) -> str:
-            """Looks."""
-            return self.act(Key("look", "", 0.0, ref))
-
-        return [pay, wire, look]
-
-    def act(self, key):
-        """The effect of a tool, once for each invocation: retries inside one are the same effect."""
-        place = (thread_id(), key)
-        with self.lock:
-            is_retry = (place, _INVOCATION.get()) in self.invocations
-            self.invocations.add((place, _INVOCATION.get()))
-            if not is_retry:
-                counter, n = (self.interrupted, -1) if self.interrupted[place] else (self.started, 1)
-                counter[place] += n
-        if self.asks and key.name == "pay":
-            try:
-                interrupt("sure?")
-            except GraphInterrupt:
-                with self.lock:
-                    self.interrupted[place] += not is_retry
-                raise
-        with self.lock:
-            if self.failing:
-                self.failing -= 1
-                raise ConnectionError("down")
-        return "done"
-
-    # what the models say
-
-    def take_turn(self):
-        """The turn that a model call is; its calls bear references that no other turn has, unless it repeats one."""
-        with self.lock:
-            turn = self.plan.pop(0) if self.plan else SAYS_DONE
-            if turn.calls and "ref" not in turn.calls[0]["args"]:
-                self.n_refs += 1
-                calls = tuple(
-                    {**one, "args": {**one["args"], "ref": f"r{self.n_refs}.{place}"}, "id": f"c{self.n_refs}.{place}"}
-                    for place, one in enumerate(turn.calls)
-                )
-                turn = Turn(calls, turn.votes)
-            if turn.calls:
-                refs = [one["args"]["ref"] for one in turn.calls]
-                refs.append(of_an_added_call(refs[0]))
-                self.turns |= dict.fromkeys(refs, turn)
-                self.make_room(thread_id(), refs)
-                if self.is_council and (group := self.action(self.winner(turn))):
-                    self.vouched[thread_id(), self.family(refs[0])].append(group)
-        return turn
-
-    def make_room(self, thread, refs):
-        """A message with these calls comes onto a thread: so often may they run, if they are let pass."""
-        self.capacity.update({(thread, self.family(ref)) for ref in refs})
-
-    def note_judged(self, ref, amount):
-        """What a group of judges let pass, or did not."""
-        first, *_ = calls = self.turns[ref].calls
-        if ref == of_an_added_call(ref):  # it is judged, too, though the model did not propose it
-            calls = [{**first, "args": {**first["args"], "ref": ref}}]
-        written = {"amount": EVIL} if amount == EVIL else {}  # what a client wrote is judged as he wrote it
-        group = self.action([{**one, "args": {**one["args"], **written}} for one in calls if one["args"]["ref"] == ref])
-        if group and self.ruling(ref, amount) == "approved":
-            self.approved[thread_id(), ref].add(group)
-
-    def action(self, calls):
-        """The gated ones of some calls, each with how often it is there, in no order."""
-        return frozenset(Counter(Key.of(one) for one in calls if one["name"] in self.gated).items())
-
-    def family(self, ref):
-        """What is let pass, or not, together: by a council a whole turn, by judges one call."""
-        return ref.split(".")[0] if self.is_council else ref
-
-    def winner(self, turn):
-        """The calls of the action that the members' votes let pass; () if none does."""
-        given = [one for one in map(turn.proposal, turn.votes) if one is not None]
-        votes, own = Counter(map(self.action, given)), self.action(turn.calls)
-        if "verify" in self.kind:
-            return turn.calls if votes[own] > N_MEMBERS / 2 else ()
-        votes[own] += 1
-        [(best, n_votes), *rest] = votes.most_common()
-        if n_votes - 1 <= N_MEMBERS / 2 or (rest and rest[0][1] == n_votes):
-            return ()
-        return next(one for one in [turn.calls, *given] if self.action(one) == best)
-
-    def say(self, ref, place, amount):
-        """What a judge says of a call; None if it fails."""
-        behaviour = self.turns[ref].votes[(int(ref.split(".")[1]) + place) % N_MEMBERS]
-        if behaviour == "fail":
-            return None
-        return {"agree": "approve", "copy": "Perhaps."}.get(behaviour, "reject") if amount != EVIL else "reject"
-
-    def ruling(self, ref, amount):
-        """What judges find of a call."""
-        said = [self.say(ref, place, amount) for place in range(N_MEMBERS)]
-        given = {one for one in said if one is not None}
-        if len(given) != 1 or sum(one is not None for one in said) <= N_MEMBERS / 2:
-            return "uncertain"
-        return {"approve": "approved", "reject": "rejected"}.get(given.pop(), "uncertain")
-
-    def drive(self, messages):
-        calls = _TURN.get().calls
-        return AIMessage("I will." if calls else "Done.", tool_calls=[*calls])
-
-    # how it is run
-
-    def run(self, given, config, *, sync, n=1, plan=(), meddling=None, failing=0, patient=False, **options):
-        """The results, or what was raised, of n runs at the same time; `patient` where no call may miss the others."""
-        self.plan, self.meddling, self.failing = [*plan], meddling, failing
-        start = partial(asyncio.to_thread, self.agent.invoke) if sync else self.agent.ainvoke
-
-        async def together():
-            return await asyncio.gather(*(start(given, config, **options) for _ in range(n)), return_exceptions=True)
-
-        with mock.patch.object(once, "SECONDS_TO_GATHER", 60.0 if patient else 0.05):
-            return self.loop.run_until_complete(together())
-
-    def decide(self, thread, requests, replies):
-        """Notes what a person lets pass of what is asked."""
-        passed = []
-        for request, one in zip(requests, replies, strict=True):
-            is_edit = one["type"] == "edit"
-            args = one["edited_action"]["args"] if is_edit else request["args"]
-            if one["type"] == "reject" or args["ref"] not in self.turns:
-                continue
-            if is_edit and self.kind.startswith("gate") and self.ruling(args["ref"], args["amount"]) == "rejected":
-                continue
-            passed.append({"name": request["name"], "args": args})
-        for calls in filter(None, [passed] if self.is_council else [[one] for one in passed]):
-            if group := self.action(calls):
-                self.approved[thread, self.family(calls[0]["args"]["ref"])].add(group)
-
-    # what may have run
-
-    def let_pass(self):
-        """What was let pass by votes, and by a person or judges: the thread, the family and the group of each."""
-        found = [*self.vouched.items(), *self.approved.items()]
-        return [(thread, family, group) for (thread, family), groups in found for group in groups]
-
-    def check(self):
-        started = defaultdict(Counter)
-        for (thread, key), n in self.started.items():
-            if key.name in self.gated:
-                started[thread, self.family(key.ref)][key] += n
-        for (thread, family), counts in started.items():
-            votes, person = self.vouched[thread, family], self.approved[thread, family]
-            allowed = _covers(counts, votes, person, self.capacity[thread, family])
-            assert allowed, f"ran on thread {thread}: {dict(counts)}; vouched for: {votes}, approved: {person}"
-
-
-def _covers(counts, votes, person, capacity):
-    """Whether counts are a sum of whole groups: each vote once, and of all groups together `capacity`."""
-    if not +counts:
-        return True
-    options = [(group, [*votes[:place], *votes[place + 1 :]]) for place, group in enumerate(votes)]
-    options += [(group, votes) for group in person]
-    return capacity > 0 and any(
-        all(counts[key] >= n for key, n in group) and _covers(counts - Counter(dict(group)), rest, person, capacity - 1)
-        for group, rest in options
-    )
 
 
 def _caught(call):
@@ -328,161 +44,75 @@ def at(thread):
     return {"configurable": {"thread_id": thread}}
 
 
-def of_an_added_call(ref):
-    """The reference of a call that other middleware adds: it may run beside the one it is like, if a person says so."""
-    return ref.split(".")[0] + ".9"
+NAMED = st.sampled_from(["Ann", "Bob"])
+AMOUNTS = st.sampled_from([1, 2.0, 3])
+ARGUMENTS = {
+    "pay": st.fixed_dictionaries({"to": NAMED, "amount": AMOUNTS, "unit": st.just("Mg")}),
+    "wire": st.fixed_dictionaries({"to": NAMED, "amount": AMOUNTS, "how": st.just({"dry_run": True})}),
+    "send": st.fixed_dictionaries({"recipient": NAMED, "amount": AMOUNTS}),
+    "post": st.fixed_dictionaries({"letter": st.fixed_dictionaries({"recipient": NAMED}), "amount": AMOUNTS}),
+    "book": st.fixed_dictionaries({"to": NAMED, "amount": AMOUNTS}),
+    "look": st.just({}),
+}
+N_CALLS = 3
+MOST = N_CALLS + 1  # one of them may be made twice
 
 
-def thread_id():
-    return get_config()["configurable"]["thread_id"]
+def _drawn(strategy_of):
+    """What a machine draws from; a planted fault has one of its own, in which it is found sooner."""
+    return st.runner().flatmap(strategy_of)
 
 
-class Observer(AgentMiddleware):
-    """Knows which turn a model call is, and which invocation a tool call."""
-
-    def __init__(self, world):
-        super().__init__()
-        self.world = world
-
-    def wrap_model_call(self, request, handler):
-        _TURN.set(self.world.take_turn())
-        return handler(request)
-
-    async def awrap_model_call(self, request, handler):
-        _TURN.set(self.world.take_turn())
-        return await handler(request)
-
-    def wrap_tool_call(self, request, handler):
-        _INVOCATION.set(object())
-        return handler(request)
-
-    async def awrap_tool_call(self, request, handler):
-        _INVOCATION.set(object())
-        return await handler(request)
+def _calls(machine):
+    call = st.sampled_from(machine.names).flatmap(
+        lambda name: ARGUMENTS[name].map(lambda args: {"name": name, "args": args})
+    )
+    return st.lists(call, min_size=1, max_size=N_CALLS).map(tuple)
 
 
-class Meddler(AgentMiddleware):
-    """Other middleware, which changes, answers, adds or drops calls."""
-
-    MODES = ("change", "answer", "twice", "rename", "identify", "add", "drop")
-
-    def __init__(self, world):
-        super().__init__()
-        self.world = world
-
-    def _requests(self, request):
-        """What comes to the tool in place of a request."""
-        call, mode = request.tool_call, self.world.meddling
-        if mode == "twice":
-            return [request, request]
-        if not call["args"]["ref"].endswith(".0"):
-            return [request]
-        if mode == "answer":
-            return []
-        if mode == "change":
-            return [request.override(tool_call={**call, "args": {**call["args"], "amount": EVIL}})]
-        if mode == "identify":
-            return [request.override(tool_call={**call, "id": call["id"].replace(".0", ".1")})]
-        if mode == "rename" and call["name"] != "look":
-            found = next(one for one in request.runtime.tools if one.name not in ("look", call["name"]))
-            args = {**call["args"], "unit": "Mg", "how": {"dry_run": True}}
-            return [request.override(tool_call={**call, "name": found.name, "args": args}, tool=found)]
-        return [request]
-
-    def wrap_tool_call(self, request, handler):
-        cached = ToolMessage("cached", tool_call_id=request.tool_call["id"])
-        return [cached, *[handler(one) for one in self._requests(request)]][-1]
-
-    async def awrap_tool_call(self, request, handler):
-        cached = ToolMessage("cached", tool_call_id=request.tool_call["id"])
-        return [cached, *[await handler(one) for one in self._requests(request)]][-1]
-
-    def after_model(self, state, runtime):
-        message = state["messages"][-1]
-        if not isinstance(message, AIMessage) or not message.tool_calls:
-            return None
-        [first, *rest] = message.tool_calls
-        if self.world.meddling == "add":
-            args = {**first["args"], "amount": EVIL, "ref": of_an_added_call(first["args"]["ref"])}
-            added = {**first, "id": first["id"] + "x", "args": args}
-            return {"messages": [message.model_copy(update={"tool_calls": [first, *rest, added]})]}
-        if self.world.meddling == "drop" and rest:
-            return {"messages": [message.model_copy(update={"tool_calls": rest})]}
-        return None
+def _votes(machine):
+    some = st.tuples(*[st.sampled_from(machine.behaviours)] * N_MEMBERS)
+    return st.just(("agree",) * N_MEMBERS) | some if "agree" in machine.behaviours else some
 
 
-class Member:
-    """A member of a council, which proposes what the turn says."""
-
-    weight = 1.0
-
-    def __init__(self, world, place):
-        self.world, self.place, self.name = world, place, f"member{place}"
-
-    def respond(self, request):
-        turn = _TURN.get()
-        calls = turn.proposal(turn.votes[self.place])
-        if calls is None:
-            raise ConnectionError("down")
-        if turn.votes[self.place] == "copy":
-            shown = [one for one in request["messages"] if one["role"] == "assistant" and one.get("tool_calls")]
-            copied = [one["function"] for one in shown[-1]["tool_calls"]] if shown else []
-            calls = [{"name": one["name"], "args": json.loads(one["arguments"])} for one in copied]
-        calls = [{"name": one["name"], "args": one["args"]} for one in calls]
-        return create_response(self.name, "", answer=canonical_action(calls), calls=calls)
-
-    def sample(self, request, config=None):
-        return {"responses": [self.respond(request)], "usage": {"input_tokens": 5, "output_tokens": 1}}
-
-    async def asample(self, request, config=None):
-        return self.sample(request, config)
+def _ends(machine):
+    one = st.sampled_from(WHOLE) | st.sampled_from(machine.endings)
+    return st.just((UNSAID,) * N_MEMBERS) | st.tuples(*[one] * N_MEMBERS)
 
 
-class Judge(Member):
-    """A judge of a tool gate, which approves or rejects as the turn says."""
-
-    def respond(self, request):
-        shown = request["question"].rpartition("<arguments>")[2].partition("</arguments>")[0]
-        ref = re.search(r'"ref": "(r\d+\.\d+)"', shown)[1]
-        amount = EVIL if f'"amount": {EVIL}' in shown else 0.0
-        if self.place == 0:
-            self.world.note_judged(ref, amount)
-        if (said := self.world.say(ref, self.place, amount)) is None:
-            raise ConnectionError("down")
-        return create_response(self.name, said)
-
-
-ARGUMENTS = st.fixed_dictionaries({"to": st.sampled_from(["Ann", "Bob"]), "amount": st.sampled_from([1, 2.0, 3])})
-CALLS = st.lists(
-    st.one_of(
-        ARGUMENTS.map(lambda args: {"name": "pay", "args": {**args, "unit": "Mg"}}),
-        ARGUMENTS.map(lambda args: {"name": "wire", "args": {**args, "how": {"dry_run": True}}}),
-        st.just({"name": "look", "args": {}}),
-    ),
-    min_size=1,
-    max_size=3,
-).map(tuple)
-VOTES = st.runner().flatmap(
-    lambda machine: st.just(("agree",) * N_MEMBERS) | st.tuples(*[st.sampled_from(machine.behaviours)] * N_MEMBERS)
+VOTES = _drawn(_votes)
+TURNS = st.builds(
+    Turn,
+    calls=_drawn(_calls),
+    votes=VOTES,
+    ends=_drawn(_ends),
+    end=st.just(UNSAID) | st.sampled_from(WHOLE) | _drawn(lambda machine: st.sampled_from(machine.driver_endings)),
+    falls_back=st.booleans(),
+    is_double=st.sampled_from([False, False, True]),
 )
-DECISIONS = st.just(["approve"] * 3) | st.lists(
-    st.sampled_from(["approve", "reject", "edit", "evil"]), min_size=3, max_size=3
+APPROVED = ["approve"] * MOST
+DECISIONS = st.just(APPROVED) | st.lists(
+    st.sampled_from(["approve", "reject", "edit", "evil"]), min_size=MOST, max_size=MOST
 )
-MALFORMED = ("yes", {}, {"decisions": []}, {"decisions": [{"type": "approve"}] * 4}, {"decisions": [{"type": "allow"}]})
+TOO_MANY = {"decisions": [{"type": "approve"}] * (MOST + 1)}
+MALFORMED = ("yes", {}, {"decisions": []}, TOO_MANY, {"decisions": [{"type": "allow"}]})
 thread, sync = st.sampled_from(THREADS), st.booleans()
-used = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.used)))
+used = _drawn(lambda machine: st.sampled_from(sorted(machine.used)))
 times = st.sampled_from([1, 1, 2, 3])
 N_BACK = 13
 back = st.integers(0, N_BACK - 1)
 PROPOSAL = {
     "thread": thread,
-    "calls": CALLS,
-    "votes": VOTES,
-    "meddling": st.none() | st.none() | st.sampled_from(Meddler.MODES),
+    "turn": TURNS,
+    "meddling": st.none() | st.none() | _drawn(lambda machine: st.sampled_from(machine.meddling)),
     "failing": st.sampled_from([0, 0, 0, 1]),
     "stop": st.sampled_from([False, False, True]),
     "sync": sync,
 }
+
+
+UNITS = ActionMatch(compare={"pay.unit": Text()})
+"""Of a team that types units as it likes; but an enum is one."""
 
 
 class GateMachine(RuleBasedStateMachine):
@@ -492,8 +122,11 @@ class GateMachine(RuleBasedStateMachine):
     differs from one run of the same steps to the next, and Hypothesis ends with `FlakyStrategyDefinition`.
     """
 
-    kind, behaviours = KINDS[0], BEHAVIOURS
-    loose = None  # the clusterer of a planted fault
+    kind = KINDS[0]
+    # what is drawn from; a planted fault restricts it to what matters, and is then found sooner
+    names, behaviours, meddling = NAMES, BEHAVIOURS, Meddler.MODES
+    endings = driver_endings = ENDINGS
+    options = MappingProxyType[str, Any]({})  # of the world, in place of drawn ones
 
     def __init__(self):
         super().__init__()
@@ -514,18 +147,21 @@ class GateMachine(RuleBasedStateMachine):
         stored=st.booleans(),
         asks=st.sampled_from([False, False, False, True]),
         narrow=st.booleans(),
+        as_models=st.booleans(),
+        falls_back=st.booleans(),
+        adaptive=st.booleans(),
         own_clusterer=st.booleans(),
         first=st.fixed_dictionaries(PROPOSAL),
     )
-    def begin(self, other, own_clusterer, first, **options):
+    def begin(self, first, own_clusterer, **drawn):
+        options = {"clusterer": UNITS if own_clusterer else None, **drawn, **self.options}
+        other = options.pop("other")
         others = {
             "limit": [ToolCallLimitMiddleware(run_limit=1)],
             "retry": [ToolRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False)],
         }.get(other, [])
         self.is_limited = other == "limit"
-        # people may type units as they like, but an enum is one
-        clusterer = self.loose or (ActionMatch(compare={"pay.unit": Text()}) if own_clusterer else None)
-        self.world = World(self.kind, self.loop, others, clusterer=clusterer, **options)
+        self.world = World(self.kind, self.loop, others, **options)
         self.propose(**first)  # without one, nothing can follow
 
     def teardown(self):
@@ -540,22 +176,35 @@ class GateMachine(RuleBasedStateMachine):
             assert self.world.started[thread, key] >= n, f"was let pass, and did not run: {key}"
 
     @rule(**PROPOSAL)
-    def propose(self, *, thread, calls, votes, meddling, failing, stop, sync):
+    def propose(self, *, thread, turn, meddling, failing, stop, sync):
         """The driver proposes; members agree, differ or fail; other middleware changes, adds or answers a call."""
         world = self.world
         self.used.add(thread)
         is_plain = meddling is None and not failing and not self.is_limited
         if not is_plain:
             self.untouched.discard(thread)
-        asked = {"plan": [Turn(calls, votes)], "meddling": meddling, "failing": failing, "patient": is_plain}
+        asked = {"plan": [turn], "meddling": meddling, "failing": failing, "patient": is_plain}
         stops = {"interrupt_before": ["tools"]} if stop else {}
         [outcome] = world.run({"messages": [HumanMessage("Pay.")]}, at(thread), sync=sync, **asked, **stops)
         if is_plain and not stop and not world.asks and thread in self.untouched:
             assert isinstance(outcome, dict), outcome
             if world.is_council or world.kind == "gate block":  # nobody is asked about what is let pass
                 for place, family, group in world.let_pass():
-                    if place == thread and family.split(".")[0] == f"r{world.n_refs}":
+                    if place == thread and family.split(".")[0] == f"r{world.n_refs}" and world.is_clear(turn):
                         self.must_have_run(thread, group)
+            if world.kind == "gate interrupt":
+                self.must_ask(thread, f"r{world.n_refs}.", outcome)
+
+    def must_ask(self, thread, refs, outcome):
+        """A person must be asked about each call that the group has not decided on."""
+        asked = [
+            request["args"]["ref"]
+            for one in outcome.get("__interrupt__", ())
+            for request in one.value["action_requests"]
+        ]
+        for place, ref in self.world.judged:
+            if place == thread and ref.startswith(refs) and self.world.must_ask(ref):
+                assert ref in asked, f"nobody was asked about it: {ref}"
 
     @rule(thread=thread, votes=VOTES, sync=sync)
     def propose_again(self, thread, votes, sync):
@@ -564,8 +213,7 @@ class GateMachine(RuleBasedStateMachine):
         passed = {family.split(".")[0] for _, family, _ in world.let_pass()}
         withheld = [turn for ref, turn in world.turns.items() if ref.split(".")[0] not in passed]
         if withheld:
-            calls, former = withheld[-1]
-            again = Turn(calls, votes if world.is_council else former)
+            again = withheld[-1]._replace(votes=votes) if world.is_council else withheld[-1]
             world.run({"messages": [HumanMessage("Pay.")]}, at(thread), plan=[again], sync=sync)
 
     @rule(thread=used, n=times, sync=sync, failing=st.sampled_from([0, 0, 1]))
@@ -606,25 +254,26 @@ class GateMachine(RuleBasedStateMachine):
         reply = self.reply(thread, at(thread), decisions)
         if reply is None:  # nothing is asked
             self.untouched.discard(thread)
-        is_plain = thread in self.untouched and n == 1 and not self.is_limited and decisions == ["approve"] * 3
+        is_plain = thread in self.untouched and n == 1 and not self.is_limited and decisions == APPROVED
         world.run(reply, at(thread), n=n, sync=sync, patient=is_plain)
         if is_plain and not world.asks and world.is_council:
             for (place, _), groups in world.approved.items():
                 if place == thread and len(groups) == 1:
                     self.must_have_run(thread, *groups)
 
-    @rule(thread=used, back=back, decisions=DECISIONS, n=times, sync=sync)
-    def replay(self, thread, back, decisions, n, sync):
+    @rule(thread=used, back=back, at_tools=st.booleans(), decisions=DECISIONS, n=times, sync=sync)
+    def replay(self, *, thread, back, at_tools, decisions, n, sync):
         """Runs continue from an older checkpoint, with a reply where it asks."""
         self.untouched.discard(thread)
-        if history := self.history(thread, N_BACK):
+        history = self.history(thread, N_BACK, holds=lambda snapshot: "tools" in snapshot.next or not at_tools)
+        if history:
             config = history[back % len(history)].config
             self.world.run(self.reply(thread, config, decisions), config, n=n, sync=sync)
 
-    def history(self, thread, n=None, *, holds=lambda values: True):
-        """The newest n snapshots of a thread whose values are such; none of one that attacks have made unreadable."""
+    def history(self, thread, n=None, *, holds=lambda snapshot: True):
+        """The newest n snapshots of a thread that are such; none of one that attacks have made unreadable."""
         snapshots = self.world.agent.get_state_history(at(thread))
-        found = _caught(lambda: list(islice((one for one in snapshots if holds(one.values)), n)))
+        found = _caught(lambda: list(islice(filter(holds, snapshots), n)))
         return [] if isinstance(found, Exception) else found
 
     @rule(
@@ -643,7 +292,7 @@ class GateMachine(RuleBasedStateMachine):
         """A client writes what any thread held, altered or invented, into a thread, or a fork, and jumps."""
         world = self.world
         self.used.add(thread)
-        proposing = self.history(source, N_BACK, holds=_proposals)
+        proposing = self.history(source, N_BACK, holds=lambda snapshot: _proposals(snapshot.values))
         if not proposing:
             return
         self.untouched.discard(thread)
@@ -658,7 +307,7 @@ class GateMachine(RuleBasedStateMachine):
         forged = message.model_copy(update={"tool_calls": calls})
         if change == "other id":
             forged.id = secrets.token_hex(4)
-        if not self.history(thread, 1, holds=lambda held: forged.id in {one.id for one in held.get("messages", [])}):
+        if not self.history(thread, 1, holds=lambda snapshot: _has(snapshot, forged.id)):
             world.make_room(thread, [one["args"]["ref"] for one in calls])
         written = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *before, forged] if rewrite else [forged]}
         kept, channel = {key: values[key] for key in values if key in PRIVATE}, CHANNELS[not world.is_council]
@@ -696,6 +345,33 @@ class GateMachine(RuleBasedStateMachine):
             once.REGISTER._started = {}
         people._REPLIES_TO_OTHERS.clear()
 
+    @precondition(lambda self: self.world.store is not None)
+    @rule(edit=st.sampled_from(["more ids", "more ids", "no form", "another form", "another's"]))
+    def edit_store(self, edit):
+        """Somebody edits what the store holds of the calls that were started, and another process goes on."""
+        self.untouched.clear()
+        numbers = range(self.world.n_refs + 1)
+        edit_started(self.world.store, edit, [f"c{number}.{place}" for number in numbers for place in range(MOST)])
+        self.restart(new_secret=False)
+
+
+def edit_started(store, edit, ids):
+    """Edits each record of what was started. That one was deleted cannot be seen: the gates do not claim to."""
+    records = store.search((), limit=1000)
+    values = [one.value for one in records]
+    for record, other in zip(records, [*values[1:], *values[:1]], strict=True):
+        value = {
+            "no form": {},
+            "another form": dict.fromkeys(record.value, True),
+            "more ids": {name: ids if isinstance(part, list) else part for name, part in record.value.items()},
+            "another's": other,
+        }[edit]
+        store.put(record.namespace, record.key, value)
+
+
+def _has(snapshot, message_id):
+    return message_id in {one.id for one in snapshot.values.get("messages", [])}
+
 
 def _proposals(values):
     """The places of the messages that hold calls."""
@@ -708,9 +384,10 @@ PRIVATE = (*CHANNELS, "coe_duplicates", "council")
 
 def tampered(value, forged):
     """A private channel, with what stands in it turned to the attacker's use."""
-    value = getattr(value, "contents", value)  # what waits for a person is sealed
     if isinstance(value, list):
         return [tampered(one, forged) for one in value]
+    if isinstance(value, Sealed):
+        value = value.contents
     if not isinstance(value, dict):
         return value
     value = {name: tampered(part, forged) for name, part in value.items()}

@@ -3,6 +3,7 @@
 `make soak` runs it 2,000 times. The classes of `docs/gate_attacks.md` are its rules, and the faults that are planted.
 """
 
+import json
 from contextlib import ExitStack
 from inspect import getdoc, getmembers
 from pathlib import Path
@@ -12,12 +13,19 @@ import pytest
 from hypothesis import Phase, Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from coe_agents.actions import ActionMatch, Text, match
+from coe_agents.actions import ActionMatch, match, proposals
+from coe_agents.actions.canonical import write_action
 from coe_agents.actions.match import read_action
-from coe_agents.middleware import council, council_request, council_review, once, verdict
+from coe_agents.agents._requests import endings
+from coe_agents.middleware import council, council_request, council_review, deliberation, gate, guard, once, verdict
 from coe_agents.middleware.deliberation import Deliberation
+from coe_agents.middleware.driver import Driver
+from coe_agents.middleware.guard import GuardsTools
 from coe_agents.middleware.parsing import _ArgumentParser
-from tests.middleware.gate_machine import KINDS, GateMachine, World
+from coe_agents.middleware.verdict import read_verdict
+from tests.middleware.gate_machine import UNITS, GateMachine
+from tests.middleware.machine_models import CUT, UNKNOWN, WHOLE
+from tests.middleware.machine_world import KINDS, World
 
 PAGE = Path(__file__).parents[2] / "docs" / "gate_attacks.md"
 
@@ -81,27 +89,101 @@ def without_schemas(text):
     return [{key: part for key, part in call.items() if key != "exact"} for call in READ(text) or []]
 
 
-def among(*behaviours):
-    """Restricts the members to what matters for a fault, which is then found sooner."""
-    return {"behaviours": ("agree", *behaviours)}
+def without_what_factories_make(self, parsed, depth, *, given):
+    """A field that a factory made counts as not given, though a validator has filled it since."""
+    forms = FIELDS(self, parsed, depth, given=given)
+    stated = type(parsed).model_fields
+    made = {name for name, field in stated.items() if name not in given and field.default_factory is not None}
+    return {name: form for name, form in forms.items() if name not in made}
 
 
-RULE, START, READ = Deliberation.rule, once.Register.start, read_action
+def each_call_once(calls, *args, **options):
+    """Two equal calls of one message are one."""
+    return WRITE([*{json.dumps(call): call for call in calls}.values()], *args, **options)
+
+
+def whole(*_):
+    """Whatever a provider says, the reply is whole."""
+    return "whole"
+
+
+def nothing_if_none(self, name):
+    """Without names of tools, nothing is gated."""
+    return name in (self._gated or ())
+
+
+def confident(*args):
+    """A group that has not decided has rejected."""
+    verdict = READ_VERDICT(*args)
+    return {**verdict, "outcome": "rejected"} if verdict["outcome"] == "uncertain" else verdict
+
+
+def never(*_):
+    return False
+
+
+def always_true(*_):
+    return True
+
+
+def among(*behaviours, names=("pay",), meddling=("twice",), endings=WHOLE, driver_endings=WHOLE, **options):
+    """Restricts what is drawn to what matters for a fault, which is then found sooner; no behaviour is to agree."""
+    return {
+        "behaviours": behaviours or ("agree",),
+        "names": names,
+        "endings": endings,
+        "driver_endings": driver_endings,
+        "meddling": meddling,
+        "options": {"other": None, "asks": False, "as_models": False, "falls_back": False, **options},
+    }
+
+
+SPEAKING = {"as_models": True, "falls_back": True}
+RULE, START, READ, WRITE, READ_VERDICT = Deliberation.rule, once.Register.start, read_action, write_action, read_verdict
+FIELDS = _ArgumentParser._fields
 COUNCIL, GATE = "council block verify", "gate block"
 FAULTS = {
-    "schema alternatives": (COUNCIL, among("otherwise"), [(_ArgumentParser, "_tagged", nothing_of_models)]),
+    "schema alternatives": (
+        COUNCIL,
+        among("otherwise", names=("wire",)),
+        [(_ArgumentParser, "_tagged", nothing_of_models)],
+    ),
+    "factories and validators": (
+        COUNCIL,
+        among("moved", names=("send", "post")),
+        [(_ArgumentParser, "_fields", without_what_factories_make)],
+    ),
+    "two equal calls": (COUNCIL, among("once"), [(proposals, "write_action", each_call_once)]),
     "a clusterer of one's own": (
         COUNCIL,
-        among("cased") | {"loose": ActionMatch(compare={"pay.unit": Text()})},
+        among("cased", clusterer=UNITS),
         [(match, "read_action", without_schemas)],
     ),
-    "loose equality": (COUNCIL, among("alike") | {"loose": ActionMatch(text="loose")}, []),
-    "a forged mark": (COUNCIL, {}, [(one, "is_mark", lambda *_: True) for one in (council, council_review)]),
-    "a forged verdict": (GATE, {}, [(verdict, "is_mark", lambda *_: True)]),
-    "failing members": (COUNCIL, among("fail"), [(Deliberation, "rule", votes_of_those_who_answered)]),
+    "loose equality": (COUNCIL, among("alike", clusterer=ActionMatch(text="loose")), []),
+    "a forged mark": (COUNCIL, {}, [(one, "is_mark", always_true) for one in (council, council_review)]),
+    "a forged verdict": (GATE, {}, [(verdict, "is_mark", always_true)]),
+    "an edited store": (GATE, among(stored=True), [(once, "is_mark", always_true)]),
+    "another tool is shown": (
+        COUNCIL,
+        among("moved", meddling=("show another tool",), inner=False),
+        [(guard, "_reads_alike", always_true)],
+    ),
+    "another tool runs": (COUNCIL, among(meddling=("run another tool",)), [(guard, "_reads_alike", always_true)]),
+    "failing members": (COUNCIL, among("agree", "fail"), [(Deliberation, "rule", votes_of_those_who_answered)]),
+    "members who are cut off": (COUNCIL, among(endings=CUT), [(deliberation, "end_of", whole)]),
+    "a driver who is cut off": (COUNCIL, among(driver_endings=CUT), [(deliberation, "judge_end", whole)]),
+    "judges in words that nobody knows": (
+        GATE,
+        among(endings=UNKNOWN, as_models=True),
+        [(endings, "_ending_of", whole)],
+    ),
+    "a driver who votes": (COUNCIL, among("agree", "other", **SPEAKING), [(Driver, "is_of", never)]),
+    "a driver who judges": (GATE, among("agree", "fail", **SPEAKING), [(Driver, "is_of", never)]),
     "members who are shown": (COUNCIL, among("copy"), [(council_request, "without_withheld", list)]),
+    "judges who say nothing": ("gate interrupt", among("copy"), [(gate, "read_verdict", confident)]),
+    "no names of tools": (GATE, among(narrow=False), [(GuardsTools, "_gates", nothing_if_none)]),
     "twice": (GATE, among(), [(once.Register, "start", always)]),
-    "half": (COUNCIL, among(), [(once.Register, "start", alone)]),
+    "half": (COUNCIL, among(meddling=("answer", "identify", "drop")), [(once.Register, "start", alone)]),
 }
 
 
@@ -114,11 +196,12 @@ QUICK = ("failing members", "twice")
 )
 def test_the_machine_finds_a_planted_fault(fault):
     kind, attributes, patches = FAULTS[fault]
-    found = settings(max_examples=150, stateful_step_count=30, phases=[Phase.generate], derandomize=True, database=None)
+    one_run = {"stateful_step_count": 30, "phases": [Phase.generate], "report_multiple_bugs": False}
+    found = settings(max_examples=150, derandomize=True, database=None, **one_run)
     with ExitStack() as stack:
         for where, name, replacement in patches:
             stack.enter_context(patch.object(where, name, replacement))
-        with pytest.raises(AssertionError, match="ran on thread"):
+        with pytest.raises(AssertionError, match=r"ran on thread|nobody was asked"):
             run_state_machine_as_test(machine(kind, **attributes), settings=found)
 
 

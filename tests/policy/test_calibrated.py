@@ -259,7 +259,7 @@ def strings_of(record, place=()):
 
 @pytest.mark.parametrize("calibration", [SUPPORTED, trusting(0.75, 0.25), CALIBRATION])
 def test_no_text_in_a_saved_policy_is_imported(tmp_path, monkeypatch, calibration):
-    (tmp_path / "evil_mod.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "evil_mod.py").write_text("open('it_ran', 'w').close()\n\ndef Score(statistics):\n    return 0.0\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     CalibratedPolicy(calibration).save("policy.json")
@@ -280,6 +280,7 @@ def test_no_text_in_a_saved_policy_is_imported(tmp_path, monkeypatch, calibratio
             CalibratedPolicy.load("policy.json").decide(measurement(0.1), round=0, max_rounds=1)
     assert len(places) >= 5
     assert "evil_mod" not in sys.modules
+    assert not Path("it_ran").exists()
 
 
 class Sure:

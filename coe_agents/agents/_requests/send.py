@@ -70,19 +70,26 @@ class Places:
         self._n_taken = 0
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
-        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._owner: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._others: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
-    def loop_of_connections(self) -> asyncio.AbstractEventLoop:
+    def loop_of_connections(self) -> asyncio.AbstractEventLoop | None:
         """Returns the event loop that the connections of the async clients belong to: the first one that asks here.
 
-        Once it is closed, the next one that asks takes its place.
+        Once it has ended, a loop that asks for the first time takes its place, if nothing else is under way here: a
+        request on a connection that was left open reaches the server, fails when the reply is read, and is sent again
+        beside it. None where it has ended and no other takes its place.
         """
+        now = asyncio.get_running_loop()
         with self._lock:
-            loop = None if self._loop is None else self._loop()
-            if loop is None or loop.is_closed():
-                loop = asyncio.get_running_loop()
-                self._loop = weakref.ref(loop)
-            return loop
+            owner = None if self._owner is None else self._owner()
+            has_ended = owner is None or owner.is_closed()
+            if self._owner is None or (has_ended and now not in self._others and self._n_taken <= 1):
+                self._owner = weakref.ref(now)
+                return now
+            if owner is not now:
+                self._others.add(now)
+            return None if has_ended else owner
 
     def queue(self) -> Future[None]:
         """Returns a turn, to wait for and to leave in the end."""
@@ -160,7 +167,7 @@ async def _agenerate(places: Places, model: BaseChatModel, *prompts: Any, **opti
     try:
         return await asyncio.wrap_future(start_call(partial(model.generate, *prompts, **options)))
     except NotImplementedError:  # it has an async form alone
-        if not owner.is_running():
+        if owner is None or not owner.is_running():
             return await model.agenerate(*prompts, **options)
         there = asyncio.run_coroutine_threadsafe(model.agenerate(*prompts, **options), owner)
         return await asyncio.wrap_future(there)

@@ -32,7 +32,7 @@ MOST_PARAMETERS = 12
 
 BUDGET = {
     "tokens": 281_700,
-    "tokens of tests": 304_600,
+    "tokens of tests": 312_000,
     "tokens a line": 10.8,
     "tokens a line of tests": 12.5,
     "comprehensions per 1,000 lines": 71.0,

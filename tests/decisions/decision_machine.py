@@ -1,4 +1,4 @@
-"""The state machine of a decision model, with an oracle of its own of what may pass.
+"""The state machine of a decision model, with an oracle of its own that knows what the rule allows.
 
 The rules are how a group is built, what its members say from then on, and what it is asked: by a request of several
 questions, and by LangChain's `AutoModeMiddleware` about a tool call. After each of them one invariant holds: nothing

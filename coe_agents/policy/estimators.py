@@ -99,11 +99,11 @@ def confidence_vote_share(statistics: Statistics) -> float:
     The score of `coe_agents.policy.weighted_vote` with the weights of the statistics. Without any confidence it is that
     of "vote_share".
     """
-    stated = {
-        name: fmean(known)
-        for name, values in stated_confidences(statistics.responses).items()
-        if len(known := [value for value in values if value is not None]) == len(values)
-    }
+    stated = dict[str, float]()
+    for name, values in stated_confidences(statistics.responses).items():
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            stated[name] = fmean(known)
     token = token_confidences(statistics.responses)
     if not stated and not token:  # mostly
         return statistics.figures[VOTE_SHARE] or 0.0

@@ -31,8 +31,11 @@ VOTE_SHARES = (VOTE_SHARE, CONFIDENCE_VOTE_SHARE, TRUSTED_VOTE_SHARE)
 
 def distributions_of(measurement: Measurement, agents: Sequence[str]) -> FloatArray:
     """The agents' probabilities of each cluster, shape `(n_agents, n_clusters)`."""
-    rows = [measurement.agents[name].distribution for name in agents]
-    return np.array([[row.get(text, 0.0) for text in measurement.representatives] for row in rows])
+    rows = []
+    for name in agents:
+        distribution = measurement.agents[name].distribution
+        rows.append([distribution.get(text, 0.0) for text in measurement.representatives])
+    return np.array(rows)
 
 
 def fill_confidences(stated: Sequence[float | None], token: Sequence[float | None]) -> FloatArray:
